@@ -1,0 +1,134 @@
+import type { Context, MiddlewareHandler } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import { HTTPException } from 'hono/http-exception'
+import { Hono } from 'hono/tiny'
+import { type Database, type DatabaseEnv, isTransient, openDatabase } from './database.ts'
+import { ApiError, type ErrorDetail, errorResponse } from './errors.ts'
+
+/** Cloudflare's rate-limit binding. */
+export interface RateLimit {
+  limit(options: { key: string }): Promise<{ success: boolean }>
+}
+
+export interface AppEnv {
+  Bindings: DatabaseEnv
+  Variables: { db: Database; requestId: string }
+}
+
+const maxBodyBytes = 64 * 1024
+const maxBodyDepth = 8
+
+/**
+ * A function's app: request id, one log line a request, error envelopes, body limit and the database, the same for all.
+ * `Bindings` names the variables and bindings that the function's own entry in wrangler.toml gives it beside the database.
+ */
+export function createApp<Bindings extends object = object>() {
+  const app = new Hono<AppEnv & { Bindings: DatabaseEnv & Bindings }>()
+  app.use(async (c, next) => {
+    const started = Date.now()
+    const requestId = crypto.randomUUID()
+    c.set('requestId', requestId)
+    c.set('db', openDatabase(c.env))
+    await next()
+    c.res.headers.set('X-Request-Id', requestId)
+    console.log(
+      JSON.stringify({
+        request_id: requestId,
+        method: c.req.method,
+        path: c.req.path,
+        status: c.res.status,
+        duration_ms: Date.now() - started,
+      }),
+    )
+  })
+  app.notFound((c) => errorResponse(new ApiError('not_found', `There is nothing at ${c.req.path}.`)))
+  app.onError((error, c) => errorResponse(asApiError(error, c.get('requestId'))))
+  return app
+}
+
+/** Turns whatever was thrown into an answer that tells the caller nothing of the cause but the request's id. */
+function asApiError(error: unknown, requestId: string): ApiError {
+  if (error instanceof ApiError) return error
+  if (error instanceof HTTPException && error.status === 400) {
+    return new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
+  }
+  console.error(JSON.stringify({ request_id: requestId, error: describe(error) }))
+  if (isTransient(error)) {
+    return new ApiError(
+      'unavailable',
+      `The database did not answer. Send the same request again. Request ${requestId}.`,
+      {
+        headers: { 'Retry-After': '1' },
+      },
+    )
+  }
+  return new ApiError('internal_error', `Something went wrong on our side. Tell support this request id: ${requestId}.`)
+}
+
+/** What goes to the log: the name, code and constraint of an error, never its message, which can quote a row. */
+function describe(error: unknown): Record<string, unknown> {
+  if (!(error instanceof Error)) return { name: typeof error }
+  const { name, stack } = error
+  const frames = stack?.split('\n').filter((line) => line.trimStart().startsWith('at '))
+  const { code, constraint, table } = error as Error & { code?: unknown; constraint?: unknown; table?: unknown }
+  return { name, code, constraint, table, frames }
+}
+
+/** Answers 405 for every method that `path` does not take. Registered after the path's own handlers. */
+export function onlyMethods(...methods: string[]) {
+  return (c: Context): Response => {
+    throw new ApiError('method_not_allowed', `${c.req.path} takes ${methods.join(', ')}, not ${c.req.method}.`, {
+      headers: { Allow: methods.join(', ') },
+    })
+  }
+}
+
+/** Refuses a body over 64 KiB, counted while it streams in. */
+export const limitBody = bodyLimit({
+  maxSize: maxBodyBytes,
+  onError: () => {
+    throw new ApiError('payload_too_large', `The body may be ${maxBodyBytes} bytes at most. Send less.`)
+  },
+})
+
+/** Refuses a body that is not declared as JSON. */
+export const requireJson: MiddlewareHandler = async (c, next) => {
+  const contentType = c.req.header('content-type') ?? ''
+  if (!/^application\/json\s*(;|$)/i.test(contentType)) {
+    throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')
+  }
+  await next()
+}
+
+/** Refuses with 429 once `limiter` says so. `key` names who is counted. */
+export async function enforceRateLimit(limiter: RateLimit | undefined, key: string): Promise<void> {
+  if (!limiter || (await limiter.limit({ key })).success) return
+  throw new ApiError('rate_limited', 'Too many requests. Wait a minute, then send this one again.', {
+    headers: { 'Retry-After': '60' },
+  })
+}
+
+/** The visitor's address as the edge saw it; used to count requests, never stored. */
+export function clientAddress(c: Context): string {
+  return c.req.header('cf-connecting-ip') ?? 'unknown'
+}
+
+const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/
+
+/**
+ * Details for what no schema field sees: text that Postgres cannot hold (NUL, lone surrogates) anywhere in the value, keys
+ * included, and nesting deeper than eight levels.
+ */
+export function unstorableText(value: unknown, field = '', depth = 0): ErrorDetail[] {
+  if (typeof value === 'string') {
+    return loneSurrogateOrNul.test(value) ? [{ field, message: 'must be text without NUL and lone surrogates' }] : []
+  }
+  if (typeof value !== 'object' || value === null) return []
+  if (depth >= maxBodyDepth) return [{ field, message: `must not be nested deeper than ${maxBodyDepth} levels` }]
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const path = field === '' ? key : `${field}.${key}`
+    return loneSurrogateOrNul.test(key)
+      ? [{ field, message: 'must have names without NUL and lone surrogates' }]
+      : unstorableText(inner, path, depth + 1)
+  })
+}

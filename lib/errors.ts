@@ -1,0 +1,83 @@
+/**
+ * Every error code the service answers, with its status. The code is the stable part of an error body; the reference page
+ * and the OpenAPI document are rendered from this table.
+ */
+export const errorCodes = {
+  invalid_request: { status: 400, title: 'A field is missing or has a value that is not accepted' },
+  invalid_json: { status: 400, title: 'The body is not JSON' },
+  invalid_url: { status: 400, title: '`affiliate_url` cannot be parsed as a URL' },
+  missing_partner_code: { status: 400, title: '`affiliate_url` has no `aff` parameter' },
+  unknown_partner_code: { status: 400, title: 'No referral link matches the `aff` value' },
+  invalid_link: { status: 400, title: 'The referral link has no partner or no program' },
+  no_attribution: { status: 400, title: 'Neither a known customer key nor a valid click id' },
+  already_settled: { status: 400, title: 'The lead is settled already' },
+  unauthorized: { status: 401, title: 'The Authorization header is missing or malformed, or its token is not valid' },
+  api_key_retired: { status: 401, title: 'The API key was retired' },
+  forbidden: { status: 403, title: 'The caller may not do this' },
+  not_found: { status: 404, title: 'There is nothing at this address' },
+  method_not_allowed: { status: 405, title: 'The address does not take this method' },
+  conflict: { status: 409, title: 'The state of the thing does not allow this' },
+  duplicate_transaction: { status: 409, title: 'A sale with this `transaction_id` is recorded already' },
+  link_disabled: { status: 410, title: 'The referral link is inactive' },
+  payload_too_large: { status: 413, title: 'The body is larger than 64 KiB' },
+  unsupported_media_type: { status: 415, title: 'The body must be sent as application/json' },
+  rate_limited: { status: 429, title: 'Too many requests' },
+  internal_error: { status: 500, title: 'An unexpected error' },
+  unavailable: { status: 503, title: 'The outcome is unknown; the same request can be sent again' },
+} as const satisfies Record<string, { status: number; title: string }>
+
+export type ErrorCode = keyof typeof errorCodes
+
+/** One field that was not accepted: `field` is its path in the body or query, `message` says what it must be. */
+export interface ErrorDetail {
+  field: string
+  message: string
+}
+
+/**
+ * An answer other than success. `message` says what was wrong and what to do; `details` names fields; `data` is added to the
+ * error object (the stored sale of a duplicate, for one).
+ */
+export class ApiError extends Error {
+  readonly code: ErrorCode
+  readonly details: ErrorDetail[] | undefined
+  readonly headers: Record<string, string>
+  readonly data: Record<string, unknown>
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { details?: ErrorDetail[]; headers?: Record<string, string>; data?: Record<string, unknown> } = {},
+  ) {
+    super(message)
+    this.code = code
+    this.details = options.details
+    this.headers = options.headers ?? {}
+    this.data = options.data ?? {}
+  }
+}
+
+/** These two are answered as RFC 9457 problem documents, because clients meet them on any endpoint. */
+const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
+
+/** Renders an error in the platform envelope, or in the typed one where its code asks for that. */
+export function errorResponse(error: ApiError): Response {
+  const { status, title } = errorCodes[error.code]
+  const body = {
+    success: false,
+    error: {
+      code: error.code,
+      message: error.message,
+      ...(error.details && { details: error.details }),
+      ...error.data,
+    },
+  }
+  if (problemCodes.has(error.code)) {
+    const problem = { type: `urn:svc:error:${error.code}`, title, status, detail: error.message, ...body }
+    return Response.json(problem, {
+      status,
+      headers: { ...error.headers, 'content-type': 'application/problem+json' },
+    })
+  }
+  return Response.json(body, { status, headers: error.headers })
+}
