@@ -1,0 +1,133 @@
+import { sql } from 'kysely'
+import type { Database } from './database.ts'
+import { ApiError } from './errors.ts'
+import { readSessionToken } from './session.ts'
+
+/** The variable a function needs to know who is signed in. */
+export interface SessionEnv {
+  /** Signs session tokens. The same in every function that reads sessions. */
+  AUTH_SECRET: string
+}
+
+/** The roles a person can be given in a workspace, mightiest first. */
+export const roles = ['owner', 'admin', 'member', 'billing', 'guest'] as const
+export type Role = (typeof roles)[number]
+
+const overview = ['program:read', 'performance:read'] as const
+const analysis = ['tracking:list', 'partner:list', 'commission:list', 'notice:list', 'delivery:list'] as const
+const payment = ['partner:list', 'commission:list', 'withdrawal:list', 'withdrawal:pay'] as const
+const management = [
+  'partner:manage',
+  'commission:decide',
+  'notice:manage',
+  'program:create',
+  'program:update',
+  'api-key:manage',
+  'processor:manage',
+  'member:manage',
+] as const
+const ownership = ['owner:manage'] as const
+
+export type Action = (typeof overview | typeof analysis | typeof payment | typeof management | typeof ownership)[number]
+
+/**
+ * What each role may do: the one access policy. `billing` pays partners and does not see who visited; `guest` sees only the
+ * programs that were opened to them. Only an owner makes, changes or removes owners.
+ */
+export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
+  owner: [...overview, ...analysis, ...payment, ...management, ...ownership],
+  admin: [...overview, ...analysis, ...payment, ...management],
+  member: [...overview, ...analysis],
+  billing: [...overview, ...payment],
+  guest: [],
+}
+
+/** True where one of `held` carries `action`. */
+export function may(held: readonly Role[], action: Action): boolean {
+  return held.some((role) => roleActions[role].includes(action))
+}
+
+/** Who asks, and what stands between them and a program. `program` is undefined where no program has that id. */
+export interface Access {
+  user: { id: string; name: string; email: string }
+  program: { id: number; workspaceId: string; name: string; currency: string; createdAt: Date } | undefined
+  /** The active member's role in the program's workspace and the one the program was opened with; else empty. */
+  roles: Role[]
+}
+
+interface AccessRow {
+  user_id: string | null
+  user_name: string
+  user_email: string
+  program_id: string | null
+  workspace_id: string
+  program_name: string
+  currency: string
+  program_created_at: Date
+  workspace_role: Role | null
+  program_role: Role | null
+}
+
+/**
+ * Finds who sent a request and what they hold on a program, in one database query. Throws `unauthorized` where there is no
+ * session: none sent, forged, expired, signed out, or an API key. `programId` may be undefined where the one sent was not
+ * a positive integer: refuse that after this, so that nobody without a session learns what an address takes.
+ */
+export async function findAccess(
+  db: Database,
+  env: SessionEnv,
+  headers: Headers,
+  programId: number | undefined,
+): Promise<Access> {
+  const token = await readSessionToken(headers, env.AUTH_SECRET)
+  const [row] = token === undefined ? [] : await db.query<AccessRow>(accessStatement(token, programId))
+  if (!row?.user_id) {
+    throw new ApiError('unauthorized', 'Sign in first, and send the session token as Authorization: Bearer <token>.')
+  }
+  return {
+    user: { id: row.user_id, name: row.user_name, email: row.user_email },
+    program:
+      row.program_id === null
+        ? undefined
+        : {
+            id: Number(row.program_id),
+            workspaceId: row.workspace_id,
+            name: row.program_name,
+            currency: row.currency,
+            createdAt: row.program_created_at,
+          },
+    // A program's own grant counts only for an active member of its workspace.
+    roles:
+      row.workspace_role === null ? [] : [row.workspace_role, ...(row.program_role === null ? [] : [row.program_role])],
+  }
+}
+
+function accessStatement(token: string, programId: number | undefined) {
+  return sql<AccessRow>`
+    SELECT users.id AS user_id, users.name AS user_name, users.email AS user_email,
+      programs.id AS program_id, programs.workspace_id, programs.name AS program_name, programs.currency,
+      programs.created_at AS program_created_at,
+      workspace_members.role AS workspace_role, program_members.role AS program_role
+    FROM sessions
+    JOIN users ON users.id = sessions.user_id
+    LEFT JOIN programs ON programs.id = ${programId ?? null}::bigint
+    LEFT JOIN workspace_members ON workspace_members.workspace_id = programs.workspace_id
+      AND workspace_members.user_id = users.id AND workspace_members.removed_at IS NULL
+    LEFT JOIN program_members ON program_members.program_id = programs.id AND program_members.user_id = users.id
+    WHERE sessions.token = ${token} AND sessions.expires_at > now()`
+}
+
+/** Refuses with `not_found` where there is no such program, and with `forbidden` unless a role held on it carries `action`. */
+export function requireAction(access: Access, action: Action): NonNullable<Access['program']> {
+  if (!access.program) throw new ApiError('not_found', 'There is no program with this id. Check the id in the address.')
+  if (access.roles.length === 0) {
+    throw new ApiError(
+      'forbidden',
+      "You are not an active member of this program's workspace. Ask its owner to invite you.",
+    )
+  }
+  if (!may(access.roles, action)) {
+    throw new ApiError('forbidden', `Your role does not carry ${action}. Ask an owner of the workspace for it.`)
+  }
+  return access.program
+}
