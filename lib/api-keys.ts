@@ -1,0 +1,89 @@
+import { sql } from 'kysely'
+import type { Database } from './database.ts'
+import { ApiError } from './errors.ts'
+
+const prefix = 'svc_live_'
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const secretLength = 43 // 32 bytes in base 62
+const checksumLength = 6 // 4 bytes in base 62
+const shape = new RegExp(`^${prefix}[0-9A-Za-z]{${secretLength + checksumLength}}$`)
+
+function base62(bytes: Uint8Array, length: number): string {
+  let value = 0n
+  for (const byte of bytes) value = value * 256n + BigInt(byte)
+  let text = ''
+  for (; value > 0n; value /= 62n) text = alphabet.charAt(Number(value % 62n)) + text
+  return text.padStart(length, '0')
+}
+
+async function sha256(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
+}
+
+async function checksum(secret: string): Promise<string> {
+  return base62((await sha256(secret)).slice(0, 4), checksumLength)
+}
+
+function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/**
+ * A new program API key, `svc_live_` + 32 random bytes + a checksum, with the SHA-256 (hex) that is stored in its place.
+ * The key is shown once and cannot be had again.
+ */
+export async function generateApiKey(): Promise<{ key: string; keyHash: string; hint: string }> {
+  const secret = base62(crypto.getRandomValues(new Uint8Array(32)), secretLength)
+  const key = prefix + secret + (await checksum(secret))
+  return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
+}
+
+const howToSend = 'Send the program API key as `Authorization: Bearer svc_live_…`.'
+
+/**
+ * The hash (hex) of the key in an Authorization header. A header that is missing or malformed, and a key whose checksum is
+ * wrong, is refused here, without a database request.
+ */
+export async function apiKeyHash(authorization: string | undefined): Promise<string> {
+  if (!authorization) throw new ApiError('unauthorized', `The Authorization header is missing. ${howToSend}`)
+  const key = /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
+  if (!key || !shape.test(key))
+    throw new ApiError('unauthorized', `The Authorization header is malformed. ${howToSend}`)
+  const secret = key.slice(prefix.length, prefix.length + secretLength)
+  if ((await checksum(secret)) !== key.slice(-checksumLength)) {
+    throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+  }
+  return hex(await sha256(key))
+}
+
+/** CTE `key`: the API key of this hash, retired or not; every statement of a keyed call begins with it. */
+export function keyCte(keyHash: string) {
+  return sql`key as (select program_id, retired_at from api_keys where key_hash = decode(${keyHash}, 'hex'))`
+}
+
+/** CTE `program`: the program that the active key names; no row where the key is unknown or retired. */
+export function programOfKeyCte(keyHash: string) {
+  return sql`${keyCte(keyHash)},
+program as (select p.* from programs p join key on key.program_id = p.id where key.retired_at is null)`
+}
+
+/** Column `key_retired` of a keyed statement's answer: null for an unknown key. */
+export const keyRetiredColumn = sql`(select retired_at is not null from key) as key_retired`
+
+/** Refuses the call where the statement's `key_retired` says that the key is unknown or retired. */
+export function requireActiveKey(keyRetired: boolean | null | undefined): void {
+  if (keyRetired === false) return
+  if (keyRetired) {
+    throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
+  }
+  throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+}
+
+/**
+ * Checks the key alone. Called where the rest of the request was bad, so that a caller with a bad key learns of the key
+ * and nothing else.
+ */
+export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
+  const [row] = await db.query(sql<{ key_retired: boolean | null }>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`)
+  requireActiveKey(row?.key_retired)
+}

@@ -1,0 +1,201 @@
+import { sql } from 'kysely'
+import { type Database, retryOnce } from './database.ts'
+import { ApiError } from './errors.ts'
+
+/** What a click brings: the request's fields and what the edge derived of the visitor. */
+export interface Click {
+  affiliate_url: string
+  partner_code: string
+  page_url: string | null
+  page_title: string | null
+  referrer_url: string | null
+  session_id: string | null
+  user_agent: string | null
+  screen_resolution: string | null
+  viewport_size: string | null
+  language: string | null
+  timezone: string | null
+  geo_country: string | null
+  geo_region: string | null
+  geo_city: string | null
+  device_type: string | null
+  device_os: string | null
+  browser_name: string | null
+  additional_data: Record<string, unknown> | null
+}
+
+export interface RecordedClick {
+  click_id: string
+  partner_code: string
+  cookie_window_days: number
+}
+
+/**
+ * The part of a click id before the program's id: `cust_<unix ms>_<64 random bits as 20 digits>`. A click id lets a browser
+ * record a lead, so it must not be guessable.
+ */
+export function newClickIdStem(now: number): string {
+  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1))
+  return `cust_${now}_${random.toString().padStart(20, '0')}`
+}
+
+/** The program that issued a click id, or undefined where the text is no click id. */
+export function programOfClickId(clickId: string): number | undefined {
+  const digits = /^cust_\d{13}_\d{20}([1-9]\d{0,14})$/.exec(clickId)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}
+
+/** A random positive integer below 2^53, the id of a click event. */
+function newEventId(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
+  return (high & 0x1fffff) * 2 ** 32 + low || 1
+}
+
+const eventColumns = sql`program_id, is_test, click_timestamp, id, customer_id, link_id, session_id, affiliate_url, page_url,
+  page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+  device_type, device_os, browser_name, additional_data`
+
+function eventValues(click: Click) {
+  const { additional_data: data } = click
+  return sql`${click.session_id}, ${click.affiliate_url}, ${click.page_url}, ${click.page_title}, ${click.referrer_url},
+  ${click.user_agent}, ${click.screen_resolution}, ${click.viewport_size}, ${click.language}, ${click.timezone},
+  ${click.geo_country}, ${click.geo_region}, ${click.geo_city}, ${click.device_type}, ${click.device_os}, ${click.browser_name},
+  ${data && JSON.stringify(data)}::jsonb`
+}
+
+interface ClickRow {
+  is_active: boolean | null
+  program_id: string | null
+  partner_id: string | null
+  partner_code: string | null
+  cookie_window_days: number | null
+  click_id: string | null
+}
+
+/**
+ * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
+ * program, else a new one), the click event, the link's counter and the program's day, in one statement.
+ * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
+ */
+export async function recordClick(
+  db: Database,
+  click: Click,
+  existingClickId: string | null,
+  now = Date.now(),
+): Promise<RecordedClick> {
+  const stem = newClickIdStem(now)
+  const statement = recordClickStatement(click, existingClickId, stem, newEventId(), new Date(now))
+  const [row] = await retryOnce(() => db.query(statement))
+  if (!row || row.partner_code === null) {
+    throw new ApiError('unknown_partner_code', `No referral link has the code "${click.partner_code}". Check the link.`)
+  }
+  if (row.program_id === null || row.partner_id === null || row.cookie_window_days === null) {
+    throw new ApiError(
+      'invalid_link',
+      'This referral link has no partner or no program. Ask the advertiser to mend it.',
+    )
+  }
+  if (!row.is_active)
+    throw new ApiError('link_disabled', 'This referral link is no longer active. No click was recorded.')
+  return {
+    // A statement that was sent twice finds its own customer and records nothing; the id is the one it made.
+    click_id: row.click_id ?? stem + row.program_id,
+    partner_code: row.partner_code,
+    cookie_window_days: row.cookie_window_days,
+  }
+}
+
+/** The statement of `recordClick`. */
+export function recordClickStatement(
+  click: Click,
+  existingClickId: string | null,
+  stem: string,
+  eventId: number,
+  now: Date,
+) {
+  const created = sql`insert into customers (program_id, click_id, link_id, partner_id, last_click_at)
+  select program_id, ${stem} || program_id, id, partner_id, ${now}::timestamptz from target`
+  const visitor =
+    existingClickId === null
+      ? sql`visitor as (
+  ${created}
+  on conflict on constraint customers_click_id_key do nothing
+  returning id, click_id
+)`
+      : // From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
+        sql`returned as (
+  update customers c set
+    last_click_at = greatest(c.last_click_at, ${now}::timestamptz),
+    link_id = case when c.customer_status = 'click' and t.attribution_model = 'last_click' then t.id else c.link_id end,
+    partner_id = case when c.customer_status = 'click' and t.attribution_model = 'last_click' then t.partner_id else c.partner_id end
+  from target t
+  where c.program_id = t.program_id and c.click_id = ${existingClickId}
+  returning c.id, c.click_id
+),
+created as (
+  ${created}
+  where not exists (select from returned)
+  on conflict on constraint customers_click_id_key do nothing
+  returning id, click_id
+),
+visitor as (select * from returned union all select * from created)`
+  return sql<ClickRow>`with link as (
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.attribution_model, p.cookie_window_days
+  from referral_links l left join programs p on p.id = l.program_id
+  where lower(l.code) = lower(${click.partner_code})
+),
+target as (select * from link where is_active and program_id is not null and partner_id is not null),
+${visitor},
+event as (
+  insert into affiliate_click_events (${eventColumns})
+  select t.program_id, false, ${now}::timestamptz, ${eventId}, v.id, t.id, ${eventValues(click)}
+  from target t, visitor v
+  on conflict do nothing
+  returning program_id, link_id
+),
+link_count as (
+  insert into link_clicks as counted (program_id, link_id, slot, clicks, last_clicked_at)
+  select program_id, link_id, counter_slot(), 1, ${now}::timestamptz from event
+  on conflict (program_id, link_id, slot) do update
+  set clicks = counted.clicks + 1, last_clicked_at = greatest(counted.last_clicked_at, excluded.last_clicked_at)
+),
+day_count as (
+  insert into daily_totals as counted (program_id, day, slot, clicks)
+  select program_id, utc_day(${now}::timestamptz), counter_slot(), 1 from event
+  on conflict (program_id, day, slot) do update set clicks = counted.clicks + 1
+)
+select l.is_active, l.program_id, l.partner_id, l.code as partner_code, l.cookie_window_days, v.click_id
+from link l left join visitor v on true`
+}
+
+/**
+ * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where
+ * that is null. Refuses with `invalid_request` where neither names a program.
+ */
+export async function recordTestClick(
+  db: Database,
+  click: Click,
+  programId: number | null,
+  now = Date.now(),
+): Promise<{ event_id: number; program_id: number }> {
+  const eventId = newEventId()
+  const statement = sql<{ program_id: string }>`with program as (
+  select id from programs where id = coalesce(${programId}::bigint,
+    (select program_id from referral_links where lower(code) = lower(${click.partner_code})))
+),
+event as (
+  insert into affiliate_click_events (${eventColumns})
+  select id, true, ${new Date(now)}::timestamptz, ${eventId}, null, null, ${eventValues(click)} from program
+  on conflict do nothing
+)
+select id as program_id from program`
+  const [row] = await retryOnce(() => db.query(statement))
+  if (!row) {
+    throw new ApiError(
+      'invalid_request',
+      'A test click needs a program: send additional_data.program_id, or the code of a link that exists.',
+      { details: [{ field: 'additional_data.program_id', message: 'must name an existing program' }] },
+    )
+  }
+  return { event_id: eventId, program_id: Number(row.program_id) }
+}
