@@ -104,17 +104,17 @@ export async function findAccess(
 
 function accessStatement(token: string, programId: number | undefined) {
   return sql<AccessRow>`
-    SELECT users.id AS user_id, users.name AS user_name, users.email AS user_email,
-      programs.id AS program_id, programs.workspace_id, programs.name AS program_name, programs.currency,
-      programs.created_at AS program_created_at,
-      workspace_members.role AS workspace_role, program_members.role AS program_role
-    FROM sessions
-    JOIN users ON users.id = sessions.user_id
-    LEFT JOIN programs ON programs.id = ${programId ?? null}::bigint
-    LEFT JOIN workspace_members ON workspace_members.workspace_id = programs.workspace_id
-      AND workspace_members.user_id = users.id AND workspace_members.removed_at IS NULL
-    LEFT JOIN program_members ON program_members.program_id = programs.id AND program_members.user_id = users.id
-    WHERE sessions.token = ${token} AND sessions.expires_at > now()`
+    select users.id as user_id, users.name as user_name, users.email as user_email,
+      programs.id as program_id, programs.workspace_id, programs.name as program_name, programs.currency,
+      programs.created_at as program_created_at,
+      workspace_members.role as workspace_role, program_members.role as program_role
+    from sessions
+    join users on users.id = sessions.user_id
+    left join programs on programs.id = ${programId ?? null}::bigint
+    left join workspace_members on workspace_members.workspace_id = programs.workspace_id
+      and workspace_members.user_id = users.id and workspace_members.removed_at is null
+    left join program_members on program_members.program_id = programs.id and program_members.user_id = users.id
+    where sessions.token = ${token} and sessions.expires_at > now()`
 }
 
 /** Refuses with `not_found` where there is no such program, and with `forbidden` unless a role held on it carries `action`. */

@@ -60,7 +60,7 @@ export async function createSession(db: Database, userId: string, secret: string
     byte.toString(16).padStart(2, '0'),
   ).join('')
   await db.query(sql`
-    INSERT INTO sessions (id, user_id, token, expires_at)
-    VALUES (${crypto.randomUUID()}, ${userId}, ${token}, now() + make_interval(secs => ${sessionSeconds}))`)
+    insert into sessions (id, user_id, token, expires_at)
+    values (${crypto.randomUUID()}, ${userId}, ${token}, now() + make_interval(secs => ${sessionSeconds}))`)
   return await signSessionToken(token, secret)
 }

@@ -1,39 +1,39 @@
 -- Who may sign in, and which workspaces they belong to. users, sessions, accounts and verifications are better-auth's four
 -- tables under the service's own names (the mapping stands in lib/auth.ts); the rest is ours.
 
-CREATE TABLE users (
-  id text PRIMARY KEY,
-  name text NOT NULL,
-  email text NOT NULL,
-  email_verified boolean NOT NULL DEFAULT false,
+create table users (
+  id text primary key,
+  name text not null,
+  email text not null,
+  email_verified boolean not null default false,
   image text,
-  created_at timestamptz NOT NULL DEFAULT now(),
-  updated_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT users_email_key UNIQUE (email),
-  CONSTRAINT users_email_lower_case CHECK (email = lower(email))
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint users_email_key unique (email),
+  constraint users_email_lower_case check (email = lower(email))
 );
 
 -- A token is only worth something together with its signature (secret AUTH_SECRET), so a copy of this table signs nobody in.
-CREATE TABLE sessions (
-  id text PRIMARY KEY,
-  user_id text NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-  token text NOT NULL,
-  expires_at timestamptz NOT NULL,
+create table sessions (
+  id text primary key,
+  user_id text not null references users (id) on delete cascade,
+  token text not null,
+  expires_at timestamptz not null,
   ip_address text,
   user_agent text,
-  created_at timestamptz NOT NULL DEFAULT now(),
-  updated_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT sessions_token_key UNIQUE (token)
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint sessions_token_key unique (token)
 );
-CREATE INDEX sessions_user_id_idx ON sessions (user_id);
-CREATE INDEX sessions_expires_at_idx ON sessions (expires_at);
+create index sessions_user_id_idx on sessions (user_id);
+create index sessions_expires_at_idx on sessions (expires_at);
 
 -- One row for each way a user signs in: provider_id is 'credential' (with a password hash) or an OAuth provider.
-CREATE TABLE accounts (
-  id text PRIMARY KEY,
-  user_id text NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-  provider_id text NOT NULL,
-  account_id text NOT NULL,
+create table accounts (
+  id text primary key,
+  user_id text not null references users (id) on delete cascade,
+  provider_id text not null,
+  account_id text not null,
   access_token text,
   refresh_token text,
   id_token text,
@@ -41,75 +41,75 @@ CREATE TABLE accounts (
   refresh_token_expires_at timestamptz,
   scope text,
   password text,
-  created_at timestamptz NOT NULL DEFAULT now(),
-  updated_at timestamptz NOT NULL DEFAULT now(),
-  CONSTRAINT accounts_provider_id_account_id_key UNIQUE (provider_id, account_id)
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint accounts_provider_id_account_id_key unique (provider_id, account_id)
 );
-CREATE INDEX accounts_user_id_idx ON accounts (user_id);
+create index accounts_user_id_idx on accounts (user_id);
 
 -- Short-lived secrets: password resets, e-mail confirmations, OAuth states.
-CREATE TABLE verifications (
-  id text PRIMARY KEY,
-  identifier text NOT NULL,
-  value text NOT NULL,
-  expires_at timestamptz NOT NULL,
-  created_at timestamptz NOT NULL DEFAULT now(),
-  updated_at timestamptz NOT NULL DEFAULT now()
+create table verifications (
+  id text primary key,
+  identifier text not null,
+  value text not null,
+  expires_at timestamptz not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
 );
-CREATE INDEX verifications_identifier_idx ON verifications (identifier);
-CREATE INDEX verifications_expires_at_idx ON verifications (expires_at);
+create index verifications_identifier_idx on verifications (identifier);
+create index verifications_expires_at_idx on verifications (expires_at);
 
 -- Tries at a password, a sign-up or a reset, counted per address and per e-mail in a fixed window.
-CREATE TABLE sign_in_attempts (
-  key text PRIMARY KEY,
-  attempts integer NOT NULL CHECK (attempts > 0),
-  window_started_at timestamptz NOT NULL DEFAULT now()
+create table sign_in_attempts (
+  key text primary key,
+  attempts integer not null check (attempts > 0),
+  window_started_at timestamptz not null default now()
 );
-CREATE INDEX sign_in_attempts_window_started_at_idx ON sign_in_attempts (window_started_at);
+create index sign_in_attempts_window_started_at_idx on sign_in_attempts (window_started_at);
 
-CREATE TABLE workspaces (
-  id text PRIMARY KEY DEFAULT gen_random_uuid()::text,
-  name text NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
-  created_at timestamptz NOT NULL DEFAULT now()
+create table workspaces (
+  id text primary key default gen_random_uuid()::text,
+  name text not null check (length(name) between 1 and 100),
+  created_at timestamptz not null default now()
 );
 
 -- A removed member keeps the row, so that what they did still has a name; every query for a right asks removed_at IS NULL.
 -- What a role may do is the table in lib/access.ts.
-CREATE TABLE workspace_members (
-  workspace_id text NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
-  user_id text NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-  role text NOT NULL CONSTRAINT workspace_members_role CHECK (role IN ('owner', 'admin', 'member', 'billing', 'guest')),
-  created_at timestamptz NOT NULL DEFAULT now(),
+create table workspace_members (
+  workspace_id text not null references workspaces (id) on delete cascade,
+  user_id text not null references users (id) on delete cascade,
+  role text not null constraint workspace_members_role check (role in ('owner', 'admin', 'member', 'billing', 'guest')),
+  created_at timestamptz not null default now(),
   removed_at timestamptz,
-  PRIMARY KEY (workspace_id, user_id)
+  primary key (workspace_id, user_id)
 );
-CREATE INDEX workspace_members_user_id_idx ON workspace_members (user_id) WHERE removed_at IS NULL;
+create index workspace_members_user_id_idx on workspace_members (user_id) where removed_at is null;
 
 -- token_hash is the SHA-256 of the token in the invitation's link.
-CREATE TABLE workspace_invitations (
-  id text PRIMARY KEY DEFAULT gen_random_uuid()::text,
-  workspace_id text NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
-  email text NOT NULL CONSTRAINT workspace_invitations_email_lower_case CHECK (email = lower(email)),
-  role text NOT NULL
-    CONSTRAINT workspace_invitations_role CHECK (role IN ('owner', 'admin', 'member', 'billing', 'guest')),
-  token_hash bytea NOT NULL,
-  invited_by text REFERENCES users (id) ON DELETE SET NULL,
-  created_at timestamptz NOT NULL DEFAULT now(),
-  expires_at timestamptz NOT NULL,
+create table workspace_invitations (
+  id text primary key default gen_random_uuid()::text,
+  workspace_id text not null references workspaces (id) on delete cascade,
+  email text not null constraint workspace_invitations_email_lower_case check (email = lower(email)),
+  role text not null
+    constraint workspace_invitations_role check (role in ('owner', 'admin', 'member', 'billing', 'guest')),
+  token_hash bytea not null,
+  invited_by text references users (id) on delete set null,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
   accepted_at timestamptz,
   revoked_at timestamptz,
-  CONSTRAINT workspace_invitations_token_hash_key UNIQUE (token_hash),
-  CONSTRAINT workspace_invitations_accepted_or_revoked CHECK (accepted_at IS NULL OR revoked_at IS NULL)
+  constraint workspace_invitations_token_hash_key unique (token_hash),
+  constraint workspace_invitations_accepted_or_revoked check (accepted_at is null or revoked_at is null)
 );
-CREATE UNIQUE INDEX workspace_invitations_open_key ON workspace_invitations (workspace_id, email)
-  WHERE accepted_at IS NULL AND revoked_at IS NULL;
+create unique index workspace_invitations_open_key on workspace_invitations (workspace_id, email)
+  where accepted_at is null and revoked_at is null;
 
 -- Mail that was printed instead of sent, because no mail API is configured.
-CREATE TABLE mails (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  recipient text NOT NULL,
-  subject text NOT NULL,
-  body text NOT NULL,
-  created_at timestamptz NOT NULL DEFAULT now()
+create table mails (
+  id bigint generated always as identity primary key,
+  recipient text not null,
+  subject text not null,
+  body text not null,
+  created_at timestamptz not null default now()
 );
-CREATE INDEX mails_recipient_idx ON mails (recipient, id);
+create index mails_recipient_idx on mails (recipient, id);

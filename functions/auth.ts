@@ -1,0 +1,54 @@
+import { type RateLimit, clientAddress, createApp, enforceRateLimit, limitBody, onlyMethods } from '../lib/app.ts'
+import { type AuthEnv, openAuth } from '../lib/auth.ts'
+import { ApiError, type ErrorCode } from '../lib/errors.ts'
+
+interface Env extends AuthEnv {
+  RATE_LIMIT?: RateLimit
+}
+
+const app = createApp<Env>()
+
+/**
+ * `/api/auth/*`: better-auth's endpoints. `POST sign-up/email` `{name, email, password}` and `POST sign-in/email`
+ * `{email, password}` answer `{token, user}` and set the session cookie; `token` is what `Authorization: Bearer` takes. `POST sign-out`, `GET get-session`, `POST change-password`
+ * `{currentPassword, newPassword, revokeOtherSessions}`, `POST request-password-reset` `{email}`, `POST reset-password`
+ * `{token, newPassword}`, and for OAuth `POST sign-in/social` `{provider, callbackURL}` with its callback. Refusals are
+ * in the platform envelope. A request of another origin is 403.
+ */
+app.on(['GET', 'POST'], '/api/auth/*', limitBody, async (c) => {
+  await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
+  const response = await openAuth(c.env).handler(c.req.raw)
+  if (response.status >= 400) throw await refusal(response)
+  const headers = new Headers(response.headers)
+  headers.set('Cache-Control', 'no-store')
+  const signedToken = headers.get('set-auth-token')
+  if (signedToken === null) return new Response(response.body, { status: response.status, headers })
+  // better-auth's body holds the token without its signature, which signs nobody in.
+  const body: object = await response.json()
+  return Response.json({ ...body, token: signedToken }, { headers })
+})
+app.all('/api/auth/*', onlyMethods('GET', 'POST'))
+
+const codes: Record<number, ErrorCode> = {
+  400: 'invalid_request',
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  415: 'unsupported_media_type',
+  422: 'conflict',
+  429: 'rate_limited',
+}
+
+/** better-auth's refusal in the service's own envelope. */
+async function refusal(response: Response): Promise<ApiError> {
+  const body: unknown = await response.json().catch(() => null)
+  const message =
+    typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string'
+      ? body.message
+      : 'The request was refused.'
+  const code = codes[response.status] ?? 'internal_error'
+  return new ApiError(code, message, { headers: code === 'rate_limited' ? { 'Retry-After': '900' } : {} })
+}
+
+export default app

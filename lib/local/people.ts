@@ -1,0 +1,39 @@
+import { hashPassword } from 'better-auth/crypto'
+import { sql } from 'kysely'
+import type { Role, SessionEnv } from '../access.ts'
+import type { Database } from '../database.ts'
+import { createSession } from '../session.ts'
+
+/** Somebody to sign in as: for the sandbox and for tests, which need people without going through the pages. */
+export interface Person {
+  userId: string
+  email: string
+  /** What `Authorization: Bearer` and the session cookie take. */
+  token: string
+}
+
+/** Makes a user with a confirmed e-mail address and a session; with a password too where one is given. */
+export async function createPerson(
+  db: Database,
+  env: SessionEnv,
+  person: { name: string; email: string; password?: string },
+): Promise<Person> {
+  const userId = crypto.randomUUID()
+  const email = person.email.toLowerCase()
+  await db.query(
+    sql`insert into users (id, name, email, email_verified) values (${userId}, ${person.name}, ${email}, true)`,
+  )
+  if (person.password !== undefined) {
+    await db.query(sql`
+      insert into accounts (id, user_id, provider_id, account_id, password)
+      values (${crypto.randomUUID()}, ${userId}, 'credential', ${userId}, ${await hashPassword(person.password)})`)
+  }
+  return { userId, email, token: await createSession(db, userId, env.AUTH_SECRET) }
+}
+
+/** Makes a user an active member of a workspace without an invitation. */
+export async function addMember(db: Database, workspaceId: string, userId: string, role: Role): Promise<void> {
+  await db.query(
+    sql`insert into workspace_members (workspace_id, user_id, role) values (${workspaceId}, ${userId}, ${role})`,
+  )
+}
