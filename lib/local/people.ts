@@ -37,3 +37,8 @@ export async function addMember(db: Database, workspaceId: string, userId: strin
     sql`insert into workspace_members (workspace_id, user_id, role) values (${workspaceId}, ${userId}, ${role})`,
   )
 }
+
+/** Lets a user sign in as a partner without an invitation. */
+export async function tiePartner(db: Database, partnerId: number, userId: string): Promise<void> {
+  await db.query(sql`update partners set user_id = ${userId} where id = ${partnerId}`)
+}

@@ -1,0 +1,137 @@
+import { sql } from 'kysely'
+import { type Database, violatedConstraint } from './database.ts'
+import { ApiError } from './errors.ts'
+import { hashToken, newToken } from './tokens.ts'
+
+const invitationDays = 14
+
+/** A code for people who did not choose one: the name's letters and four random digits. */
+function suggestCode(name: string): string {
+  const letters = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '')
+    .slice(0, 20)
+  const [random = 0] = crypto.getRandomValues(new Uint16Array(1))
+  return `${letters || 'partner'}${1000 + (random % 9000)}`
+}
+
+function refuseTakenCode(error: unknown): never {
+  if (violatedConstraint(error) === 'referral_links_code_key') {
+    throw new ApiError('conflict', 'This code is taken. Codes are unique over all programs: choose another.')
+  }
+  if (violatedConstraint(error) === 'referral_links_code_check') {
+    throw new ApiError('invalid_request', 'A code has 1 to 64 letters, digits and . _ @ - only. Choose another.')
+  }
+  throw error
+}
+
+/**
+ * Adds a partner to a program with a referral link. Somebody who is a partner of another program already is found by their
+ * e-mail address, so that they see all their programs in one place. `code` null makes one up. Refuses a taken code with `conflict`.
+ */
+export async function addPartner(
+  db: Database,
+  partner: { programId: number; name: string; email: string | null; code: string | null },
+): Promise<{ partnerId: number; code: string }> {
+  const { programId, name, email } = partner
+  const code = partner.code ?? suggestCode(name)
+  const [added] = await db
+    .query<{ partner_id: string }>(
+      sql`
+      with found as (
+        select id from partners where lower(email) = lower(${email}::text)
+      ), made as (
+        insert into partners (name, email) select ${name}, ${email} where not exists (select from found) returning id
+      ), joined as (
+        insert into partner_programs (program_id, partner_id)
+        select ${programId}, id from (select id from found union all select id from made) partner
+        on conflict (program_id, partner_id) do update set is_active = true
+        returning program_id, partner_id
+      )
+      insert into referral_links (code, program_id, partner_id) select ${code}, program_id, partner_id from joined
+      returning partner_id`,
+    )
+    .catch(refuseTakenCode)
+  return { partnerId: Number(added?.partner_id), code }
+}
+
+/** Adds another link to a partner of a program. `pageUrl` is the page its copied address opens; null is the program's domain. */
+export async function addLink(
+  db: Database,
+  link: { programId: number; partnerId: number; code: string; pageUrl: string | null },
+): Promise<void> {
+  await db
+    .query(
+      sql`insert into referral_links (code, program_id, partner_id, page_url)
+        select ${link.code}, program_id, partner_id, ${link.pageUrl} from partner_programs
+        where program_id = ${link.programId} and partner_id = ${link.partnerId} and is_active`,
+    )
+    .catch(refuseTakenCode)
+}
+
+/** Switches a partner of a program on or off, with all their links there: clicks on a link that is off are refused. */
+export async function setPartnerActive(
+  db: Database,
+  programId: number,
+  partnerId: number,
+  active: boolean,
+): Promise<void> {
+  await db.batch([
+    sql`update partner_programs set is_active = ${active} where program_id = ${programId} and partner_id = ${partnerId}`,
+    sql`update referral_links set is_active = ${active} where program_id = ${programId} and partner_id = ${partnerId}`,
+  ])
+}
+
+/** Makes the secret for the link by which a partner takes over their account, or undefined where somebody has already. */
+export async function invitePartner(
+  db: Database,
+  partnerId: number,
+): Promise<{ token: string; email: string } | undefined> {
+  const token = newToken()
+  const [invited] = await db.query<{ email: string }>(sql`
+    with invitation as (
+      insert into partner_invitations (partner_id, token_hash, expires_at)
+      select id, ${await hashToken(token)}, now() + make_interval(days => ${invitationDays})
+      from partners where id = ${partnerId} and user_id is null and email is not null
+      returning partner_id
+    )
+    select email from partners join invitation on partner_id = id`)
+  return invited && { token, email: invited.email }
+}
+
+/** The partner an invitation's link is for, or undefined where the link is used up or too old. */
+export async function findPartnerInvitation(
+  db: Database,
+  token: string,
+): Promise<{ name: string; email: string } | undefined> {
+  const [partner] = await db.query<{ name: string; email: string }>(sql`
+    select p.name, p.email from partner_invitations i join partners p on p.id = i.partner_id
+    where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.expires_at > now() and p.user_id is null`)
+  return partner
+}
+
+/** Ties a partner account to the signed-in user. Refuses a link that is used up, and users who are another partner already. */
+export async function acceptPartnerInvitation(db: Database, token: string, userId: string): Promise<void> {
+  const accepted = await db
+    .query(
+      sql`
+      with invitation as (
+        update partner_invitations i set accepted_at = now() from partners p
+        where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.expires_at > now()
+          and p.id = i.partner_id and p.user_id is null
+        returning i.partner_id
+      )
+      update partners set user_id = ${userId} from invitation where id = partner_id returning id`,
+    )
+    .catch((error: unknown) => {
+      if (violatedConstraint(error) !== 'partners_user_id_key') throw error
+      throw new ApiError(
+        'conflict',
+        'You are signed in as another partner already. Sign out, then open the link again.',
+      )
+    })
+  if (accepted.length === 0) {
+    throw new ApiError('forbidden', 'This invitation was used or left too long. Ask for a new one.')
+  }
+}
