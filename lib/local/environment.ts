@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto'
+import { localAws } from './queue.ts'
+
+/** Secrets that are made up on the first start and kept beside the data. */
+export const generatedSecrets = ['EMAIL_HASH_KEY', 'AUTH_SECRET', 'STRIPE_WEBHOOK_SECRET', 'DATABASE_PASSWORD'] as const
+
+export type Secrets = Record<(typeof generatedSecrets)[number], string>
+
+const secret = () => randomBytes(32).toString('base64url')
+
+export function generateSecrets(): Secrets {
+  return {
+    EMAIL_HASH_KEY: secret(),
+    AUTH_SECRET: secret(),
+    STRIPE_WEBHOOK_SECRET: `whsec_${secret()}`,
+    DATABASE_PASSWORD: secret(),
+  }
+}
+
+/** Where the parts of a stack are. Without `neonEndpoint` the database is Neon's own, without `awsEndpoint` the queue AWS'. */
+export interface Addresses {
+  baseUrl: string
+  databaseUrl: string
+  neonEndpoint: string | undefined
+  awsEndpoint: string | undefined
+  queueUrl: string
+  deadLetterQueueUrl: string
+}
+
+/**
+ * Every variable and secret that functions know on this machine: the one place to add one. A function is given those that
+ * its entry in wrangler.toml names under `vars` and `secrets.required`, so a name forgotten there is missed here as it would
+ * be on the edge. Variables of the environment win, so that a real account can be tried.
+ */
+export function localEnvironment(addresses: Addresses, secrets: Secrets): Record<string, string> {
+  return {
+    DATABASE_URL: addresses.databaseUrl,
+    API_BASE_URL: addresses.baseUrl,
+    AWS_REGION: localAws.region,
+    AWS_ACCESS_KEY_ID: localAws.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: localAws.secretAccessKey,
+    QUEUE_URL: addresses.queueUrl,
+    DEAD_LETTER_QUEUE_URL: addresses.deadLetterQueueUrl,
+    EMAIL_HASH_KEY: secrets.EMAIL_HASH_KEY,
+    AUTH_SECRET: secrets.AUTH_SECRET,
+    STRIPE_WEBHOOK_SECRET: secrets.STRIPE_WEBHOOK_SECRET,
+  }
+}
+
+/** Variables that exist on this machine only and go to every function. */
+export function localOnlyEnvironment({ neonEndpoint, awsEndpoint }: Addresses): Record<string, string> {
+  return {
+    ...(neonEndpoint && { NEON_ENDPOINT: neonEndpoint }),
+    ...(awsEndpoint && { AWS_ENDPOINT_URL: awsEndpoint }),
+  }
+}

@@ -1,0 +1,246 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+
+/**
+ * What the endpoint does to a request instead of answering it as it should:
+ * - `drop-before` breaks the connection, nothing was run;
+ * - `drop-after` runs and commits, then breaks the connection;
+ * - `unavailable` answers 503, nothing was run;
+ * - `delay` waits `delay_ms`, then goes on;
+ * - `kill-backend` ends the Postgres backend before it commits.
+ */
+export interface Fault {
+  action: 'drop-before' | 'drop-after' | 'unavailable' | 'delay' | 'kill-backend'
+  /** How many requests it meets; 1 unless told. */
+  times?: number
+  delay_ms?: number
+  /** Only requests with this text in one of their statements. */
+  matching?: string
+}
+
+export interface NeonEndpoint {
+  /** What goes into `NEON_ENDPOINT`. */
+  url: string
+  /** HTTP requests that reached `/sql`, each of them one round trip of a function. */
+  requests: number
+  /** Statements in these requests. */
+  statements: number
+  inject(fault: Fault): void
+  clearFaults(): void
+  close(): Promise<void>
+}
+
+interface Query {
+  query: string
+  params: unknown[]
+}
+
+/** Postgres' 200 connections are shared by all pools. */
+const maxConnectionsPerPool = 24
+const maxPools = 50
+const maxNamedStatements = 500
+
+/**
+ * The HTTP endpoint that `@neondatabase/serverless` speaks to, in front of a plain Postgres: `POST /sql` with one
+ * statement, or with a batch that runs as one transaction. Rows are arrays of Postgres' own text, as the driver asks for in
+ * every request. The database is the one in the header `Neon-Connection-String`.
+ *
+ * Tests and people count requests and inject faults through the returned object, or over HTTP: `GET /control` shows the
+ * counters, `POST /control/faults` takes a {@link Fault}, `DELETE /control` sets everything back.
+ *
+ * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
+ */
+export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
+  const pools = new Map<string, pg.Pool>()
+  const statementNames = new Map<string, string>()
+  let faults: Required<Fault>[] = []
+
+  function poolOf(connectionString: string): pg.Pool {
+    const known = pools.get(connectionString)
+    pools.delete(connectionString)
+    const pool = known ?? openPool(connectionString)
+    pools.set(connectionString, pool)
+    const [oldest] = pools.keys()
+    if (pools.size > maxPools && oldest) {
+      void pools.get(oldest)?.end()
+      pools.delete(oldest)
+    }
+    return pool
+  }
+
+  /** Statements that come again are prepared once a connection. Those beyond the bound are parsed each time. */
+  function nameOf(sql: string): string | undefined {
+    const known = statementNames.get(sql)
+    if (known || statementNames.size >= maxNamedStatements) return known
+    const name = createHash('sha1').update(sql).digest('base64url')
+    statementNames.set(sql, name)
+    return name
+  }
+
+  function queryConfig({ query, params }: Query): pg.QueryArrayConfig & { queryMode: 'extended' } {
+    const name = nameOf(query)
+    return {
+      text: query,
+      values: params,
+      rowMode: 'array',
+      types: rawText,
+      queryMode: 'extended',
+      ...(name && { name }),
+    }
+  }
+
+  /** Sends everything at once and waits once, so that a batch costs one round trip to Postgres too. */
+  async function run(client: pg.PoolClient, queries: Query[], begin: string | undefined, kill: boolean) {
+    const open = begin ?? (kill ? 'begin' : undefined)
+    const sent = [
+      ...(open ? [client.query({ text: open })] : []),
+      ...queries.map((query) => client.query(queryConfig(query))),
+      ...(kill ? [client.query('select pg_terminate_backend(pg_backend_pid())')] : []),
+      ...(open ? [client.query({ text: 'commit' })] : []),
+    ]
+    const settled = await Promise.allSettled(sent)
+    const results = settled.map((outcome) => {
+      if (outcome.status === 'rejected') throw outcome.reason
+      return outcome.value
+    })
+    return results
+      .slice(open ? 1 : 0)
+      .slice(0, queries.length)
+      .map(render)
+  }
+
+  async function answerSql(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = JSON.parse(await readBody(request)) as Query | { queries: Query[] }
+    const queries = 'queries' in body ? body.queries : [body]
+    endpoint.requests += 1
+    endpoint.statements += queries.length
+
+    const fault = takeFault(queries)
+    if (fault?.action === 'drop-before') return void request.socket.destroy()
+    if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })
+    if (fault?.action === 'delay') await sleep(fault.delay_ms)
+
+    const connectionString = request.headers['neon-connection-string']
+    if (typeof connectionString !== 'string') {
+      return reply(response, 400, { message: 'The header Neon-Connection-String is missing.' })
+    }
+    const client = await poolOf(connectionString).connect()
+    let failure: unknown
+    try {
+      const begin = 'queries' in body ? beginStatement(request) : undefined
+      const results = await run(client, queries, begin, fault?.action === 'kill-backend')
+      if (fault?.action === 'drop-after') return void request.socket.destroy()
+      reply(response, 200, 'queries' in body ? { results } : results[0])
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      // A connection that did more than refuse a statement is not given to the next request.
+      client.release(failure !== undefined && !(failure instanceof pg.DatabaseError && failure.severity === 'ERROR'))
+    }
+  }
+
+  function takeFault(queries: Query[]): Required<Fault> | undefined {
+    const fault = faults.find(({ matching }) => queries.some(({ query }) => query.includes(matching)))
+    if (fault) fault.times -= 1
+    faults = faults.filter(({ times }) => times > 0)
+    return fault
+  }
+
+  async function answerControl(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method === 'POST' && request.url === '/control/faults') {
+      endpoint.inject(JSON.parse(await readBody(request)) as Fault)
+    } else if (request.method === 'DELETE') {
+      endpoint.clearFaults()
+      endpoint.requests = 0
+      endpoint.statements = 0
+    }
+    reply(response, 200, { requests: endpoint.requests, statements: endpoint.statements, faults })
+  }
+
+  const server = createServer((request, response) => {
+    const answer = request.url === '/sql' ? answerSql : answerControl
+    answer(request, response).catch((error: unknown) => {
+      reply(response, 400, error instanceof Error ? Object.assign({ message: error.message }, error) : String(error))
+    })
+  })
+  server.keepAliveTimeout = 60_000
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('The endpoint has no port.')
+
+  const endpoint: NeonEndpoint = {
+    url: `http://127.0.0.1:${address.port}/sql`,
+    requests: 0,
+    statements: 0,
+    inject: (fault) => void faults.push({ times: 1, delay_ms: 0, matching: '', ...fault }),
+    clearFaults: () => void (faults = []),
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await Promise.all([...pools.values()].map((pool) => pool.end()))
+    },
+  }
+  return endpoint
+}
+
+function openPool(connectionString: string): pg.Pool {
+  const pool = new pg.Pool({ connectionString, max: maxConnectionsPerPool, pipeline: true })
+  // A connection that breaks fails its statements and is replaced by the pool; these events carry nothing more.
+  pool.on('error', () => {})
+  pool.on('connect', (client) => client.on('error', () => {}))
+  return pool
+}
+
+const rawText = { getTypeParser: () => (value: string | Buffer) => value.toString() }
+
+const isolationLevels: Record<string, string> = {
+  ReadUncommitted: 'isolation level read uncommitted',
+  ReadCommitted: 'isolation level read committed',
+  RepeatableRead: 'isolation level repeatable read',
+  Serializable: 'isolation level serializable',
+}
+
+function beginStatement(request: IncomingMessage): string {
+  const header = (name: string) => String(request.headers[name] ?? '')
+  return [
+    'begin',
+    isolationLevels[header('neon-batch-isolation-level')] ?? '',
+    header('neon-batch-read-only') === 'true' ? 'read only' : '',
+    header('neon-batch-deferrable') === 'true' ? 'deferrable' : '',
+  ].join(' ')
+}
+
+function render({ fields, rows, command, rowCount }: pg.QueryResult) {
+  return {
+    fields: fields.map(({ name, dataTypeID, tableID, columnID, dataTypeSize, dataTypeModifier, format }) => ({
+      name,
+      dataTypeID,
+      tableID,
+      columnID,
+      dataTypeSize,
+      dataTypeModifier,
+      format,
+    })),
+    rows: rows as unknown[],
+    command,
+    rowCount,
+    rowAsArray: true,
+  }
+}
+
+function reply(response: ServerResponse, status: number, body: unknown): void {
+  const text = JSON.stringify(body)
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
+  response.end(text)
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}

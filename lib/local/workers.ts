@@ -1,0 +1,185 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { builtinModules } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from 'miniflare'
+import { parse } from 'smol-toml'
+import { LocalStackError } from './postgres.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+/** A function's entry in wrangler.toml, as far as the local stack and the deploy command read it. */
+export interface FunctionEntry {
+  /** The env's name, which is also the function's file. */
+  name: string
+  main: string
+  /** Paths of the routes; their host is left out. */
+  paths: string[]
+  crons: string[]
+  vars: Record<string, string>
+  secrets: string[]
+  rateLimits: { name: string; limit: number; period: 10 | 60 }[]
+  /** Service bindings: the binding's name and the bound function. */
+  services: Record<string, string>
+  compatibilityDate: string
+  compatibilityFlags: string[]
+}
+
+interface WranglerEnv {
+  name: string
+  main: string
+  routes?: { pattern: string }[]
+  triggers?: { crons?: string[] }
+  vars?: Record<string, string>
+  secrets?: { required?: string[] }
+  ratelimits?: { name: string; simple: { limit: number; period: 10 | 60 } }[]
+  services?: { binding: string; service: string }[]
+  compatibility_date?: string
+  compatibility_flags?: string[]
+}
+
+/** Reads the functions of wrangler.toml. */
+export function readFunctions(): FunctionEntry[] {
+  const config = parse(readFileSync(`${root}wrangler.toml`, 'utf8')) as unknown as WranglerEnv & {
+    env: Record<string, WranglerEnv>
+  }
+  const functions = Object.entries(config.env).map(([name, env]) => ({
+    name,
+    main: env.main,
+    paths: (env.routes ?? []).map(({ pattern }) => pattern.slice(pattern.indexOf('/'))),
+    crons: env.triggers?.crons ?? [],
+    vars: env.vars ?? {},
+    secrets: env.secrets?.required ?? [],
+    rateLimits: (env.ratelimits ?? []).map(({ name: binding, simple }) => ({ name: binding, ...simple })),
+    services: Object.fromEntries(
+      (env.services ?? []).map(({ binding, service }) => {
+        const bound = Object.entries(config.env).find(([, other]) => other.name === service)
+        if (!bound) throw new LocalStackError(`wrangler.toml: ${name} binds ${service}, which no entry is named.`)
+        return [binding, bound[0]]
+      }),
+    ),
+    compatibilityDate: env.compatibility_date ?? config.compatibility_date ?? '',
+    compatibilityFlags: env.compatibility_flags ?? config.compatibility_flags ?? [],
+  }))
+  return functions.filter(({ main }) => existsSync(root + main))
+}
+
+/** The script of each function by its name, built in one pass with the settings that wrangler builds with. */
+export async function bundleFunctions(functions: FunctionEntry[]): Promise<Map<string, string>> {
+  const { outputFiles } = await build({
+    absWorkingDir: root,
+    entryPoints: functions.map(({ name, main }) => ({ in: main, out: name })),
+    outdir: `${root}.local/functions`,
+    write: false,
+    bundle: true,
+    format: 'esm',
+    target: 'es2024',
+    platform: 'browser',
+    conditions: ['workerd', 'worker', 'browser'],
+    keepNames: true,
+    define: { 'process.env.NODE_ENV': '"production"', 'navigator.userAgent': '"Cloudflare-Workers"' },
+    loader: { '.txt': 'text', '.html': 'text', '.sql': 'text', '.bin': 'binary' },
+    external: ['cloudflare:*', 'node:*'],
+    alias: Object.fromEntries(
+      builtinModules.filter((name) => !name.includes(':')).map((name) => [name, `node:${name}`]),
+    ),
+    logLevel: 'silent',
+  })
+  return new Map(outputFiles.map(({ path, text }) => [path.slice(path.lastIndexOf('/') + 1, -'.js'.length), text]))
+}
+
+export interface Workers {
+  baseUrl: string
+  /** Runs a function's scheduled handler now, or as at another time. */
+  scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
+  close(): Promise<void>
+}
+
+/** Miniflare types it by a package that is not installed here. */
+interface ScheduledWorker {
+  scheduled(options: { cron: string; scheduledTime: Date }): Promise<{ outcome: string }>
+}
+
+/** Where a request comes from on this machine, in place of what Cloudflare's edge would say. */
+const localRequestCf = { country: 'US', region: 'California', regionCode: 'CA', city: 'San Francisco', colo: 'SFO' }
+
+/** Answers what no route takes, and says that the stack is up. */
+const fallbackScript = `export default {
+  fetch(request) {
+    const { pathname } = new URL(request.url)
+    if (pathname === '/healthz') return Response.json({ ok: true })
+    const error = { code: 'not_found', message: 'There is nothing at ' + pathname + '.' }
+    return Response.json({ success: false, error }, { status: 404 })
+  },
+}`
+
+/**
+ * All functions in one workerd, routed by the paths in wrangler.toml whatever the host. Each also answers at the root of
+ * an address of its own, `http://<function>.localhost:<port>/`, as it does when it is deployed.
+ */
+export async function startWorkers(options: {
+  functions: FunctionEntry[]
+  scripts: Map<string, string>
+  /** Values for the names in `vars` and `secrets.required`. */
+  environment: Record<string, string>
+  /** Values that every function is given. */
+  common: Record<string, string>
+  port?: number
+  rateLimits?: boolean
+  onLog?: (line: string) => void
+}): Promise<Workers> {
+  const { functions, scripts, environment, common } = options
+  const onLog = options.onLog ?? (() => {})
+  const workers = functions.map((entry): V4WorkerOptions => ({
+    name: entry.name,
+    modules: [{ type: 'ESModule', path: `${entry.name}.js`, contents: scripts.get(entry.name) ?? '' }],
+    compatibilityDate: entry.compatibilityDate,
+    compatibilityFlags: entry.compatibilityFlags,
+    routes: [...entry.paths.map((path) => `*${path}`), `${entry.name}.localhost/*`],
+    bindings: { ...common, ...valuesFor(entry, environment) },
+    serviceBindings: entry.services,
+    ratelimits: Object.fromEntries(
+      (options.rateLimits === false ? [] : entry.rateLimits).map(({ name, limit, period }) => [
+        name,
+        { simple: { limit, period } },
+      ]),
+    ),
+  }))
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: options.port ?? 0,
+      cf: localRequestCf,
+      log: new Log(LogLevel.NONE),
+      logRequests: false,
+      handleStructuredLogs: ({ message }) => onLog(message),
+      // The first worker is asked where no route matches.
+      workers: [
+        { name: 'fallback', modules: [{ type: 'ESModule', path: 'fallback.js', contents: fallbackScript }] },
+        ...workers,
+      ],
+    }),
+  )
+  const url = await miniflare.ready
+  return {
+    baseUrl: url.origin,
+    async scheduled(name, { cron = '', scheduledTime = new Date() } = {}) {
+      const worker = (await miniflare.getWorker(name)) as unknown as ScheduledWorker
+      const { outcome } = await worker.scheduled({ cron, scheduledTime })
+      if (outcome !== 'ok') throw new Error(`The scheduled run of ${name} ended with ${outcome}.`)
+    },
+    close: () => miniflare.dispose(),
+  }
+}
+
+function valuesFor(entry: FunctionEntry, environment: Record<string, string>): Record<string, string> {
+  const values = { ...entry.vars }
+  for (const name of [...Object.keys(entry.vars), ...entry.secrets]) {
+    const value = process.env[name] ?? environment[name]
+    if (value !== undefined) values[name] = value
+    else if (values[name] === undefined) {
+      throw new LocalStackError(`${entry.name} needs the secret ${name}. Add it to lib/local/environment.ts.`)
+    }
+  }
+  return values
+}

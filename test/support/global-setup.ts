@@ -1,0 +1,42 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { startPostgres } from '../../lib/local/postgres.ts'
+import { bundleFunctions, readFunctions } from '../../lib/local/workers.ts'
+import { migrate } from '../../lib/migrate.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Connection string of the test server's database `postgres`. */
+    adminUrl: string
+    /** Folder of the built functions, `<name>.js`. */
+    scriptsFolder: string
+  }
+}
+
+/**
+ * Starts one Postgres for all test files, with the migrated database that they clone, and builds the functions once. The
+ * server keeps its promises to nobody after the run, so it does not wait for disks.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-test-'))
+  const postgres = await startPostgres({
+    dataFolder: path.join(folder, 'postgres'),
+    password: 'test',
+    settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off'],
+  })
+  await migrate(postgres.urlOf('template1'))
+  const functions = readFunctions()
+  const scriptsFolder = path.join(folder, 'functions')
+  mkdirSync(scriptsFolder)
+  for (const [name, script] of await bundleFunctions(functions)) {
+    writeFileSync(path.join(scriptsFolder, `${name}.js`), script)
+  }
+  project.provide('adminUrl', postgres.urlOf('postgres'))
+  project.provide('scriptsFolder', scriptsFolder)
+  return async () => {
+    await postgres.stop()
+    rmSync(folder, { recursive: true })
+  }
+}
