@@ -18,11 +18,17 @@ export interface FunctionEntry {
   crons: string[]
   vars: Record<string, string>
   secrets: string[]
-  rateLimits: { name: string; limit: number; period: 10 | 60 }[]
+  rateLimits: RateLimitEntry[]
   /** Service bindings: the binding's name and the bound function. */
   services: Record<string, string>
   compatibilityDate: string
   compatibilityFlags: string[]
+}
+
+interface RateLimitEntry {
+  name: string
+  namespace_id: string
+  simple: { limit: number; period: 10 | 60 }
 }
 
 interface WranglerEnv {
@@ -32,7 +38,7 @@ interface WranglerEnv {
   triggers?: { crons?: string[] }
   vars?: Record<string, string>
   secrets?: { required?: string[] }
-  ratelimits?: { name: string; simple: { limit: number; period: 10 | 60 } }[]
+  ratelimits?: RateLimitEntry[]
   services?: { binding: string; service: string }[]
   compatibility_date?: string
   compatibility_flags?: string[]
@@ -50,7 +56,7 @@ export function readFunctions(): FunctionEntry[] {
     crons: env.triggers?.crons ?? [],
     vars: env.vars ?? {},
     secrets: env.secrets?.required ?? [],
-    rateLimits: (env.ratelimits ?? []).map(({ name: binding, simple }) => ({ name: binding, ...simple })),
+    rateLimits: env.ratelimits ?? [],
     services: Object.fromEntries(
       (env.services ?? []).map(({ binding, service }) => {
         const bound = Object.entries(config.env).find(([, other]) => other.name === service)
@@ -139,10 +145,7 @@ export async function startWorkers(options: {
     bindings: { ...common, ...valuesFor(entry, environment) },
     serviceBindings: entry.services,
     ratelimits: Object.fromEntries(
-      (options.rateLimits === false ? [] : entry.rateLimits).map(({ name, limit, period }) => [
-        name,
-        { simple: { limit, period } },
-      ]),
+      (options.rateLimits === false ? [] : entry.rateLimits).map(({ name, ...limit }) => [name, limit]),
     ),
   }))
   const miniflare = new Miniflare(
