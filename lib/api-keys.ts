@@ -61,22 +61,49 @@ export function keyCte(keyHash: string) {
   return sql`key as (select program_id, retired_at from api_keys where key_hash = decode(${keyHash}, 'hex'))`
 }
 
-/** CTE `program`: the program that the active key names; no row where the key is unknown or retired. */
-export function programOfKeyCte(keyHash: string) {
+/**
+ * CTEs `key` and `program`: the program that the active key names; no row where the key is unknown or retired, or where
+ * `programId` is given and names another.
+ */
+export function programOfKeyCte(keyHash: string, programId: number | null = null) {
   return sql`${keyCte(keyHash)},
-program as (select p.* from programs p join key on key.program_id = p.id where key.retired_at is null)`
+program as (
+  select p.* from programs p join key on key.program_id = p.id
+  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id)
+)`
+}
+
+/** Column `program_matches` of a keyed statement's answer: false where the caller named another program than the key's. */
+export function programMatchesColumn(programId: number | null) {
+  return sql`(select program_id = coalesce(${programId}::bigint, program_id) from key) as program_matches`
 }
 
 /** Column `key_retired` of a keyed statement's answer: null for an unknown key. */
 export const keyRetiredColumn = sql`(select retired_at is not null from key) as key_retired`
 
-/** Refuses the call where the statement's `key_retired` says that the key is unknown or retired. */
-export function requireActiveKey(keyRetired: boolean | null | undefined): void {
-  if (keyRetired === false) return
-  if (keyRetired) {
+/** What every keyed statement answers of its key. */
+export interface KeyState {
+  key_retired: boolean | null
+  program_matches?: boolean | null
+}
+
+/** Refuses the call where the statement says that the key is unknown, retired, or of another program than the one named. */
+export function requireActiveKey(state: KeyState | undefined): void {
+  if (state?.key_retired) {
     throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
   }
-  throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+  if (state?.key_retired !== false) {
+    throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+  }
+  if (state.program_matches === false) {
+    throw new ApiError(
+      'invalid_request',
+      "additional_data.program_id names another program than the API key. Send the key's own or none.",
+      {
+        details: [{ field: 'additional_data.program_id', message: 'must be the program of the API key' }],
+      },
+    )
+  }
 }
 
 /**
@@ -84,6 +111,19 @@ export function requireActiveKey(keyRetired: boolean | null | undefined): void {
  * and nothing else.
  */
 export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
-  const [row] = await db.query(sql<{ key_retired: boolean | null }>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`)
-  requireActiveKey(row?.key_retired)
+  const [row] = await db.query(sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`)
+  requireActiveKey(row)
+}
+
+/**
+ * Waits for the body, and where it is refused checks the API key before the refusal goes out: a caller with a bad key learns
+ * nothing of the rest of the request.
+ */
+export async function afterKeyCheck<Body>(db: Database, keyHash: string, body: Promise<Body>): Promise<Body> {
+  try {
+    return await body
+  } catch (error) {
+    await checkApiKey(db, keyHash)
+    throw error
+  }
 }

@@ -1,34 +1,29 @@
-import type { Context, MiddlewareHandler } from 'hono'
+import type { Context } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
-import { HTTPException } from 'hono/http-exception'
+import { cors } from 'hono/cors'
 import { Hono } from 'hono/tiny'
-import { type Database, type DatabaseEnv, isTransient, openDatabase } from './database.ts'
-import { ApiError, type ErrorDetail, errorResponse } from './errors.ts'
+import type * as z from 'zod/mini'
+import { ApiError, type ErrorDetail, errorResponse, isTransient } from './errors.ts'
 
 /** Cloudflare's rate-limit binding. */
 export interface RateLimit {
   limit(options: { key: string }): Promise<{ success: boolean }>
 }
 
-export interface AppEnv {
-  Bindings: DatabaseEnv
-  Variables: { db: Database; requestId: string }
-}
-
 const maxBodyBytes = 64 * 1024
 const maxBodyDepth = 8
 
 /**
- * A function's app: request id, one log line a request, error envelopes, body limit and the database, the same for all.
- * `Bindings` names the variables and bindings that the function's own entry in wrangler.toml gives it beside the database.
+ * A function's app: request id, one log line a request, and the error envelopes, the same for all. `Bindings` names the variables
+ * and bindings that the function's own entry in wrangler.toml gives it.
  */
-export function createApp<Bindings extends object = object>() {
-  const app = new Hono<AppEnv & { Bindings: DatabaseEnv & Bindings }>()
+// oxlint-disable-next-line no-unnecessary-type-parameters -- the caller says what its entry in wrangler.toml gives it
+export function createApp<Bindings extends object>() {
+  const app = new Hono<{ Bindings: Bindings; Variables: { requestId: string } }>()
   app.use(async (c, next) => {
     const started = Date.now()
     const requestId = crypto.randomUUID()
     c.set('requestId', requestId)
-    c.set('db', openDatabase(c.env))
     await next()
     c.res.headers.set('X-Request-Id', requestId)
     console.log(
@@ -49,9 +44,6 @@ export function createApp<Bindings extends object = object>() {
 /** Turns whatever was thrown into an answer that tells the caller nothing of the cause but the request's id. */
 function asApiError(error: unknown, requestId: string): ApiError {
   if (error instanceof ApiError) return error
-  if (error instanceof HTTPException && error.status === 400) {
-    return new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
-  }
   console.error(JSON.stringify({ request_id: requestId, error: describe(error) }))
   if (isTransient(error)) {
     return new ApiError(
@@ -91,13 +83,32 @@ export const limitBody = bodyLimit({
   },
 })
 
-/** Refuses a body that is not declared as JSON. */
-export const requireJson: MiddlewareHandler = async (c, next) => {
-  const contentType = c.req.header('content-type') ?? ''
-  if (!/^application\/json\s*(;|$)/i.test(contentType)) {
+/**
+ * The request's JSON body as `schema` takes it. Refuses what is not declared as JSON, what is not JSON, and what the schema does
+ * not accept, naming each field.
+ */
+export async function readJson<Schema extends z.ZodMiniType>(c: Context, schema: Schema): Promise<z.output<Schema>> {
+  if (!/^application\/json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')
   }
-  await next()
+  let value: unknown
+  try {
+    value = JSON.parse(await c.req.text())
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
+  }
+  const parsed = schema.safeParse(value)
+  const details = [...unstorableText(value), ...(parsed.error?.issues ?? []).map(asDetail)]
+  if (!parsed.success || details.length > 0) {
+    const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
+    throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
+  }
+  return parsed.data
+}
+
+function asDetail(issue: { path: PropertyKey[]; message: string }): ErrorDetail {
+  return { field: issue.path.join('.'), message: issue.message }
 }
 
 /** Refuses with 429 once `limiter` says so. `key` names who is counted. */
@@ -112,6 +123,9 @@ export async function enforceRateLimit(limiter: RateLimit | undefined, key: stri
 export function clientAddress(c: Context): string {
   return c.req.header('cf-connecting-ip') ?? 'unknown'
 }
+
+/** Answers a preflight and lets any origin read the answer; no cookie goes along. For what a visitor's browser calls. */
+export const publicCors = cors({ origin: '*', allowMethods: ['POST'], allowHeaders: ['Content-Type'], maxAge: 86400 })
 
 const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Database, retryOnce } from './database.ts'
+import { type Database, jsonb, retryOnce } from './database.ts'
 import { ApiError } from './errors.ts'
 
 /** What a click brings: the request's fields and what the edge derived of the visitor. */
@@ -56,11 +56,10 @@ const eventColumns = sql`program_id, is_test, click_timestamp, id, customer_id, 
   device_type, device_os, browser_name, additional_data`
 
 function eventValues(click: Click) {
-  const { additional_data: data } = click
   return sql`${click.session_id}, ${click.affiliate_url}, ${click.page_url}, ${click.page_title}, ${click.referrer_url},
   ${click.user_agent}, ${click.screen_resolution}, ${click.viewport_size}, ${click.language}, ${click.timezone},
   ${click.geo_country}, ${click.geo_region}, ${click.geo_city}, ${click.device_type}, ${click.device_os}, ${click.browser_name},
-  ${data && JSON.stringify(data)}::jsonb`
+  ${jsonb(click.additional_data)}`
 }
 
 interface ClickRow {

@@ -5,7 +5,9 @@ import {
   PostgresAdapter,
   PostgresQueryCompiler,
   type QueryExecutorProvider,
+  sql,
 } from 'kysely'
+import { isTransient } from './errors.ts'
 
 /** The variables by which a function reaches the database. */
 export interface DatabaseEnv {
@@ -43,8 +45,9 @@ export class Database {
 
   /** Runs one statement and returns its rows. `bigint` and `numeric` columns arrive as strings, timestamps as `Date`. */
   async query<Row>(statement: Statement<Row>): Promise<Row[]> {
-    const { sql, parameters } = statement.compile(compileOnly)
-    return (await this.#neon.query(sql, [...parameters])) as Row[]
+    const { sql: text, parameters } = statement.compile(compileOnly)
+    // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
+    return (await this.#neon.query(text, [...parameters])) as Row[]
   }
 
   /**
@@ -55,11 +58,17 @@ export class Database {
     statements: Statements,
   ): Promise<RowsOf<Statements>> {
     const queries = statements.map((statement) => {
-      const { sql, parameters } = statement.compile(compileOnly)
-      return this.#neon.query(sql, [...parameters])
+      const { sql: text, parameters } = statement.compile(compileOnly)
+      return this.#neon.query(text, [...parameters])
     })
+    // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement
     return (await this.#neon.transaction(queries, { isolationLevel: 'ReadCommitted' })) as RowsOf<Statements>
   }
+}
+
+/** A value as a jsonb parameter; null stays SQL's null. */
+export function jsonb(value: object | null) {
+  return sql`${value === null ? null : JSON.stringify(value)}::jsonb`
 }
 
 /** The HTTP driver for the environment's database. */
@@ -75,18 +84,6 @@ let opened: { url: string; db: Database } | undefined
 export function openDatabase(env: DatabaseEnv): Database {
   if (opened?.url !== env.DATABASE_URL) opened = { url: env.DATABASE_URL, db: new Database(env) }
   return opened.db
-}
-
-/**
- * SQLSTATEs after which a request may be sent again as it is: connection lost (08), resources short (53), server going
- * down or starting (57P), deadlock or serialization failure (40).
- */
-const transientState = /^(08|53|57P|40)/
-
-/** True where Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. */
-export function isTransient(error: unknown): boolean {
-  if (!(error instanceof NeonDbError)) return false
-  return error.code === undefined || transientState.test(error.code)
 }
 
 /** The name of the constraint that refused a statement, or undefined where the error was another one. */

@@ -81,3 +81,19 @@ export function errorResponse(error: ApiError): Response {
   }
   return Response.json(body, { status, headers: error.headers })
 }
+
+/**
+ * SQLSTATEs after which a request may be sent again as it is: connection lost (08), resources short (53), server going
+ * down or starting (57P), deadlock or serialization failure (40).
+ */
+const transientState = /^(08|53|57P|40)/
+
+/**
+ * True where Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. The driver's error is
+ * known by its name, which keeps the driver out of functions that need no database.
+ */
+export function isTransient(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'NeonDbError') return false
+  const { code } = error as Error & { code?: string }
+  return code === undefined || transientState.test(code)
+}

@@ -1,0 +1,39 @@
+import { afterKeyCheck, apiKeyHash } from '../lib/api-keys.ts'
+import { createApp, enforceRateLimit, limitBody, onlyMethods, type RateLimit, readJson } from '../lib/app.ts'
+import { saleRequest } from '../lib/requests.ts'
+import { recordSale } from '../lib/sales.ts'
+import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+
+const paths = ['/', '/api/v1/track/sale']
+const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit }>()
+
+/**
+ * POST /api/v1/track/sale, program API key. Body: `saleRequest`.
+ * 200 `{success, sale_id, transaction_id, attributed, commission_id, commission_cents, currency}`; 409 `duplicate_transaction`
+ * with the stored sale's `sale_id` and `same_payload`.
+ */
+app.on('POST', paths, limitBody, async (c) => {
+  const authorization = c.req.header('authorization')
+  await enforceRateLimit(c.env.RATE_LIMIT, authorization ?? 'none')
+  const db = openDatabase(c.env)
+  const keyHash = await apiKeyHash(authorization)
+  const body = await afterKeyCheck(db, keyHash, readJson(c, saleRequest))
+  const isRecurring = body.is_recurring ?? body.isRecurring ?? false
+  const sale = {
+    transaction_id: body.transaction_id,
+    customer_key: body.customer_key,
+    click_id: (body.click_id ?? body.clickId) || null,
+    amount_cents: body.amount_cents,
+    currency: body.currency ?? 'usd',
+    sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),
+    is_recurring: isRecurring,
+    subscription_id: body.subscription_id ?? body.subscriptionId ?? null,
+    is_test: body.additional_data?.test_mode ?? false,
+    additional_data: body.additional_data ?? null,
+  }
+  const recorded = await recordSale(db, keyHash, sale, body.additional_data?.program_id ?? null, c.get('requestId'))
+  return c.json({ success: true, ...recorded, ...(sale.is_test && { test_mode: true }) })
+})
+for (const path of paths) app.all(path, onlyMethods('POST'))
+
+export default app

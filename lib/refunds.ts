@@ -1,0 +1,173 @@
+import { type RawBuilder, sql } from 'kysely'
+import { keyRetiredColumn, type KeyState, programOfKeyCte, requireActiveKey } from './api-keys.ts'
+import { reversalEffectCtes } from './commissions.ts'
+import { type Database, retryOnce } from './database.ts'
+import { ApiError } from './errors.ts'
+import { majorUnits } from './money.ts'
+import type { OutboxMessage } from './outbox.ts'
+
+/** One refund or chargeback. `amount_cents` null takes all that is left of the sale. */
+export interface Refund {
+  amount_cents: number | null
+  /** The caller's or processor's id of this refund; a repeated one is ignored. Without it the amount is the key. */
+  refund_id: string | null
+  reason: 'refund' | 'chargeback'
+  reason_text: string | null
+}
+
+export type AppliedRefund =
+  | {
+      status: 'reversed' | 'refunded'
+      /** Commission reversed by this call, in the currency's major unit. */
+      deductionAmount: number
+      /** The same in minor units. */
+      deduction_cents: number
+      currency: string
+      commission_id: number
+    }
+  | { status: 'skipped'; reason: 'already_reversed' | 'refund_already_applied'; commission_id: number }
+  | { status: 'no_commission'; message: string }
+
+export interface RefundRow extends KeyState {
+  sale_id: string | null
+  /** Null where nothing was left to refund. */
+  refund_id: string | null
+  /** Whether this request made that refund, now or in a try whose answer was lost. */
+  applied: boolean | null
+  known_key: boolean
+  deduction_cents: string | null
+  currency: string | null
+  commission_id: string | null
+  commission_was_reversed: boolean | null
+  fully_refunded: boolean | null
+  outbox: OutboxMessage[] | null
+}
+
+/**
+ * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, in this order and
+ * each in a statement of its own, and then writes. The write must be a later statement than the locks: a statement that waits
+ * for a lock goes on reading its old snapshot, and sums read there over-refund.
+ *
+ * `sale` is the SELECT of the sale's row (all columns of `sales`), preceded by the CTEs in `scope`, which end without a comma.
+ */
+export function refundStatements(
+  scope: RawBuilder<unknown>,
+  sale: RawBuilder<unknown>,
+  answer: RawBuilder<unknown>,
+  refund: Refund,
+  requestId: string,
+) {
+  const key =
+    refund.amount_cents === null
+      ? sql`'rest:' || s.refunded_cents`
+      : sql`${refund.refund_id === null ? `amount:${refund.amount_cents}` : `id:${refund.refund_id}`}`
+  const target = sql`with ${scope}, sale as (${sale})`
+  return [
+    sql`${target}
+select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for update`,
+    sql`${target}
+select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale) for update`,
+    sql`${target}
+select from balances b where (b.program_id, b.partner_id, b.currency) in (
+  select c.program_id, c.partner_id, c.currency from commissions c join sale s on c.program_id = s.program_id and c.sale_id = s.id
+) for update`,
+    sql<RefundRow>`${target},
+prior as (select * from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale)),
+known as (select r.* from refunds r join sale s on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${key} or r.request_id = ${requestId}::uuid limit 1),
+asked as (
+  select s.*, least(coalesce(${refund.amount_cents}::bigint, s.amount_cents), s.amount_cents - s.refunded_cents) as applied_cents
+  from sale s where not exists (select from known) and s.refunded_cents < s.amount_cents
+),
+total as (
+  select a.program_id, a.id as sale_id, a.applied_cents, a.transaction_id, a.refunded_cents + a.applied_cents as refunded_cents,
+    a.amount_cents
+  from asked a
+),
+change as (
+  select t.program_id, t.sale_id, c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
+    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint as reversed_cents,
+    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
+    case when t.refunded_cents = t.amount_cents then 'full' else 'partial' end as reversal,
+    coalesce(${refund.reason_text}::text, ${refund.reason}::text) as reason,
+    t.transaction_id, t.applied_cents as sale_refunded_cents
+  from total t join prior c on c.sale_id = t.sale_id
+  where c.status <> 'reversed'
+),
+refund as (
+  insert into refunds (program_id, sale_id, refund_key, requested_cents, applied_cents, deduction_cents, reason, reason_text, request_id)
+  select t.program_id, t.sale_id, ${refund.amount_cents === null ? sql`'rest:' || (t.refunded_cents - t.applied_cents)` : key},
+    ${refund.amount_cents}::bigint, t.applied_cents, coalesce(c.delta_cents, 0), ${refund.reason}, ${refund.reason_text}, ${requestId}::uuid
+  from total t left join change c on true
+  returning program_id, id
+),
+refunded_sale as (
+  update sales s set refunded_cents = t.refunded_cents from total t where s.program_id = t.program_id and s.id = t.sale_id
+),
+effect as (
+  select c.*, r.id as refund_id, 'refund:' || r.id as cause from change c join refund r on r.program_id = c.program_id
+),
+${reversalEffectCtes}
+select ${answer}, s.id as sale_id, coalesce(r.id, k.id) as refund_id, r.id is not null or k.request_id = ${requestId}::uuid as applied,
+  k.id is not null as known_key, coalesce(e.delta_cents, k.deduction_cents) as deduction_cents, p.currency, p.id as commission_id,
+  p.status = 'reversed' as commission_was_reversed,
+  coalesce(t.refunded_cents, s.refunded_cents) = s.amount_cents as fully_refunded, ${outboxColumn}
+from (select) answer
+  left join sale s on true
+  left join prior p on true
+  left join known k on true
+  left join total t on true
+  left join refund r on true
+  left join effect e on true`,
+  ] as const
+}
+
+/** Column `outbox`: the messages that this statement wrote, to be sent after the response. */
+export const outboxColumn = sql`(select json_agg(json_build_object('program_id', program_id, 'outbox_id', id)) from outbox_rows) as outbox`
+
+/**
+ * Applies a refund to the sale with this transaction id in the key's program: one request, one transaction. The commission is
+ * reversed in proportion to all that was refunded of the sale, and this call deducts the difference:
+ * `reversed = floor(commission * refunded_total / sale_amount)`. A live sale comes before a test sale with the same id.
+ * `onReversal` gets the messages to send; `requestId` (uuid) lets a try whose answer was lost be answered as it was applied.
+ * Refuses with `not_found`.
+ */
+export async function refundSale(
+  db: Database,
+  keyHash: string,
+  transactionId: string,
+  refund: Refund,
+  requestId: string,
+): Promise<{ applied: AppliedRefund; outbox: OutboxMessage[] }> {
+  const sale = sql`select s.* from sales s join program p on s.program_id = p.id where s.transaction_id = ${transactionId}
+  order by s.is_test limit 1`
+  const statements = refundStatements(programOfKeyCte(keyHash), sale, keyRetiredColumn, refund, requestId)
+  const [, , , [row]] = await retryOnce(() => db.batch(statements))
+  requireActiveKey(row)
+  if (!row || row.sale_id === null) {
+    throw new ApiError('not_found', `This program has no sale with the transaction_id "${transactionId}".`)
+  }
+  return { applied: asApplied(row), outbox: row.outbox ?? [] }
+}
+
+/** What became of a refund, from the row that its batch answered. */
+export function asApplied(row: RefundRow): AppliedRefund {
+  if (row.commission_id === null || row.currency === null) {
+    return { status: 'no_commission', message: 'The sale earned no commission, so none was reversed.' }
+  }
+  const commissionId = Number(row.commission_id)
+  if (!row.applied) {
+    const reason = row.known_key ? 'refund_already_applied' : 'already_reversed'
+    return { status: 'skipped', reason, commission_id: commissionId }
+  }
+  if (row.commission_was_reversed && !row.known_key) {
+    return { status: 'skipped', reason: 'already_reversed', commission_id: commissionId }
+  }
+  const deductionCents = Number(row.deduction_cents)
+  return {
+    status: row.fully_refunded ? 'reversed' : 'refunded',
+    deductionAmount: majorUnits(deductionCents, row.currency),
+    deduction_cents: deductionCents,
+    currency: row.currency,
+    commission_id: commissionId,
+  }
+}
