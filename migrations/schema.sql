@@ -1,0 +1,697 @@
+-- What the migrations make together, written by `npm run schema`. Read it, do not run it.
+
+create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '99999999999'::bigint)));
+
+create domain currency_code as text CHECK ((VALUE ~ '^[a-z]{3}$'::text));
+
+create sequence affiliate_lead_events_id_seq;
+
+create table accounts (
+  id text not null,
+  user_id text not null,
+  provider_id text not null,
+  account_id text not null,
+  access_token text,
+  refresh_token text,
+  id_token text,
+  access_token_expires_at timestamp with time zone,
+  refresh_token_expires_at timestamp with time zone,
+  scope text,
+  password text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  constraint accounts_pkey PRIMARY KEY (id),
+  constraint accounts_provider_id_account_id_key UNIQUE (provider_id, account_id),
+  constraint accounts_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX accounts_user_id_idx ON public.accounts USING btree (user_id);
+
+create table affiliate_click_events (
+  program_id bigint not null,
+  is_test boolean not null default false,
+  click_timestamp timestamp with time zone not null,
+  id bigint not null,
+  customer_id bigint,
+  link_id bigint,
+  session_id text,
+  affiliate_url text,
+  page_url text,
+  page_title text,
+  referrer_url text,
+  user_agent text,
+  screen_resolution text,
+  viewport_size text,
+  language text,
+  timezone text,
+  geo_country text,
+  geo_region text,
+  geo_city text,
+  device_type text,
+  device_os text,
+  browser_name text,
+  additional_data jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id),
+  constraint affiliate_click_events_check CHECK ((is_test OR ((customer_id IS NOT NULL) AND (link_id IS NOT NULL)))),
+  constraint affiliate_click_events_id_check CHECK ((id > 0))
+) partition by RANGE (click_timestamp);
+
+create table affiliate_click_events_default partition of affiliate_click_events DEFAULT;
+
+create table affiliate_lead_events (
+  program_id bigint not null,
+  is_test boolean not null default false,
+  lead_timestamp timestamp with time zone not null default now(),
+  id bigint not null default nextval('affiliate_lead_events_id_seq'::regclass),
+  customer_id bigint,
+  customer_key text,
+  provisional boolean not null default false,
+  session_id text,
+  page_url text,
+  additional_data jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint affiliate_lead_events_pkey PRIMARY KEY (program_id, is_test, lead_timestamp, id),
+  constraint affiliate_lead_events_check CHECK (((NOT provisional) OR (customer_key IS NULL))),
+  constraint affiliate_lead_events_check1 CHECK ((is_test OR (customer_id IS NOT NULL)))
+) partition by RANGE (lead_timestamp);
+
+create table affiliate_lead_events_default partition of affiliate_lead_events DEFAULT;
+
+create table api_keys (
+  id bigint not null generated always as identity,
+  program_id bigint not null,
+  key_hash bytea not null,
+  name text not null default 'default'::text,
+  hint text not null,
+  created_at timestamp with time zone not null default now(),
+  retired_at timestamp with time zone,
+  constraint api_keys_pkey PRIMARY KEY (id),
+  constraint api_keys_hash_key UNIQUE (key_hash),
+  constraint api_keys_hint_check CHECK ((length(hint) = 4)),
+  constraint api_keys_key_hash_check CHECK ((length(key_hash) = 32)),
+  constraint api_keys_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100))),
+  constraint api_keys_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
+
+create table balance_entries (
+  program_id bigint not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  entry_number bigint not null,
+  amount_cents bigint not null,
+  balance_before_cents bigint not null,
+  balance_after_cents bigint not null,
+  cause text not null,
+  commission_id bigint,
+  refund_id bigint,
+  withdrawal_id bigint,
+  created_at timestamp with time zone not null default now(),
+  previous_entry_number bigint generated always as (NULLIF((entry_number - 1), 0)) stored,
+  constraint balance_entries_have_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
+  constraint balance_entries_pkey PRIMARY KEY (program_id, partner_id, currency, entry_number),
+  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, refund_id, withdrawal_id),
+  constraint balance_entries_program_id_partner_id_currency_entry_number_key UNIQUE (program_id, partner_id, currency, entry_number, balance_after_cents),
+  constraint balance_entries_amount_cents_check CHECK ((amount_cents <> 0)),
+  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'withdrawal_paid'::text]))),
+  constraint balance_entries_check CHECK (((entry_number > 1) OR (balance_before_cents = 0))),
+  constraint balance_entries_check1 CHECK (((balance_before_cents + amount_cents) = balance_after_cents)),
+  constraint balance_entries_check2 CHECK (
+CASE cause
+    WHEN 'commission_credited'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
+    WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (withdrawal_id IS NULL))
+    WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (withdrawal_id IS NULL))
+    ELSE ((amount_cents < 0) AND (withdrawal_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
+END),
+  constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
+  constraint balance_entries_program_id_commission_id_partner_id_curren_fkey FOREIGN KEY (program_id, commission_id, partner_id, currency) REFERENCES commissions(program_id, id, partner_id, currency),
+  constraint balance_entries_program_id_partner_id_currency_previous_en_fkey FOREIGN KEY (program_id, partner_id, currency, previous_entry_number, balance_before_cents) REFERENCES balance_entries(program_id, partner_id, currency, entry_number, balance_after_cents),
+  constraint balance_entries_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint balance_entries_program_id_refund_id_fkey FOREIGN KEY (program_id, refund_id) REFERENCES refunds(program_id, id),
+  constraint balance_entries_program_id_withdrawal_id_partner_id_curren_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
+);
+CREATE TRIGGER balance_entries_append_only BEFORE DELETE OR UPDATE ON public.balance_entries FOR EACH ROW EXECUTE FUNCTION refuse_ledger_change();
+CREATE CONSTRAINT TRIGGER balance_entries_have_balance AFTER INSERT ON public.balance_entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance_of_entry();
+
+create table balances (
+  program_id bigint not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  balance_cents bigint not null default 0,
+  entry_count bigint not null default 0,
+  last_entry_number bigint generated always as (NULLIF(entry_count, 0)) stored,
+  constraint balances_pkey PRIMARY KEY (program_id, partner_id, currency),
+  constraint balances_check CHECK (((entry_count > 0) OR (balance_cents = 0))),
+  constraint balances_entry_count_check CHECK ((entry_count >= 0)),
+  constraint balances_program_id_partner_id_currency_last_entry_number__fkey FOREIGN KEY (program_id, partner_id, currency, last_entry_number, balance_cents) REFERENCES balance_entries(program_id, partner_id, currency, entry_number, balance_after_cents),
+  constraint balances_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+);
+
+create table commissions (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  kind text not null,
+  partner_id bigint not null,
+  customer_id bigint not null,
+  sale_id bigint,
+  currency currency_code not null,
+  amount_cents amount_cents not null,
+  reversed_cents amount_cents not null default 0,
+  reversal text not null default 'none'::text,
+  reason text,
+  hold_until timestamp with time zone not null,
+  credited_at timestamp with time zone,
+  paid_at timestamp with time zone,
+  rejected_at timestamp with time zone,
+  status text not null generated always as (
+CASE
+    WHEN ((rejected_at IS NOT NULL) OR (reversal = 'full'::text)) THEN 'reversed'::text
+    WHEN (reversal = 'partial'::text) THEN 'refunded'::text
+    WHEN (paid_at IS NOT NULL) THEN 'paid'::text
+    WHEN (credited_at IS NOT NULL) THEN 'approved'::text
+    ELSE 'pending'::text
+END) stored,
+  created_at timestamp with time zone not null default now(),
+  constraint commissions_pkey PRIMARY KEY (program_id, id),
+  constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
+  constraint commissions_sale_key UNIQUE (program_id, sale_id),
+  constraint commissions_amount_cents_check CHECK (((amount_cents)::bigint > 0)),
+  constraint commissions_check CHECK (((reversed_cents)::bigint <= (amount_cents)::bigint)),
+  constraint commissions_check1 CHECK (((kind = 'sale'::text) = (sale_id IS NOT NULL))),
+  constraint commissions_check2 CHECK (((reversal <> 'none'::text) OR (rejected_at IS NOT NULL) OR ((reversed_cents)::bigint = 0))),
+  constraint commissions_check3 CHECK ((((reversal <> 'full'::text) AND (rejected_at IS NULL)) OR ((reversed_cents)::bigint = (amount_cents)::bigint))),
+  constraint commissions_check4 CHECK (((paid_at IS NULL) OR (credited_at IS NOT NULL))),
+  constraint commissions_kind_check CHECK ((kind = ANY (ARRAY['sale'::text, 'lead'::text]))),
+  constraint commissions_reason_check CHECK ((length(reason) <= 1000)),
+  constraint commissions_reversal_check CHECK ((reversal = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text]))),
+  constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
+  constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
+);
+CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
+CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND (reversal <> 'full'::text));
+CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE (kind = 'lead'::text);
+CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
+
+create table customers (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  click_id text not null,
+  customer_key text,
+  email_hash bytea,
+  processor_customer_id text,
+  link_id bigint not null,
+  partner_id bigint not null,
+  customer_status text not null default 'click'::text,
+  last_click_at timestamp with time zone not null,
+  provisional_lead_at timestamp with time zone,
+  provisional_lead_event_id bigint,
+  signup_date timestamp with time zone,
+  lead_event_id bigint,
+  first_purchase_date timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint customers_pkey PRIMARY KEY (program_id, id),
+  constraint customers_click_id_key UNIQUE (program_id, click_id),
+  constraint customers_customer_key_key UNIQUE (program_id, customer_key),
+  constraint customers_check CHECK (((signup_date IS NULL) = (lead_event_id IS NULL))),
+  constraint customers_check1 CHECK (((provisional_lead_at IS NULL) = (provisional_lead_event_id IS NULL))),
+  constraint customers_check2 CHECK (((customer_status <> 'lead'::text) OR (signup_date IS NOT NULL))),
+  constraint customers_check3 CHECK (((customer_status = 'conversion'::text) = (first_purchase_date IS NOT NULL))),
+  constraint customers_click_id_check CHECK ((click_id ~ '^cust_[0-9]{13}_[0-9]{21,40}$'::text)),
+  constraint customers_customer_key_check CHECK (((length(customer_key) >= 1) AND (length(customer_key) <= 255))),
+  constraint customers_customer_status_check CHECK ((customer_status = ANY (ARRAY['click'::text, 'lead'::text, 'conversion'::text]))),
+  constraint customers_email_hash_check CHECK ((length(email_hash) = 32)),
+  constraint customers_program_id_link_id_partner_id_fkey FOREIGN KEY (program_id, link_id, partner_id) REFERENCES referral_links(program_id, id, partner_id)
+);
+CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, email_hash) WHERE (email_hash IS NOT NULL);
+CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
+CREATE INDEX customers_processor_idx ON public.customers USING btree (program_id, processor_customer_id) WHERE (processor_customer_id IS NOT NULL);
+CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
+
+create table daily_money (
+  program_id bigint not null,
+  day date not null,
+  currency currency_code not null,
+  slot smallint not null,
+  sales bigint not null default 0,
+  revenue_cents bigint not null default 0,
+  commission_cents bigint not null default 0,
+  constraint daily_money_pkey PRIMARY KEY (program_id, day, currency, slot),
+  constraint daily_money_revenue_cents_check CHECK ((revenue_cents >= 0)),
+  constraint daily_money_sales_check CHECK ((sales >= 0)),
+  constraint daily_money_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
+) with (fillfactor=50);
+
+create table daily_totals (
+  program_id bigint not null,
+  day date not null,
+  slot smallint not null,
+  clicks bigint not null default 0,
+  leads bigint not null default 0,
+  conversions bigint not null default 0,
+  constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot),
+  constraint daily_totals_clicks_check CHECK ((clicks >= 0)),
+  constraint daily_totals_conversions_check CHECK ((conversions >= 0)),
+  constraint daily_totals_leads_check CHECK ((leads >= 0)),
+  constraint daily_totals_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
+) with (fillfactor=50);
+
+create table link_clicks (
+  program_id bigint not null,
+  link_id bigint not null,
+  slot smallint not null,
+  clicks bigint not null,
+  last_clicked_at timestamp with time zone not null,
+  constraint link_clicks_pkey PRIMARY KEY (program_id, link_id, slot),
+  constraint link_clicks_clicks_check CHECK ((clicks > 0)),
+  constraint link_clicks_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
+) with (fillfactor=50);
+
+create table mails (
+  id bigint not null generated always as identity,
+  recipient text not null,
+  subject text not null,
+  body text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint mails_pkey PRIMARY KEY (id)
+);
+CREATE INDEX mails_recipient_idx ON public.mails USING btree (recipient, id);
+
+create table notification_reads (
+  program_id bigint not null,
+  notification_id bigint not null,
+  user_id text not null,
+  read_at timestamp with time zone not null default now(),
+  constraint notification_reads_pkey PRIMARY KEY (program_id, notification_id, user_id),
+  constraint notification_reads_program_id_notification_id_fkey FOREIGN KEY (program_id, notification_id) REFERENCES notifications(program_id, id),
+  constraint notification_reads_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table notifications (
+  program_id bigint not null,
+  id bigint not null,
+  kind text not null,
+  audience text not null,
+  partner_id bigint not null,
+  payload jsonb not null,
+  created_at timestamp with time zone not null,
+  constraint notifications_pkey PRIMARY KEY (program_id, id),
+  constraint notifications_audience_check CHECK ((audience = ANY (ARRAY['partner'::text, 'advertiser'::text]))),
+  constraint notifications_program_id_id_fkey FOREIGN KEY (program_id, id) REFERENCES outbox(program_id, id)
+);
+CREATE INDEX notifications_partner_idx ON public.notifications USING btree (partner_id, created_at DESC) WHERE (audience = 'partner'::text);
+CREATE INDEX notifications_program_idx ON public.notifications USING btree (program_id, created_at DESC) WHERE (audience = 'advertiser'::text);
+
+create table outbox (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  kind text not null,
+  audience text not null,
+  partner_id bigint not null,
+  cause text not null,
+  payload jsonb not null,
+  created_at timestamp with time zone not null default now(),
+  sent_at timestamp with time zone,
+  delivered_at timestamp with time zone,
+  constraint outbox_pkey PRIMARY KEY (program_id, id),
+  constraint outbox_cause_key UNIQUE (program_id, kind, audience, cause),
+  constraint outbox_audience_check CHECK ((audience = ANY (ARRAY['partner'::text, 'advertiser'::text]))),
+  constraint outbox_cause_check CHECK (((length(cause) >= 1) AND (length(cause) <= 200))),
+  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text]))),
+  constraint outbox_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+);
+CREATE INDEX outbox_undelivered_idx ON public.outbox USING btree (created_at, program_id, id) WHERE (delivered_at IS NULL);
+
+create table partner_invitations (
+  partner_id bigint not null,
+  token_hash bytea not null,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  accepted_at timestamp with time zone,
+  constraint partner_invitations_pkey PRIMARY KEY (token_hash),
+  constraint partner_invitations_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id) ON DELETE CASCADE
+);
+CREATE INDEX partner_invitations_partner_idx ON public.partner_invitations USING btree (partner_id);
+
+create table partner_programs (
+  program_id bigint not null,
+  partner_id bigint not null,
+  is_active boolean not null default true,
+  created_at timestamp with time zone not null default now(),
+  constraint partner_programs_pkey PRIMARY KEY (program_id, partner_id),
+  constraint partner_programs_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint partner_programs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX partner_programs_created_idx ON public.partner_programs USING btree (program_id, created_at);
+CREATE INDEX partner_programs_partner_idx ON public.partner_programs USING btree (partner_id);
+
+create table partners (
+  id bigint not null generated always as identity,
+  user_id text,
+  name text not null,
+  email text,
+  payout_email text,
+  created_at timestamp with time zone not null default now(),
+  constraint partners_pkey PRIMARY KEY (id),
+  constraint partners_user_id_key UNIQUE (user_id),
+  constraint partners_email_check CHECK ((length(email) <= 320)),
+  constraint partners_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+  constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
+  constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
+);
+CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (lower(email));
+
+create table processor_events (
+  account_id text not null,
+  event_id text not null,
+  event_type text not null,
+  program_id bigint,
+  livemode boolean not null,
+  outcome text not null,
+  reason text,
+  received_at timestamp with time zone not null default now(),
+  constraint processor_events_pkey PRIMARY KEY (account_id, event_id),
+  constraint processor_events_outcome_check CHECK ((outcome = ANY (ARRAY['recorded'::text, 'duplicate'::text, 'ignored'::text, 'parked'::text]))),
+  constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
+
+create table program_members (
+  program_id bigint not null,
+  workspace_id text not null,
+  user_id text not null,
+  role text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint program_members_pkey PRIMARY KEY (program_id, user_id),
+  constraint program_members_role CHECK ((role = ANY (ARRAY['admin'::text, 'member'::text, 'billing'::text]))),
+  constraint program_members_program_id_workspace_id_fkey FOREIGN KEY (program_id, workspace_id) REFERENCES programs(id, workspace_id) ON DELETE CASCADE,
+  constraint program_members_workspace_id_user_id_fkey FOREIGN KEY (workspace_id, user_id) REFERENCES workspace_members(workspace_id, user_id) ON DELETE CASCADE
+);
+CREATE INDEX program_members_user_idx ON public.program_members USING btree (workspace_id, user_id);
+
+create table programs (
+  id bigint not null generated always as identity,
+  workspace_id text not null,
+  name text not null,
+  domain text not null,
+  currency currency_code not null default 'usd'::text,
+  commission_bp integer not null default 2000,
+  lead_commission_cents amount_cents not null default 0,
+  cookie_window_days integer not null default 30,
+  hold_days integer not null default 30,
+  commission_duration_months integer,
+  lead_auth_policy text not null default 'server_verified'::text,
+  attribution_model text not null default 'last_click'::text,
+  processor_account_id text,
+  created_at timestamp with time zone not null default now(),
+  constraint programs_pkey PRIMARY KEY (id),
+  constraint programs_workspace_key UNIQUE (id, workspace_id),
+  constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
+  constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
+  constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
+  constraint programs_cookie_window_days_check CHECK (((cookie_window_days >= 1) AND (cookie_window_days <= 3650))),
+  constraint programs_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
+  constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
+  constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
+  constraint programs_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+  constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^acct_[A-Za-z0-9_]+$'::text)),
+  constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
+);
+CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
+CREATE INDEX programs_workspace_idx ON public.programs USING btree (workspace_id);
+
+create table referral_links (
+  id bigint not null generated always as identity,
+  code text not null,
+  program_id bigint,
+  partner_id bigint,
+  page_url text,
+  is_active boolean not null default true,
+  created_at timestamp with time zone not null default now(),
+  constraint referral_links_pkey PRIMARY KEY (id),
+  constraint referral_links_program_id_id_partner_id_key UNIQUE (program_id, id, partner_id),
+  constraint referral_links_code_check CHECK ((code ~ '^[A-Za-z0-9._@-]{1,64}$'::text)),
+  constraint referral_links_page_url_check CHECK ((length(page_url) <= 2048)),
+  constraint referral_links_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint referral_links_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+);
+CREATE UNIQUE INDEX referral_links_code_key ON public.referral_links USING btree (lower(code));
+CREATE INDEX referral_links_partner_idx ON public.referral_links USING btree (partner_id, program_id);
+
+create table refunds (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  sale_id bigint not null,
+  refund_key text not null,
+  requested_cents amount_cents,
+  applied_cents amount_cents not null,
+  deduction_cents amount_cents not null default 0,
+  reason text not null default 'refund'::text,
+  reason_text text,
+  returned_at timestamp with time zone,
+  request_id uuid,
+  created_at timestamp with time zone not null default now(),
+  constraint refunds_pkey PRIMARY KEY (program_id, id),
+  constraint refunds_sale_key UNIQUE (program_id, sale_id, refund_key),
+  constraint refunds_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),
+  constraint refunds_reason_text_check CHECK ((length(reason_text) <= 1000)),
+  constraint refunds_refund_key_check CHECK (((length(refund_key) >= 1) AND (length(refund_key) <= 300))),
+  constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
+);
+
+create table sales (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  is_test boolean not null default false,
+  transaction_id text not null,
+  customer_id bigint,
+  partner_id bigint,
+  customer_key text,
+  sale_date timestamp with time zone not null default now(),
+  amount_cents amount_cents not null,
+  commission_base_cents amount_cents not null,
+  refunded_cents amount_cents not null default 0,
+  currency currency_code not null,
+  sale_type text not null default 'payment'::text,
+  payment_status text not null default 'paid'::text,
+  is_recurring boolean not null default false,
+  subscription_id text,
+  processor_event_id text,
+  processor_session_id text,
+  processor_payment_intent_id text,
+  processor_charge_id text,
+  processor_invoice_id text,
+  processor_customer_id text,
+  additional_data jsonb,
+  request_id uuid,
+  created_at timestamp with time zone not null default now(),
+  constraint sales_pkey PRIMARY KEY (program_id, id),
+  constraint sales_transaction_key UNIQUE (program_id, is_test, transaction_id),
+  constraint sales_amount_cents_check CHECK (((amount_cents)::bigint > 0)),
+  constraint sales_check CHECK (((commission_base_cents)::bigint <= (amount_cents)::bigint)),
+  constraint sales_check1 CHECK (((refunded_cents)::bigint <= (amount_cents)::bigint)),
+  constraint sales_check2 CHECK (((customer_id IS NULL) = (partner_id IS NULL))),
+  constraint sales_customer_key_check CHECK (((length(customer_key) >= 1) AND (length(customer_key) <= 255))),
+  constraint sales_payment_status_check CHECK (((length(payment_status) >= 1) AND (length(payment_status) <= 64))),
+  constraint sales_sale_type_check CHECK (((length(sale_type) >= 1) AND (length(sale_type) <= 64))),
+  constraint sales_subscription_id_check CHECK (((length(subscription_id) >= 1) AND (length(subscription_id) <= 255))),
+  constraint sales_transaction_id_check CHECK (((length(transaction_id) >= 1) AND (length(transaction_id) <= 255))),
+  constraint sales_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
+  constraint sales_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX sales_charge_idx ON public.sales USING btree (program_id, processor_charge_id) WHERE (processor_charge_id IS NOT NULL);
+CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
+CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
+CREATE INDEX sales_invoice_idx ON public.sales USING btree (program_id, processor_invoice_id) WHERE (processor_invoice_id IS NOT NULL);
+CREATE INDEX sales_payment_intent_idx ON public.sales USING btree (program_id, processor_payment_intent_id) WHERE (processor_payment_intent_id IS NOT NULL);
+
+create table sessions (
+  id text not null,
+  user_id text not null,
+  token text not null,
+  expires_at timestamp with time zone not null,
+  ip_address text,
+  user_agent text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  constraint sessions_pkey PRIMARY KEY (id),
+  constraint sessions_token_key UNIQUE (token),
+  constraint sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX sessions_expires_at_idx ON public.sessions USING btree (expires_at);
+CREATE INDEX sessions_user_id_idx ON public.sessions USING btree (user_id);
+
+create table sign_in_attempts (
+  key text not null,
+  attempts integer not null,
+  window_started_at timestamp with time zone not null default now(),
+  constraint sign_in_attempts_pkey PRIMARY KEY (key),
+  constraint sign_in_attempts_attempts_check CHECK ((attempts > 0))
+);
+CREATE INDEX sign_in_attempts_window_started_at_idx ON public.sign_in_attempts USING btree (window_started_at);
+
+create table users (
+  id text not null,
+  name text not null,
+  email text not null,
+  email_verified boolean not null default false,
+  image text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  constraint users_pkey PRIMARY KEY (id),
+  constraint users_email_key UNIQUE (email),
+  constraint users_email_lower_case CHECK ((email = lower(email)))
+);
+
+create table verifications (
+  id text not null,
+  identifier text not null,
+  value text not null,
+  expires_at timestamp with time zone not null,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  constraint verifications_pkey PRIMARY KEY (id)
+);
+CREATE INDEX verifications_expires_at_idx ON public.verifications USING btree (expires_at);
+CREATE INDEX verifications_identifier_idx ON public.verifications USING btree (identifier);
+
+create table withdrawals (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  partner_id bigint not null,
+  currency currency_code not null,
+  requested_cents amount_cents not null,
+  amount_cents amount_cents not null,
+  status text not null default 'requested'::text,
+  reason text,
+  created_at timestamp with time zone not null default now(),
+  decided_at timestamp with time zone,
+  constraint withdrawals_pkey PRIMARY KEY (program_id, id),
+  constraint withdrawals_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
+  constraint withdrawals_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
+  constraint withdrawals_check1 CHECK ((((amount_cents)::bigint = 0) = (status = 'cancelled'::text))),
+  constraint withdrawals_check2 CHECK (((status = 'requested'::text) = (decided_at IS NULL))),
+  constraint withdrawals_reason_check CHECK ((length(reason) <= 1000)),
+  constraint withdrawals_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
+  constraint withdrawals_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
+  constraint withdrawals_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+);
+CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
+CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
+
+create table workspace_invitations (
+  id text not null default (gen_random_uuid())::text,
+  workspace_id text not null,
+  email text not null,
+  role text not null,
+  token_hash bytea not null,
+  invited_by text,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  accepted_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  constraint workspace_invitations_pkey PRIMARY KEY (id),
+  constraint workspace_invitations_token_hash_key UNIQUE (token_hash),
+  constraint workspace_invitations_accepted_or_revoked CHECK (((accepted_at IS NULL) OR (revoked_at IS NULL))),
+  constraint workspace_invitations_email_lower_case CHECK ((email = lower(email))),
+  constraint workspace_invitations_role CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text, 'guest'::text]))),
+  constraint workspace_invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE SET NULL,
+  constraint workspace_invitations_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX workspace_invitations_open_key ON public.workspace_invitations USING btree (workspace_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+
+create table workspace_members (
+  workspace_id text not null,
+  user_id text not null,
+  role text not null,
+  created_at timestamp with time zone not null default now(),
+  removed_at timestamp with time zone,
+  constraint workspace_members_pkey PRIMARY KEY (workspace_id, user_id),
+  constraint workspace_members_role CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'billing'::text, 'guest'::text]))),
+  constraint workspace_members_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
+  constraint workspace_members_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+);
+CREATE INDEX workspace_members_user_id_idx ON public.workspace_members USING btree (user_id) WHERE (removed_at IS NULL);
+
+create table workspaces (
+  id text not null default (gen_random_uuid())::text,
+  name text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint workspaces_pkey PRIMARY KEY (id),
+  constraint workspaces_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
+);
+
+CREATE OR REPLACE FUNCTION public.counter_slot()
+ RETURNS smallint
+ LANGUAGE sql
+AS $function$ select (pg_backend_pid() & 63)::smallint $function$
+;
+
+CREATE OR REPLACE FUNCTION public.make_event_partitions(months_ahead integer)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  parent text;
+  month date;
+  partition text;
+  key text;
+begin
+  perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
+  foreach parent in array array['affiliate_click_events', 'affiliate_lead_events'] loop
+    key := case parent when 'affiliate_click_events' then 'click_timestamp' else 'lead_timestamp' end;
+    for month in
+      select m::date from generate_series(
+        date_trunc('month', now() at time zone 'UTC'),
+        date_trunc('month', now() at time zone 'UTC') + make_interval(months => months_ahead),
+        interval '1 month'
+      ) m
+    loop
+      partition := parent || '_' || to_char(month, 'YYYY_MM');
+      continue when to_regclass(partition) is not null;
+      execute format('create table %I (like %I including defaults including constraints)', partition, parent);
+      execute format('lock table %I in access exclusive mode', parent || '_default');
+      execute format(
+        'with moved as (delete from %1$I where %2$I >= %3$L and %2$I < %4$L returning *) insert into %5$I select * from moved',
+        parent || '_default', key, month::text || ' 00:00+00', (month + interval '1 month')::date::text || ' 00:00+00', partition);
+      execute format('alter table %I attach partition %I for values from (%L) to (%L)', parent, partition,
+        month::text || ' 00:00+00', (month + interval '1 month')::date::text || ' 00:00+00');
+      return next partition;
+    end loop;
+  end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'balance entries are append-only' using errcode = 'restrict_violation';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.require_balance_of_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not exists (
+    select from balances b
+    where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency
+      and b.entry_count >= new.entry_number
+  ) then
+    raise exception 'a balance entry without its balance' using errcode = 'foreign_key_violation';
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.utc_day(at timestamp with time zone)
+ RETURNS date
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select (at at time zone 'UTC')::date $function$
+;
