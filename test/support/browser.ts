@@ -1,0 +1,47 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Browser, chromium } from 'playwright-core'
+import { afterAll } from 'vitest'
+
+const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
+const chromiumFolder = path.join(cacheFolder, 'chromium')
+
+/**
+ * The Chromium that npm installed, without a window, closed when the test file is done. It needs nothing of the machine:
+ * where shared libraries are missing it takes those that are packed with it, and fonts always.
+ */
+export async function launchBrowser(): Promise<Browser> {
+  // The package holds a Linux build only; elsewhere the installed Chrome does.
+  const program = process.platform === 'linux' ? installedChromium() : { channel: 'chrome' }
+  const args = ['--no-sandbox', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+  const browser = await chromium.launch({ ...program, args })
+  afterAll(() => browser.close())
+  return browser
+}
+
+function installedChromium(): { executablePath: string; env: Record<string, string> } {
+  unpack()
+  const executablePath = path.join(chromiumFolder, 'chromium')
+  const fonts = path.join(chromiumFolder, 'fonts')
+  const env = { PATH: process.env['PATH'] ?? '', HOME: chromiumFolder, FONTCONFIG_PATH: fonts }
+  const complete = spawnSync(executablePath, ['--version'], { env }).status === 0
+  return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
+}
+
+/** Unpacks into a folder that is then renamed, because two test files may come here at once. */
+function unpack(): void {
+  if (existsSync(chromiumFolder)) return
+  mkdirSync(cacheFolder, { recursive: true })
+  const partial = mkdtempSync(`${chromiumFolder}-`)
+  const script = "import chromium from '@sparticuz/chromium'; await chromium.executablePath()"
+  // The package unpacks into the temporary folder, and the libraries only where it takes itself to be on Lambda.
+  const environment = { ...process.env, TMPDIR: partial, AWS_LAMBDA_JS_RUNTIME: 'nodejs24.x' }
+  execFileSync(process.execPath, ['--input-type=module', '--eval', script], { env: environment })
+  try {
+    renameSync(partial, chromiumFolder)
+  } catch {
+    rmSync(partial, { recursive: true })
+  }
+}
