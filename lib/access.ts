@@ -131,3 +131,63 @@ export function requireAction(access: Access, action: Action): NonNullable<Acces
   }
   return access.program
 }
+
+/** What a page needs to know of the person who looks at it. Names and roles are those that hold now. */
+export interface Viewer {
+  user: { id: string; name: string; email: string }
+  /** The partner account tied to the user, and how many of its notifications are unread. */
+  partner: { id: number; name: string; unread: number } | null
+  workspaces: { id: string; name: string; role: Role }[]
+  programs: ViewerProgram[]
+}
+
+export interface ViewerProgram {
+  id: number
+  name: string
+  domain: string
+  currency: string
+  workspaceId: string
+  roles: Role[]
+  /** Manual-review notices that this user has not read. */
+  unread: number
+}
+
+/** Finds who sent a request, with their workspaces and programs, in one database query; undefined without a session. */
+export async function findViewer(db: Database, env: SessionEnv, headers: Headers): Promise<Viewer | undefined> {
+  const token = await readSessionToken(headers, env.AUTH_SECRET)
+  if (token === undefined) return undefined
+  const [viewer] = await db.query<Viewer>(sql`
+    select
+      json_build_object('id', u.id, 'name', u.name, 'email', u.email) as "user",
+      (
+        select json_build_object('id', p.id, 'name', p.name, 'unread', (
+          select count(*) from notifications n
+          where n.partner_id = p.id and n.audience = 'partner' and not exists (
+            select from notification_reads r
+            where r.program_id = n.program_id and r.notification_id = n.id and r.user_id = u.id)))
+        from partners p where p.user_id = u.id
+      ) as partner,
+      (
+        select coalesce(json_agg(json_build_object('id', w.id, 'name', w.name, 'role', m.role) order by w.created_at, w.id), '[]')
+        from workspace_members m join workspaces w on w.id = m.workspace_id
+        where m.user_id = u.id and m.removed_at is null
+      ) as workspaces,
+      (
+        select coalesce(json_agg(json_build_object(
+          'id', p.id, 'name', p.name, 'domain', p.domain, 'currency', p.currency, 'workspaceId', p.workspace_id,
+          'roles', array_remove(array[m.role, o.role], null),
+          'unread', (
+            select count(*) from notifications n
+            where n.program_id = p.id and n.audience = 'advertiser' and not exists (
+              select from notification_reads r
+              where r.program_id = n.program_id and r.notification_id = n.id and r.user_id = u.id)))
+          order by p.created_at, p.id), '[]')
+        from workspace_members m
+        join programs p on p.workspace_id = m.workspace_id
+        left join program_members o on o.program_id = p.id and o.user_id = m.user_id
+        where m.user_id = u.id and m.removed_at is null and (m.role <> 'guest' or o.role is not null)
+      ) as programs
+    from sessions s join users u on u.id = s.user_id
+    where s.token = ${token} and s.expires_at > now()`)
+  return viewer
+}

@@ -42,7 +42,7 @@ export function createApp<Bindings extends object>() {
 }
 
 /** Turns whatever was thrown into an answer that tells the caller nothing of the cause but the request's id. */
-function asApiError(error: unknown, requestId: string): ApiError {
+export function asApiError(error: unknown, requestId: string): ApiError {
   if (error instanceof ApiError) return error
   console.error(JSON.stringify({ request_id: requestId, error: describe(error) }))
   if (isTransient(error)) {

@@ -36,6 +36,7 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets): Record
   return {
     DATABASE_URL: addresses.databaseUrl,
     API_BASE_URL: addresses.baseUrl,
+    BASE_URL: addresses.baseUrl,
     AWS_REGION: localAws.region,
     AWS_ACCESS_KEY_ID: localAws.accessKeyId,
     AWS_SECRET_ACCESS_KEY: localAws.secretAccessKey,

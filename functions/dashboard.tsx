@@ -1,0 +1,108 @@
+import type { Context } from 'hono'
+import { csrf } from 'hono/csrf'
+import { secureHeaders } from 'hono/secure-headers'
+import { asApiError, clientAddress, createApp, enforceRateLimit, limitBody } from '../lib/app.ts'
+import { openDatabase } from '../lib/database.ts'
+import { type ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
+import { assets } from './dashboard/assets.ts'
+import { renderPlain } from './dashboard/layout.tsx'
+import { createPages, type DashboardEnv, flash, loadViewer, safePath } from './dashboard/page.ts'
+import { Card } from './dashboard/parts.tsx'
+import { programPages } from './dashboard/programs.tsx'
+import { signInPages } from './dashboard/sign-in.tsx'
+
+/**
+ * The dashboard: pages rendered on the server, for advertisers under `/programs/:programId`, for partners under `/partner`. Forms
+ * post and are answered with a redirect; a post from another origin is 403. Nothing but the assets is cached anywhere.
+ */
+const app = createApp<DashboardEnv>()
+
+app.get('/healthz', (c) => c.json({ ok: true }))
+
+app.get('/assets/:file', (c) => {
+  const asset = Object.values(assets).find(({ path }) => path === c.req.path)
+  if (!asset) return c.notFound()
+  return c.body(asset.text, 200, {
+    'Content-Type': asset.type,
+    'Cache-Control': 'public, max-age=31536000, immutable',
+    'X-Content-Type-Options': 'nosniff',
+  })
+})
+
+const pages = createPages()
+
+pages.use(async (c, next) => {
+  await next()
+  c.header('Cache-Control', 'no-store')
+})
+pages.use((c, next) =>
+  secureHeaders({
+    contentSecurityPolicy: {
+      defaultSrc: ["'none'"],
+      styleSrc: ["'self'"],
+      scriptSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      imgSrc: ["'self'"],
+      // Browsers hold the redirect after a form post to this too, so the providers one can sign in with stand here.
+      formAction: [
+        "'self'",
+        ...(c.env.GITHUB_CLIENT_ID ? ['https://github.com'] : []),
+        ...(c.env.GOOGLE_CLIENT_ID ? ['https://accounts.google.com'] : []),
+      ],
+      frameAncestors: ["'none'"],
+      baseUri: ["'none'"],
+    },
+    xFrameOptions: 'DENY',
+    referrerPolicy: 'same-origin',
+  })(c, next),
+)
+pages.use((c, next) => csrf({ origin: new URL(c.env.BASE_URL).origin })(c, next))
+pages.use(limitBody)
+pages.use(async (c, next) => {
+  await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
+  c.set('db', openDatabase(c.env))
+  await next()
+})
+pages.use(loadViewer)
+
+pages.route('/', signInPages)
+pages.route('/', programPages)
+
+app.route('/', pages)
+
+app.notFound((c) => renderError(c, 'There is nothing at this address.', 404))
+app.onError((error, c) => {
+  const refusal = asApiError(error, c.get('requestId'))
+  if (c.req.path.startsWith('/api/')) return errorResponse(refusal)
+  return renderRefusal(c, refusal)
+})
+
+/** A refused form leads back to its page, which shows what was wrong; everything else is a page of its own. */
+function renderRefusal(c: Context, refusal: ApiError) {
+  const { status } = errorCodes[refusal.code]
+  const from = c.req.header('referer')
+  if (c.req.method === 'POST' && (status === 400 || status === 409) && from) {
+    const { pathname, search } = new URL(from)
+    flash(c, 'bad', refusal.message)
+    return c.redirect(safePath(pathname + search), 303)
+  }
+  return renderError(c, refusal.message, status)
+}
+
+function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
+  c.status(status)
+  return renderPlain(c, {
+    title: 'That did not work',
+    children: (
+      <Card>
+        <h1>{status === 404 ? 'Not found' : 'That did not work'}</h1>
+        <p>{message}</p>
+        <p>
+          <a href="/">Go to the start page</a>
+        </p>
+      </Card>
+    ),
+  })
+}
+
+export default app

@@ -1,0 +1,54 @@
+/**
+ * The dashboard's only script, served as a file. Pages work without it; it copies to the clipboard, asks before what cannot
+ * be undone, submits filters when they change, and keeps the parts marked `data-poll` fresh.
+ */
+export const script = String.raw`
+document.addEventListener('click', async (event) => {
+  const button = event.target.closest('[data-copy]')
+  if (!button) return
+  await navigator.clipboard.writeText(button.dataset.copy)
+  const label = button.textContent
+  button.textContent = 'Copied'
+  setTimeout(() => { button.textContent = label }, 1500)
+})
+
+document.addEventListener('submit', (event) => {
+  const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm
+  if (question && !confirm(question)) event.preventDefault()
+})
+
+document.addEventListener('change', (event) => {
+  if (event.target.matches('[data-submit-on-change]')) event.target.form.requestSubmit()
+})
+
+document.addEventListener('click', (event) => {
+  for (const menu of document.querySelectorAll('details.switcher[open]')) {
+    if (!menu.contains(event.target)) menu.open = false
+  }
+})
+
+document.addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape') return
+  for (const menu of document.querySelectorAll('details.switcher[open]')) {
+    menu.open = false
+    menu.querySelector('summary').focus()
+  }
+})
+
+async function poll(part) {
+  while (part.isConnected && part.dataset.poll) {
+    await new Promise((resolve) => setTimeout(resolve, document.hidden ? 10000 : 2500))
+    try {
+      const response = await fetch(part.dataset.poll, { headers: { accept: 'text/html' } })
+      if (!response.ok) return
+      const next = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('[data-part]')
+      if (!next) return
+      if (next.innerHTML !== part.innerHTML) part.replaceChildren(...next.childNodes)
+      if (!next.dataset.poll) return
+    } catch {
+      // The network is away: the next round tries again.
+    }
+  }
+}
+for (const part of document.querySelectorAll('[data-poll]')) poll(part)
+`
