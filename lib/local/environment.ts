@@ -30,13 +30,13 @@ export interface Addresses {
 /**
  * Every variable and secret that functions know on this machine: the one place to add one. A function is given those that
  * its entry in wrangler.toml names under `vars` and `secrets.required`, so a name forgotten there is missed here as it would
- * be on the edge. Variables of the environment win, so that a real account can be tried.
+ * be on the edge. `npm start` lets variables of its environment win, so that a real account can be tried.
  */
-export function localEnvironment(addresses: Addresses, secrets: Secrets): Record<string, string> {
+export function localEnvironment(addresses: Addresses, secrets: Secrets) {
   return {
     DATABASE_URL: addresses.databaseUrl,
-    API_BASE_URL: addresses.baseUrl,
     BASE_URL: addresses.baseUrl,
+    API_BASE_URL: addresses.baseUrl,
     AWS_REGION: localAws.region,
     AWS_ACCESS_KEY_ID: localAws.accessKeyId,
     AWS_SECRET_ACCESS_KEY: localAws.secretAccessKey,
@@ -47,6 +47,17 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets): Record
     STRIPE_WEBHOOK_SECRET: secrets.STRIPE_WEBHOOK_SECRET,
   }
 }
+
+/** Variables that nothing needs but features can be had with; `npm start` passes on those that its environment has. */
+export const optionalVariables: ReadonlySet<string> = new Set([
+  'MAIL_API_URL',
+  'MAIL_API_KEY',
+  'MAIL_FROM',
+  'GITHUB_CLIENT_ID',
+  'GITHUB_CLIENT_SECRET',
+  'GOOGLE_CLIENT_ID',
+  'GOOGLE_CLIENT_SECRET',
+])
 
 /** Variables that exist on this machine only and go to every function. */
 export function localOnlyEnvironment({ neonEndpoint, awsEndpoint }: Addresses): Record<string, string> {

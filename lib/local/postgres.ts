@@ -64,17 +64,15 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const log = fs.createWriteStream(`${dataFolder}.log`, { flags: 'a' })
   server.stderr?.pipe(log)
   await untilReady(server, `${dataFolder}.log`)
-  const pid = server.pid ?? 0
-  const watchdog = stopWithThisProcess(pid)
+  stopWithThisProcess(server)
 
   let stopping = false
   server.once('exit', (code, signal) => {
-    watchdog.kill()
     if (!stopping) options.onExit?.(`Postgres ended by itself (${signal ?? `code ${code}`}). See ${dataFolder}.log.`)
   })
   return {
     port,
-    pid,
+    pid: server.pid ?? 0,
     urlOf: (database) => `postgresql://postgres:${password}@127.0.0.1:${port}/${database}`,
     async stop() {
       stopping = true
@@ -245,14 +243,16 @@ async function untilReady(server: ChildProcess, logFile: string): Promise<void> 
   }
 }
 
-/** A shell that waits on a pipe of this process: the pipe closes however this process ends, and the shell stops the server. */
-function stopWithThisProcess(pid: number): ChildProcess {
-  const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${pid}`], {
+/**
+ * Stops a child when this process ends, also by SIGKILL: a shell waits on a pipe, which the system closes with the process.
+ */
+export function stopWithThisProcess(child: ChildProcess): void {
+  const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${child.pid}`], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   })
   watchdog.unref()
-  return watchdog
+  child.once('exit', () => watchdog.kill())
 }
 
 async function run(program: string, args: string[], options: SpawnOptions): Promise<void> {

@@ -8,6 +8,8 @@ export interface Queue {
   /** Bodies of all messages in the queue, delayed and in flight included, without receiving them. */
   messages(): string[]
   deadLetters(): string[]
+  /** How many messages wait to be received. */
+  readyCount(): number
   close(): Promise<void>
 }
 
@@ -58,6 +60,7 @@ export async function startQueue(
     deadLetterUrl: `${endpoint}/000000000000/${deadLetterName}`,
     messages: () => bodies(name),
     deadLetters: () => bodies(deadLetterName),
+    readyCount: () => server.inspectQueue(name)?.messages.ready.length ?? 0,
     close: () => server.stop(),
   }
 }

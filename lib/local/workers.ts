@@ -1,10 +1,12 @@
+import type { ChildProcess } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { existsSync, readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from 'miniflare'
 import { parse } from 'smol-toml'
-import { LocalStackError } from './postgres.ts'
+import { LocalStackError, stopWithThisProcess } from './postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -132,7 +134,7 @@ export async function startWorkers(options: {
   common: Record<string, string>
   port?: number
   rateLimits?: boolean
-  onLog?: (line: string) => void
+  onLog?: (line: string, level: string) => void
 }): Promise<Workers> {
   const { functions, scripts, environment, common } = options
   const onLog = options.onLog ?? (() => {})
@@ -148,6 +150,7 @@ export async function startWorkers(options: {
       (options.rateLimits === false ? [] : entry.rateLimits).map(({ name, ...limit }) => [name, limit]),
     ),
   }))
+  subscribe('child_process', stopWorkerdWithThisProcess)
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       host: '127.0.0.1',
@@ -155,15 +158,20 @@ export async function startWorkers(options: {
       cf: localRequestCf,
       log: new Log(LogLevel.NONE),
       logRequests: false,
-      handleStructuredLogs: ({ message }) => onLog(message),
+      handleStructuredLogs: ({ message, level }) => onLog(message, level),
       // The first worker is asked where no route matches.
       workers: [
-        { name: 'fallback', modules: [{ type: 'ESModule', path: 'fallback.js', contents: fallbackScript }] },
+        {
+          name: 'fallback',
+          modules: [{ type: 'ESModule', path: 'fallback.js', contents: fallbackScript }],
+          routes: ['*/healthz'],
+        },
         ...workers,
       ],
     }),
   )
   const url = await miniflare.ready
+  unsubscribe('child_process', stopWorkerdWithThisProcess)
   return {
     baseUrl: url.origin,
     async scheduled(name, { cron = '', scheduledTime = new Date() } = {}) {
@@ -175,10 +183,18 @@ export async function startWorkers(options: {
   }
 }
 
+/** Miniflare leaves workerd running where it is killed itself, and does not tell its process id. */
+function stopWorkerdWithThisProcess(message: unknown): void {
+  const { process: child } = message as { process: ChildProcess }
+  child.once('spawn', () => {
+    if (child.spawnfile.endsWith('workerd')) stopWithThisProcess(child)
+  })
+}
+
 function valuesFor(entry: FunctionEntry, environment: Record<string, string>): Record<string, string> {
   const values = { ...entry.vars }
   for (const name of [...Object.keys(entry.vars), ...entry.secrets]) {
-    const value = process.env[name] ?? environment[name]
+    const value = environment[name]
     if (value !== undefined) values[name] = value
     else if (values[name] === undefined) {
       throw new LocalStackError(`${entry.name} needs the secret ${name}. Add it to lib/local/environment.ts.`)

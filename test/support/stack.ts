@@ -63,7 +63,7 @@ export interface TestStack extends TestEndpoint {
   queueUrl: string
   deadLetterQueueUrl: string
   /** Everything functions were given, secrets included. */
-  environment: Record<string, string>
+  environment: ReturnType<typeof localEnvironment>
   /** Runs a scheduled function once. */
   scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
   /** What functions wrote with `console.log` and `console.error`. */

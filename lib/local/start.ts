@@ -1,0 +1,212 @@
+import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
+import { createServer } from 'node:net'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Cron } from 'croner'
+import color from 'picocolors'
+import { migrate } from '../migrate.ts'
+import { type Addresses, localEnvironment, localOnlyEnvironment, optionalVariables } from './environment.ts'
+import { type NeonEndpoint, startNeonEndpoint } from './neon.ts'
+import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
+import { type Queue, startQueue } from './queue.ts'
+import { dataFolder, lockDataFolder, readSecrets, unlockDataFolder, writeState } from './state.ts'
+import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type Workers } from './workers.ts'
+
+/**
+ * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
+ * elsewhere in place of the one in `.local/`, and `QUEUE_URL` with the AWS variables a queue of SQS.
+ */
+const port = Number(process.env['PORT'] ?? 8787)
+const externalDatabaseUrl = process.env['DATABASE_URL']
+const externalQueueUrl = process.env['QUEUE_URL']
+
+/** What was started, to be stopped in the opposite order. */
+const running: { name: string; stop: () => unknown }[] = []
+let stopping: Promise<void> | undefined
+
+async function start(): Promise<void> {
+  const started = Date.now()
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new LocalStackError('PORT must be 1 to 65535.')
+  lockDataFolder()
+  running.push({ name: 'the lock', stop: unlockDataFolder })
+  await refuseTakenPort()
+  const secrets = readSecrets()
+  const functions = readFunctions()
+
+  const [database, queue, scripts] = await settled([
+    openDatabase(secrets.DATABASE_PASSWORD),
+    externalQueueUrl ? undefined : openQueue(),
+    bundleFunctions(functions),
+  ])
+  const addresses: Addresses = {
+    baseUrl: `http://127.0.0.1:${port}`,
+    databaseUrl: database.url,
+    neonEndpoint: database.endpoint?.url,
+    awsEndpoint: queue?.endpoint,
+    queueUrl: queue?.url ?? externalQueueUrl ?? '',
+    deadLetterQueueUrl: queue?.deadLetterUrl ?? process.env['DEAD_LETTER_QUEUE_URL'] ?? '',
+  }
+  const defaults = localEnvironment(addresses, secrets)
+  const given = Object.entries(process.env).filter(
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined && (entry[0] in defaults || optionalVariables.has(entry[0])),
+  )
+  const log = createWriteStream(path.join(dataFolder, 'functions.log'), { flags: 'a' })
+  const workers = await startWorkers({
+    functions,
+    scripts,
+    environment: { ...defaults, ...Object.fromEntries(given) },
+    common: {
+      ...localOnlyEnvironment(addresses),
+      ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))),
+    },
+    port,
+    rateLimits: process.env['RATE_LIMITS'] !== 'off',
+    onLog(line, level) {
+      log.write(`${line}\n`)
+      if (level === 'error' || level === 'warn' || !line.startsWith('{')) console.log(color.dim(line))
+    },
+  })
+  running.push({ name: 'the functions', stop: () => workers.close() })
+  stopOnSignals()
+  startSchedule(functions, workers)
+  if (queue) deliverAsTheyCome(queue, workers)
+
+  writeState({ pid: process.pid, ...addresses })
+  printSummary(addresses, functions, Date.now() - started)
+}
+
+/** Waits for all, also where one fails, so that what the others started is known and stopped. */
+async function settled<Parts extends readonly unknown[]>(
+  parts: readonly [...Parts],
+): Promise<{ -readonly [Index in keyof Parts]: Awaited<Parts[Index]> }> {
+  await Promise.allSettled(parts)
+  return await Promise.all(parts)
+}
+
+/** A stack that was killed frees its port a moment later, so a taken one is tried for two seconds. */
+async function refuseTakenPort(): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    const probe = createServer()
+    try {
+      probe.listen(port, '127.0.0.1')
+      await once(probe, 'listening')
+      probe.close()
+      await once(probe, 'close')
+      return
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+      if (code !== 'EADDRINUSE')
+        throw new LocalStackError(`Port ${port} cannot be used (${code}). Choose another by PORT.`)
+      if (tries === 10) {
+        throw new LocalStackError(
+          `Port ${port} is taken by another program. Stop it, or choose a port: PORT=${port + 1} npm start`,
+        )
+      }
+      await sleep(200)
+    }
+  }
+}
+
+/** The database with its newest schema, and the Neon endpoint in front of it where it is not Neon's own. */
+async function openDatabase(password: string): Promise<{ url: string; endpoint: NeonEndpoint | undefined }> {
+  let url = externalDatabaseUrl
+  if (!url) {
+    const postgres: Postgres = await startPostgres({
+      dataFolder: path.join(dataFolder, 'postgres'),
+      password,
+      onExit: (message) => void stop(message),
+    })
+    running.push({ name: 'Postgres', stop: () => postgres.stop() })
+    url = postgres.urlOf('postgres')
+  }
+  for (const name of await migrate(url)) console.log(color.dim(`applied ${name}`))
+  if (new URL(url).hostname.endsWith('.neon.tech')) return { url, endpoint: undefined }
+  const endpoint = await startNeonEndpoint()
+  running.push({ name: 'the Neon endpoint', stop: () => endpoint.close() })
+  return { url, endpoint }
+}
+
+async function openQueue(): Promise<Queue> {
+  const queue = await startQueue({ dataFolder: path.join(dataFolder, 'queue') })
+  running.push({ name: 'the queue', stop: () => queue.close() })
+  return queue
+}
+
+/** Runs scheduled functions as wrangler.toml schedules them, in UTC as Cloudflare does, one run of each at a time. */
+function startSchedule(functions: FunctionEntry[], workers: Workers): void {
+  for (const { name, crons } of functions) {
+    for (const cron of crons) {
+      const job = new Cron(cron, { timezone: 'UTC', protect: true }, () => runScheduled(workers, name, cron))
+      running.push({ name: `the schedule of ${name}`, stop: () => job.stop() })
+    }
+  }
+}
+
+/** Wakes the consumer when a message is there, as the queue's event source does for it on Lambda. */
+function deliverAsTheyCome(queue: Queue, workers: Workers): void {
+  const job = new Cron('* * * * * *', { protect: true }, async () => {
+    if (queue.readyCount() > 0) await runScheduled(workers, 'deliver-notifications', '')
+  })
+  running.push({ name: 'the delivery', stop: () => job.stop() })
+}
+
+async function runScheduled(workers: Workers, name: string, cron: string): Promise<void> {
+  try {
+    await workers.scheduled(name, { cron })
+  } catch (error) {
+    if (!stopping) console.error(color.red(`${name}: ${error instanceof Error ? error.message : String(error)}`))
+  }
+}
+
+const line = (name: string, value: string) => `  ${color.dim(name.padEnd(24))}${value}`
+
+function printSummary({ baseUrl }: Addresses, functions: FunctionEntry[], duration_ms: number): void {
+  console.log(
+    [
+      '',
+      color.green(color.bold(`The service runs at ${baseUrl}`)) + color.dim(` (${(duration_ms / 1000).toFixed(1)} s)`),
+      '',
+      ...functions.flatMap(({ name, paths }) => paths.map((route) => line(name, `${baseUrl}${route}`))),
+      '',
+      line('data', externalDatabaseUrl ? 'the database of DATABASE_URL' : '.local/ (remove it to start afresh)'),
+      line('logs', '.local/functions.log'),
+      line('sandbox', 'npm run -s sandbox'),
+      line('stop', 'Ctrl-C'),
+      '',
+    ].join('\n'),
+  )
+}
+
+/** Stops everything in order and ends the process; with a message where something went wrong. */
+async function stop(problem?: string): Promise<void> {
+  stopping ??= (async () => {
+    if (problem) console.error(`${color.red('✗')} ${problem}`)
+    else console.log(color.dim('\nStopping. The data stays.'))
+    for (const part of running.toReversed()) {
+      try {
+        await part.stop()
+      } catch (error) {
+        console.error(`Could not stop ${part.name}: ${String(error)}`)
+      }
+    }
+    process.exit(problem ? 1 : 0)
+  })()
+  await stopping
+}
+
+/** Takes the place of Miniflare's own handlers, which end the process before everything else is stopped. */
+function stopOnSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.removeAllListeners(signal)
+    process.on(signal, () => void stop())
+  }
+}
+
+stopOnSignals()
+try {
+  await start()
+} catch (error) {
+  await stop(error instanceof LocalStackError ? error.message : error instanceof Error ? error.stack : String(error))
+}
