@@ -3,7 +3,7 @@ import { csrf } from 'hono/csrf'
 import { secureHeaders } from 'hono/secure-headers'
 import { asApiError, clientAddress, createApp, enforceRateLimit, limitBody } from '../lib/app.ts'
 import { openDatabase } from '../lib/database.ts'
-import { type ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
+import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { assets } from './dashboard/assets.ts'
 import { renderPlain } from './dashboard/layout.tsx'
 import { createPages, type DashboardEnv, flash, loadViewer, safePath } from './dashboard/page.ts'
@@ -70,7 +70,12 @@ pages.route('/', programPages)
 
 app.route('/', pages)
 
-app.notFound((c) => renderError(c, 'There is nothing at this address.', 404))
+app.notFound((c) => {
+  if (c.req.path.startsWith('/api/')) {
+    return errorResponse(new ApiError('not_found', `There is nothing at ${c.req.path}.`))
+  }
+  return renderError(c, 'There is nothing at this address.', 404)
+})
 app.onError((error, c) => {
   const refusal = asApiError(error, c.get('requestId'))
   if (c.req.path.startsWith('/api/')) return errorResponse(refusal)

@@ -9,7 +9,7 @@ test('says that it is up', async () => {
 })
 
 test('a path that no function takes answers 404 in the platform envelope', async () => {
-  const response = await fetch(`${stack.baseUrl}/nothing`)
+  const response = await fetch(`${stack.baseUrl}/api/v1/nothing`)
   expect(response.status).toBe(404)
   expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })
 })
