@@ -1,0 +1,30 @@
+import { pathToFileURL } from 'node:url'
+import { localEnvironment, localOnlyEnvironment } from './environment.ts'
+import { LocalStackError } from './postgres.ts'
+import { readSecrets, readState } from './state.ts'
+import { readFunctions } from './workers.ts'
+
+/** `npm run -s scheduled -- <function>`: runs a scheduled function now, on the data of the running stack, and then ends. */
+async function runScheduled(name: string | undefined): Promise<void> {
+  const scheduled = readFunctions().filter(({ crons }) => crons.length > 0)
+  const entry = scheduled.find((candidate) => candidate.name === name)
+  if (!entry) {
+    const names = scheduled.map((candidate) => candidate.name).join(', ')
+    throw new LocalStackError(`Name one of the scheduled functions: ${names}.`)
+  }
+  const state = readState()
+  const addresses = { ...state, awsEndpoint: new URL(state.queueUrl).origin }
+  const environment = { ...localEnvironment(addresses, readSecrets()), ...localOnlyEnvironment(addresses) }
+  const { default: worker } = (await import(pathToFileURL(entry.main).href)) as {
+    default: { scheduled(event: object, env: object): Promise<void> }
+  }
+  await worker.scheduled({}, environment)
+}
+
+try {
+  await runScheduled(process.argv[2])
+} catch (error) {
+  if (!(error instanceof LocalStackError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}
