@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { localAws } from './queue.ts'
+
+/** The queue's emulator takes any region and any credentials; these are what functions are given. */
+export const localAws = { region: 'eu-central-1', accessKeyId: 'local', secretAccessKey: 'local' }
 
 /** Secrets that are made up on the first start and kept beside the data. */
 export const generatedSecrets = ['EMAIL_HASH_KEY', 'AUTH_SECRET', 'STRIPE_WEBHOOK_SECRET', 'DATABASE_PASSWORD'] as const

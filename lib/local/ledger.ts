@@ -9,7 +9,9 @@ import { readState } from './state.ts'
  */
 async function printLedger(programId: number): Promise<void> {
   if (!Number.isSafeInteger(programId)) throw new LocalStackError('Give the id of a program: npm run ledger -- 1')
-  const client = new pg.Client({ connectionString: process.env['DATABASE_URL'] ?? readState().databaseUrl })
+  const client = new pg.Client({
+    connectionString: process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL,
+  })
   await client.connect()
   try {
     const print = async (title: string, query: string) => {

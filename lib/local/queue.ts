@@ -1,4 +1,5 @@
 import { type FauxqsServer, startFauxqs } from 'fauxqs'
+import { localAws } from './environment.ts'
 
 export interface Queue {
   /** What goes into `AWS_ENDPOINT_URL`. */
@@ -12,9 +13,6 @@ export interface Queue {
   readyCount(): number
   close(): Promise<void>
 }
-
-/** The emulator takes any region and any credentials; these are what functions are given. */
-export const localAws = { region: 'eu-central-1', accessKeyId: 'local', secretAccessKey: 'local' }
 
 const name = 'notifications'
 const deadLetterName = 'notifications-dead-letters'

@@ -1,11 +1,15 @@
+import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
+import * as z from 'zod/mini'
 import type { SessionEnv } from '../access.ts'
 import { generateApiKey } from '../api-keys.ts'
-import type { Database } from '../database.ts'
+import { type Database, openDatabase } from '../database.ts'
 import { addPartner } from '../partners.ts'
-import { createProgram, programDefaults, type ProgramSettings } from '../programs.ts'
+import { createProgram, programDefaults, programSettings, type ProgramSettings } from '../programs.ts'
 import { createWorkspace } from '../workspaces.ts'
 import { addMember, createPerson, tiePartner } from './people.ts'
+import { LocalStackError } from './postgres.ts'
+import { readState } from './state.ts'
 
 export interface Sandbox {
   programId: number
@@ -72,5 +76,58 @@ export async function createSandbox(
     outsiderToken: outsider.token,
     partnerToken: partnerUser.token,
     connectedAccountId,
+  }
+}
+
+/** What `npm run -s sandbox` takes: `npm run -s sandbox -- --commission-percent 12.5 --hold-days 0`. */
+const sandboxOptions = {
+  'lead-auth-policy': { type: 'string' },
+  'commission-percent': { type: 'string' },
+  'hold-days': { type: 'string' },
+  'cookie-window-days': { type: 'string' },
+  'lead-commission-cents': { type: 'string' },
+  currency: { type: 'string' },
+  'attribution-model': { type: 'string' },
+} as const
+
+/** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
+function parseNumber(text: string | undefined, factor = 1): number | undefined {
+  return text === undefined ? undefined : Math.round(Number(text) * factor * 100) / 100
+}
+
+function settingsFromArguments(): Partial<ProgramSettings> {
+  const { values } = parseArgs({ options: sandboxOptions })
+  const given = {
+    lead_auth_policy: values['lead-auth-policy'],
+    commission_bp: parseNumber(values['commission-percent'], 100),
+    hold_days: parseNumber(values['hold-days']),
+    cookie_window_days: parseNumber(values['cookie-window-days']),
+    lead_commission_cents: parseNumber(values['lead-commission-cents']),
+    currency: values.currency,
+    attribution_model: values['attribution-model'],
+  }
+  const settings = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+  const parsed = z.partial(programSettings).safeParse(settings)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const option = `--${String(issue?.path[0]).replace('commission_bp', 'commission_percent').replaceAll('_', '-')}`
+  throw new LocalStackError(`${option}: ${issue?.message}`)
+}
+
+if (import.meta.main) {
+  try {
+    const settings = settingsFromArguments()
+    const { baseUrl, environment } = readState()
+    const sandbox = await createSandbox(openDatabase(environment), environment, settings)
+    const addresses = {
+      databaseUrl: environment.DATABASE_URL,
+      queueUrl: environment.QUEUE_URL,
+      deadLetterQueueUrl: environment.DEAD_LETTER_QUEUE_URL,
+      webhookSecret: environment.STRIPE_WEBHOOK_SECRET,
+    }
+    console.log(JSON.stringify({ baseUrl, ...sandbox, ...addresses }, null, 2))
+  } catch (error) {
+    console.error(error instanceof LocalStackError || error instanceof TypeError ? error.message : error)
+    process.exitCode = 1
   }
 }

@@ -1,7 +1,6 @@
 import { pathToFileURL } from 'node:url'
-import { localEnvironment, localOnlyEnvironment } from './environment.ts'
 import { LocalStackError } from './postgres.ts'
-import { readSecrets, readState } from './state.ts'
+import { readState } from './state.ts'
 import { readFunctions } from './workers.ts'
 
 /** `npm run -s scheduled -- <function>`: runs a scheduled function now, on the data of the running stack, and then ends. */
@@ -12,9 +11,7 @@ async function runScheduled(name: string | undefined): Promise<void> {
     const names = scheduled.map((candidate) => candidate.name).join(', ')
     throw new LocalStackError(`Name one of the scheduled functions: ${names}.`)
   }
-  const state = readState()
-  const addresses = { ...state, awsEndpoint: new URL(state.queueUrl).origin }
-  const environment = { ...localEnvironment(addresses, readSecrets()), ...localOnlyEnvironment(addresses) }
+  const { environment } = readState()
   const { default: worker } = (await import(pathToFileURL(entry.main).href)) as {
     default: { scheduled(event: object, env: object): Promise<void> }
   }

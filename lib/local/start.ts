@@ -52,15 +52,14 @@ async function start(): Promise<void> {
     (entry): entry is [string, string] =>
       entry[1] !== undefined && (entry[0] in defaults || optionalVariables.has(entry[0])),
   )
+  const environment = { ...defaults, ...Object.fromEntries(given) }
+  const localOnly = localOnlyEnvironment(addresses)
   const log = createWriteStream(path.join(dataFolder, 'functions.log'), { flags: 'a' })
   const workers = await startWorkers({
     functions,
     scripts,
-    environment: { ...defaults, ...Object.fromEntries(given) },
-    common: {
-      ...localOnlyEnvironment(addresses),
-      ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))),
-    },
+    environment,
+    common: { ...localOnly, ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))) },
     port,
     rateLimits: process.env['RATE_LIMITS'] !== 'off',
     onLog(line, level) {
@@ -73,7 +72,7 @@ async function start(): Promise<void> {
   startSchedule(functions, workers)
   if (queue) deliverAsTheyCome(queue, workers)
 
-  writeState({ pid: process.pid, ...addresses })
+  writeState({ pid: process.pid, baseUrl: addresses.baseUrl, environment: { ...environment, ...localOnly } })
   printSummary(addresses, functions, Date.now() - started)
 }
 

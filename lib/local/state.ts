@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { generateSecrets, type Secrets } from './environment.ts'
+import { generateSecrets, type localEnvironment, type Secrets } from './environment.ts'
 import { isAlive, LocalStackError } from './postgres.ts'
 
 /** Everything the local stack keeps. Removing the folder starts afresh. */
@@ -15,10 +15,8 @@ const secretsFile = path.join(dataFolder, 'secrets.json')
 export interface StackState {
   pid: number
   baseUrl: string
-  databaseUrl: string
-  neonEndpoint: string | undefined
-  queueUrl: string
-  deadLetterQueueUrl: string
+  /** What functions were given, secrets included. */
+  environment: ReturnType<typeof localEnvironment> & { NEON_ENDPOINT?: string; AWS_ENDPOINT_URL?: string }
 }
 
 /** Takes the data folder for this process, or says who has it. A state left by a stack that was killed is taken over. */

@@ -7,8 +7,7 @@ import { Database } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
 import { type NeonEndpoint, startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort } from '../../lib/local/postgres.ts'
-import { type Queue, startQueue } from '../../lib/local/queue.ts'
-import { readFunctions, startWorkers } from '../../lib/local/workers.ts'
+import type { Queue } from '../../lib/local/queue.ts'
 
 export interface TestDatabase {
   databaseUrl: string
@@ -86,6 +85,11 @@ export async function startStack(
   } = {},
 ): Promise<TestStack> {
   const { visibilityTimeoutSeconds } = options
+  // Most files need no workerd and no queue, and loading them takes longer than most tests.
+  const [{ startQueue }, { readFunctions, startWorkers }] = await Promise.all([
+    import('../../lib/local/queue.ts'),
+    import('../../lib/local/workers.ts'),
+  ])
   const [endpoint, queue, port] = await Promise.all([
     startEndpoint(),
     startQueue(visibilityTimeoutSeconds === undefined ? {} : { visibilityTimeoutSeconds }),
