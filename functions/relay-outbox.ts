@@ -1,10 +1,23 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { openQueue, type QueueEnv, relayOutbox } from '../lib/outbox.ts'
+import { openQueue, type OutboxMessage, type QueueEnv, relayOutbox, sendToQueue } from '../lib/outbox.ts'
 
 /** Scheduled: sends what is in the outbox and was not delivered, after a function or the queue failed. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & QueueEnv): Promise<void> {
     const sent = await relayOutbox(openDatabase(env), openQueue(env), env.QUEUE_URL)
     if (sent > 0) console.log(JSON.stringify({ function: 'relay-outbox', sent }))
+  },
+}
+
+/**
+ * Entry point of the service binding `RELAY`, which nothing outside the service reaches: sends the messages that a function has
+ * just written, so that only this function carries the queue's client. Body: `OutboxMessage[]`.
+ */
+export const soon = {
+  async fetch(request: Request, env: QueueEnv): Promise<Response> {
+    // oxlint-disable-next-line no-unsafe-type-assertion -- only the service's own functions are bound to this
+    const messages = (await request.json()) as OutboxMessage[]
+    const sent = await sendToQueue(openQueue(env), env.QUEUE_URL, messages)
+    return Response.json({ sent: sent.length })
   },
 }

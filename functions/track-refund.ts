@@ -1,12 +1,12 @@
 import { afterKeyCheck, apiKeyHash } from '../lib/api-keys.ts'
 import { createApp, enforceRateLimit, limitBody, onlyMethods, type RateLimit, readJson } from '../lib/app.ts'
-import { type QueueEnv, sendSoon } from '../lib/outbox.ts'
+import { type RelayEnv, sendSoon } from '../lib/outbox.ts'
 import { refundSale } from '../lib/refunds.ts'
 import { refundRequest } from '../lib/requests.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const paths = ['/', '/api/v1/track/refund']
-const app = createApp<DatabaseEnv & QueueEnv & { RATE_LIMIT?: RateLimit }>()
+const app = createApp<DatabaseEnv & RelayEnv & { RATE_LIMIT?: RateLimit }>()
 
 /**
  * POST /api/v1/track/refund, program API key. Body: `refundRequest`; without an amount, or with 0, all that is left is refunded.

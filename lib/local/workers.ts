@@ -21,8 +21,8 @@ export interface FunctionEntry {
   vars: Record<string, string>
   secrets: string[]
   rateLimits: RateLimitEntry[]
-  /** Service bindings: the binding's name and the bound function. */
-  services: Record<string, string>
+  /** Service bindings: the binding's name, the bound function and which of its exports. */
+  services: Record<string, { name: string; entrypoint?: string }>
   compatibilityDate: string
   compatibilityFlags: string[]
 }
@@ -41,7 +41,7 @@ interface WranglerEnv {
   vars?: Record<string, string>
   secrets?: { required?: string[] }
   ratelimits?: RateLimitEntry[]
-  services?: { binding: string; service: string }[]
+  services?: { binding: string; service: string; entrypoint?: string }[]
   compatibility_date?: string
   compatibility_flags?: string[]
 }
@@ -60,10 +60,10 @@ export function readFunctions(): FunctionEntry[] {
     secrets: env.secrets?.required ?? [],
     rateLimits: env.ratelimits ?? [],
     services: Object.fromEntries(
-      (env.services ?? []).map(({ binding, service }) => {
+      (env.services ?? []).map(({ binding, service, entrypoint }) => {
         const bound = Object.entries(config.env).find(([, other]) => other.name === service)
         if (!bound) throw new LocalStackError(`wrangler.toml: ${name} binds ${service}, which no entry is named.`)
-        return [binding, bound[0]]
+        return [binding, { name: bound[0], ...(entrypoint && { entrypoint }) }]
       }),
     ),
     compatibilityDate: env.compatibility_date ?? config.compatibility_date ?? '',

@@ -73,7 +73,7 @@ export interface TestStack extends TestEndpoint {
  * The whole service for one test file: a database, the Neon endpoint, a queue with its dead-letter queue, and functions in
  * workerd. Call it once at the top of a file (`const stack = await startStack()`); everything ends with the file.
  *
- * `functions` starts only those, which is quicker. `environment` adds or replaces variables that wrangler.toml names.
+ * `functions` starts only those and what they are bound to, which is quicker. `environment` adds or replaces variables that wrangler.toml names.
  * Rate limits are off unless asked for, since all requests of a test come from one address.
  */
 export async function startStack(
@@ -106,7 +106,9 @@ export async function startStack(
   const environment = { ...localEnvironment(addresses, generateSecrets()), ...options.environment }
   const logs: string[] = []
   const all = readFunctions()
-  const functions = all.filter(({ name }) => options.functions?.includes(name) ?? true)
+  const wanted = all.filter(({ name }) => options.functions?.includes(name) ?? true)
+  const bound = wanted.flatMap(({ services }) => Object.values(services).map(({ name }) => name))
+  const functions = all.filter((entry) => wanted.includes(entry) || bound.includes(entry.name))
   const scriptsFolder = inject('scriptsFolder')
   const workers = await startWorkers({
     functions,
