@@ -1,0 +1,152 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import color from 'picocolors'
+import { parse, stringify } from 'smol-toml'
+import { optionalVariables } from './environment.ts'
+import { LocalStackError } from './postgres.ts'
+import { type FunctionEntry, readFunctions } from './workers.ts'
+
+/**
+ * `npm run deploy`: deploys every function of wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click`
+ * deploys the named ones; `--dry-run` builds only; other options go to wrangler.
+ *
+ * What differs from one operator to the next comes from the environment, so wrangler.toml stays as it is: `DOMAIN` stands for
+ * `example.com` in every route and address, a variable of the environment replaces one of the same name under `vars`, and
+ * required secrets that the environment has are uploaded with the function; those it has not must be there from before.
+ */
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const placeholderDomain = 'example.com'
+
+/** A small script starts quickly in a new place. What every visitor and every sale waits for is held to these bytes, gzipped. */
+const gzipBytesMax: Record<string, number> = {
+  'track-click': 90_000,
+  'track-lead': 90_000,
+  'track-sale': 90_000,
+  'track-refund': 90_000,
+}
+
+interface Outcome {
+  name: string
+  ok: boolean
+  output: string
+  rawKib: number
+  gzipKib: number
+}
+
+const isDryRun = process.argv.includes('--dry-run')
+const options = process.argv.slice(2).filter((argument) => argument.startsWith('-'))
+const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
+const domain = process.env['DOMAIN']
+
+/** wrangler.toml with this operator's domain and variables. */
+function operatorConfig(functions: FunctionEntry[]): string {
+  const text = readFileSync(`${root}wrangler.toml`, 'utf8')
+  const config = parse(domain ? text.replaceAll(placeholderDomain, domain) : text) as {
+    env: Record<string, { vars?: Record<string, string> }>
+  }
+  const empty = new Set<string>()
+  for (const { name } of functions) {
+    const vars = config.env[name]?.vars ?? {}
+    for (const variable of Object.keys(vars)) {
+      vars[variable] = process.env[variable] ?? vars[variable] ?? ''
+      if (vars[variable] === '' && !optionalVariables.has(variable)) empty.add(variable)
+    }
+  }
+  if (!isDryRun && !domain) {
+    throw new LocalStackError('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com npm run deploy')
+  }
+  if (!isDryRun && empty.size > 0) {
+    throw new LocalStackError(`Functions need a value of ${[...empty].join(', ')}. Set it in the environment.`)
+  }
+  return stringify(config)
+}
+
+async function deploy(entry: FunctionEntry, config: string, folder: string): Promise<Outcome> {
+  const secrets = entry.secrets.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))
+  const secretsFile = path.join(folder, `${entry.name}.json`)
+  writeFileSync(secretsFile, JSON.stringify(Object.fromEntries(secrets)), { mode: 0o600 })
+  const child = spawn(
+    'wrangler',
+    [
+      'deploy',
+      `--env=${entry.name}`,
+      `--config=${config}`,
+      `--outdir=${path.join(folder, entry.name)}`,
+      ...(secrets.length > 0 && !isDryRun ? [`--secrets-file=${secretsFile}`] : []),
+      ...options,
+    ],
+    { cwd: root, env: { ...process.env, WRANGLER_SEND_METRICS: 'false', FORCE_COLOR: '0' } },
+  )
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const [code] = (await once(child, 'close')) as [number | null]
+  const [, rawKib, gzipKib] = /Total Upload: ([\d.]+) KiB \/ gzip: ([\d.]+) KiB/.exec(output) ?? []
+  return { name: entry.name, ok: code === 0, output, rawKib: Number(rawKib), gzipKib: Number(gzipKib) }
+}
+
+function row({ name, ok, rawKib, gzipKib }: Outcome): string {
+  if (!ok) return `${color.red('✗')} ${name}`
+  const limit = gzipBytesMax[name]
+  const tooLarge = isTooLarge({ name, gzipKib })
+  const size = `${rawKib.toFixed(1).padStart(8)} KiB ${gzipKib.toFixed(1).padStart(8)} KiB gzip`
+  const limitText = limit ? color.dim(`  of ${(limit / 1024).toFixed(1)} KiB`) : ''
+  return `${tooLarge ? color.red('✗') : color.green('✓')} ${name.padEnd(24)}${size}${limitText}`
+}
+
+function isTooLarge({ name, gzipKib }: Pick<Outcome, 'name' | 'gzipKib'>): boolean {
+  const limit = gzipBytesMax[name]
+  return limit !== undefined && gzipKib * 1024 > limit
+}
+
+async function deployAll(): Promise<void> {
+  const all = readFunctions()
+  const unknown = wanted.find((name) => !all.some((entry) => entry.name === name))
+  if (unknown) throw new LocalStackError(`${unknown} has no entry in wrangler.toml.`)
+  const functions = all.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
+  // Beside wrangler.toml, since wrangler resolves the functions' files from where its configuration is.
+  const config = `${root}wrangler.deploy.toml`
+  try {
+    writeFileSync(config, operatorConfig(functions))
+    // A function that others are bound to must be there before them.
+    const bound = new Set(all.flatMap(({ services }) => Object.values(services)))
+    const outcomes: Outcome[] = []
+    for (const group of [
+      functions.filter(({ name }) => bound.has(name)),
+      functions.filter(({ name }) => !bound.has(name)),
+    ]) {
+      const queue = [...group]
+      const worker = async () => {
+        for (let entry = queue.shift(); entry; entry = queue.shift()) {
+          const outcome = await deploy(entry, config, folder)
+          outcomes.push(outcome)
+          console.log(row(outcome))
+          if (!outcome.ok) console.log(outcome.output)
+        }
+      }
+      await Promise.all(Array.from({ length: availableParallelism() }, worker))
+    }
+    const failed = outcomes.filter(({ ok }) => !ok).length
+    const tooLarge = outcomes.filter((outcome) => outcome.ok && isTooLarge(outcome))
+    for (const { name } of tooLarge) console.log(color.red(`${name} is larger than it may be. See what it imports.`))
+    console.log(`${outcomes.length - failed} ${isDryRun ? 'built' : 'deployed'}, ${failed} failed`)
+    if (failed > 0 || tooLarge.length > 0) process.exitCode = 1
+  } finally {
+    rmSync(config, { force: true })
+    rmSync(folder, { recursive: true })
+  }
+}
+
+try {
+  await deployAll()
+} catch (error) {
+  if (!(error instanceof LocalStackError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}
