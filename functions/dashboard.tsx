@@ -4,11 +4,15 @@ import { secureHeaders } from 'hono/secure-headers'
 import { asApiError, clientAddress, createApp, enforceRateLimit, limitBody } from '../lib/app.ts'
 import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
+import { accountPages } from './dashboard/account.tsx'
 import { assets } from './dashboard/assets.ts'
 import { renderPlain } from './dashboard/layout.tsx'
+import { partnerListPages } from './dashboard/partners.tsx'
+import { memberPages } from './dashboard/members.tsx'
 import { createPages, type DashboardEnv, flash, loadViewer, safePath } from './dashboard/page.ts'
 import { Card } from './dashboard/parts.tsx'
 import { programPages } from './dashboard/programs.tsx'
+import { settingsPages } from './dashboard/settings.tsx'
 import { signInPages } from './dashboard/sign-in.tsx'
 
 /**
@@ -48,6 +52,7 @@ pages.use((c, next) =>
         "'self'",
         ...(c.env.GITHUB_CLIENT_ID ? ['https://github.com'] : []),
         ...(c.env.GOOGLE_CLIENT_ID ? ['https://accounts.google.com'] : []),
+        ...(c.env.STRIPE_CLIENT_ID ? ['https://connect.stripe.com'] : []),
       ],
       frameAncestors: ["'none'"],
       baseUri: ["'none'"],
@@ -67,6 +72,10 @@ pages.use(loadViewer)
 
 pages.route('/', signInPages)
 pages.route('/', programPages)
+pages.route('/', partnerListPages)
+pages.route('/', settingsPages)
+pages.route('/', memberPages)
+pages.route('/', accountPages)
 
 app.route('/', pages)
 

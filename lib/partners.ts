@@ -135,3 +135,57 @@ export async function acceptPartnerInvitation(db: Database, token: string, userI
     throw new ApiError('forbidden', 'This invitation was used or left too long. Ask for a new one.')
   }
 }
+
+export interface PartnerOfProgram {
+  id: number
+  name: string
+  email: string | null
+  is_active: boolean
+  /** True once somebody signs in as this partner. */
+  has_account: boolean
+  created_at: Date
+  links: { id: number; code: string; page_url: string | null; is_active: boolean; clicks: number }[]
+  /** Sales that earned a commission. */
+  sales: number
+  balances: { currency: string; balance_cents: number }[]
+}
+
+/**
+ * Partners of a program with what they brought, the newest first: `limit` of them at most, below the id `before` where one is
+ * given. `partnerId` asks for one alone.
+ */
+export async function listPartners(
+  db: Database,
+  programId: number,
+  options: { limit: number; before?: number | undefined; partnerId?: number },
+): Promise<PartnerOfProgram[]> {
+  const { limit, before = null, partnerId = null } = options
+  const rows = await db.query<Omit<PartnerOfProgram, 'id' | 'sales'> & { id: string; sales: string }>(sql`
+    select p.id, p.name, p.email, m.is_active, p.user_id is not null as has_account, m.created_at, links.links,
+      (select count(*) from commissions c where c.program_id = m.program_id and c.partner_id = p.id and c.kind = 'sale') as sales,
+      (
+        select coalesce(json_agg(json_build_object('currency', b.currency, 'balance_cents', b.balance_cents) order by b.currency), '[]')
+        from balances b where b.program_id = m.program_id and b.partner_id = p.id
+      ) as balances
+    from partner_programs m
+    join partners p on p.id = m.partner_id
+    cross join lateral (
+      select coalesce(json_agg(json_build_object(
+        'id', l.id, 'code', l.code, 'page_url', l.page_url, 'is_active', l.is_active,
+        'clicks', (select coalesce(sum(k.clicks), 0) from link_clicks k where k.program_id = l.program_id and k.link_id = l.id)
+      ) order by l.id), '[]') as links
+      from referral_links l where l.program_id = m.program_id and l.partner_id = p.id
+    ) links
+    where m.program_id = ${programId} and p.id < coalesce(${before}::bigint, 9223372036854775807)
+      and p.id = coalesce(${partnerId}::bigint, p.id)
+    order by p.id desc limit ${limit}`)
+  return rows.map((row) => ({ ...row, id: Number(row.id), sales: Number(row.sales) }))
+}
+
+/** The address a partner puts on their pages: `pageUrl`, or the program's site, with the partner's code. */
+export function linkAddress(domain: string, code: string, pageUrl: string | null): string {
+  const local = /^(localhost|127\.0\.0\.1)(:|$)/.test(domain)
+  const url = new URL(pageUrl ?? `${local ? 'http' : 'https'}://${domain}/`)
+  url.searchParams.set('aff', code)
+  return url.href
+}

@@ -15,9 +15,22 @@ async function signingKey(secret: string): Promise<CryptoKey> {
 }
 
 /** `<token>.<HMAC-SHA-256 of it, base64>`: the form in which better-auth puts a session's token into its cookie. */
-export async function signSessionToken(token: string, secret: string): Promise<string> {
+export async function signToken(token: string, secret: string): Promise<string> {
   const signature = await crypto.subtle.sign('HMAC', await signingKey(secret), encoder.encode(token))
   return `${token}.${btoa(String.fromCharCode(...new Uint8Array(signature)))}`
+}
+
+/** The token that `signToken` signed, or undefined where the text was not signed with this secret. */
+export async function verifyToken(signed: string, secret: string): Promise<string | undefined> {
+  const [token, signature, ...rest] = decode(signed).split('.')
+  if (!token || !signature || rest.length > 0) return undefined
+  try {
+    const bytes = Uint8Array.from(atob(signature), (character) => character.charCodeAt(0))
+    const genuine = await crypto.subtle.verify('HMAC', await signingKey(secret), bytes, encoder.encode(token))
+    return genuine ? token : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /**
@@ -29,16 +42,7 @@ export async function readSessionToken(headers: Headers, secret: string): Promis
   const authorization = headers.get('authorization')
   const signed =
     authorization === null ? readCookie(headers, sessionCookie) : /^bearer +(\S+)$/i.exec(authorization)?.[1]
-  if (signed === undefined) return undefined
-  const [token, signature, ...rest] = decode(signed).split('.')
-  if (!token || !signature || rest.length > 0) return undefined
-  try {
-    const bytes = Uint8Array.from(atob(signature), (character) => character.charCodeAt(0))
-    const genuine = await crypto.subtle.verify('HMAC', await signingKey(secret), bytes, encoder.encode(token))
-    return genuine ? token : undefined
-  } catch {
-    return undefined
-  }
+  return signed === undefined ? undefined : await verifyToken(signed, secret)
 }
 
 function readCookie(headers: Headers, name: string): string | undefined {
@@ -62,5 +66,5 @@ export async function createSession(db: Database, userId: string, secret: string
   await db.query(sql`
     insert into sessions (id, user_id, token, expires_at)
     values (${crypto.randomUUID()}, ${userId}, ${token}, now() + make_interval(secs => ${sessionSeconds}))`)
-  return await signSessionToken(token, secret)
+  return await signToken(token, secret)
 }

@@ -174,3 +174,20 @@ export async function openProgram(
         on conflict (program_id, user_id) do update set role = excluded.role`,
   )
 }
+
+export interface OpenedProgram {
+  program_id: number
+  program_name: string
+  user_id: string
+  user_name: string
+  role: Role
+}
+
+/** Which programs of a workspace are opened to single members. */
+export async function listOpenedPrograms(db: Database, workspaceId: string): Promise<OpenedProgram[]> {
+  const rows = await db.query<Omit<OpenedProgram, 'program_id'> & { program_id: string }>(sql`
+    select o.program_id, p.name as program_name, o.user_id, u.name as user_name, o.role
+    from program_members o join programs p on p.id = o.program_id join users u on u.id = o.user_id
+    where o.workspace_id = ${workspaceId} order by p.name, u.name, o.user_id`)
+  return rows.map((row) => ({ ...row, program_id: Number(row.program_id) }))
+}

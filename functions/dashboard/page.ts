@@ -8,8 +8,9 @@ import type { RateLimit } from '../../lib/app.ts'
 import type { AuthEnv } from '../../lib/auth.ts'
 import type { Database } from '../../lib/database.ts'
 import { ApiError } from '../../lib/errors.ts'
+import type { ConnectEnv } from '../../lib/processor/connect.ts'
 
-export interface DashboardEnv extends AuthEnv {
+export interface DashboardEnv extends AuthEnv, ConnectEnv {
   RATE_LIMIT?: RateLimit
 }
 
@@ -139,4 +140,16 @@ export async function readForm(c: Context): Promise<Record<string, string>> {
 /** Messages by field, from the first issue of each. */
 export function fieldErrors(issues: readonly z.core.$ZodIssue[]): Record<string, string> {
   return Object.fromEntries(issues.toReversed().map((issue) => [String(issue.path[0] ?? ''), issue.message]))
+}
+
+/** A positive integer in a path or query, or undefined where it is anything else. */
+export function positiveInteger(text: string | undefined): number | undefined {
+  return text !== undefined && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined
+}
+
+export function csvResponse(c: Context, name: string, text: string): Response {
+  return c.body(text, 200, {
+    'Content-Type': 'text/csv; charset=utf-8',
+    'Content-Disposition': `attachment; filename="${name}.csv"`,
+  })
 }

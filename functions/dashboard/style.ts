@@ -9,6 +9,7 @@ export const style = css`
     --sunken: light-dark(#efeeeb, #0c0d0f);
     --line: light-dark(#dfddd8, #2d3036);
     --strong-line: light-dark(#8b8881, #70747d);
+    --soft-line: light-dark(#c9c6bf, #43474f);
     --text: light-dark(#1b1a18, #ececea);
     --muted: light-dark(#5c5953, #a6a8ae);
     --accent: light-dark(#3049d8, #96a6ff);
@@ -311,8 +312,8 @@ export const style = css`
     }
     .frame > aside > .row {
       display: grid;
+      grid-template-columns: minmax(0, 1fr);
       gap: var(--gap);
-      align-items: stretch;
     }
     .frame nav ul {
       display: grid;
@@ -527,11 +528,11 @@ export const style = css`
     min-height: 2.375rem;
     padding: 0.375rem 0.875rem;
     border-radius: 0.4375rem;
-    border: 1px solid var(--strong-line);
+    border: 1px solid var(--soft-line);
     background: var(--surface);
     color: var(--text);
     font: inherit;
-    font-weight: 550;
+    font-weight: 500;
     text-decoration: none;
     cursor: pointer;
     white-space: nowrap;
