@@ -115,7 +115,7 @@ async function deployAll(): Promise<void> {
   try {
     writeFileSync(config, operatorConfig(functions))
     // A function that others are bound to must be there before them.
-    const bound = new Set(all.flatMap(({ services }) => Object.values(services)))
+    const bound = new Set(all.flatMap(({ services }) => Object.values(services).map(({ name }) => name)))
     const outcomes: Outcome[] = []
     for (const group of [
       functions.filter(({ name }) => bound.has(name)),

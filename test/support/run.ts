@@ -14,6 +14,7 @@ const checks = [
   ['linter', 'oxlint'],
   ['types', 'tsc --noEmit'],
   ...(existsSync('tracker/tsconfig.json') ? [['types of the tracker', 'tsc --noEmit -p tracker']] : []),
+  ['bundles', 'node lib/local/deploy.ts --dry-run'],
 ] as const
 
 let passed = 0
