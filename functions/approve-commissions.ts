@@ -9,9 +9,9 @@ export default {
   async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
     const db = openDatabase(env)
     for (let batch = 0; batch < maxBatches; batch++) {
-      const approved = await approveDueCommissions(db, batchSize)
-      if (approved > 0) console.log(JSON.stringify({ function: 'approve-commissions', approved }))
-      if (approved < batchSize) return
+      const { credited, more } = await approveDueCommissions(db, batchSize)
+      if (credited > 0) console.log(JSON.stringify({ function: 'approve-commissions', credited }))
+      if (!more) return
     }
   },
 }

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { keyRetiredColumn, type KeyState, programOfKeyCte, requireActiveKey } from './api-keys.ts'
-import { reversalEffectCtes } from './commissions.ts'
+import { outboxColumn, reversalEffectCtes } from './commissions.ts'
 import { type Database, retryOnce } from './database.ts'
 import { ApiError } from './errors.ts'
 import { majorUnits } from './money.ts'
@@ -43,9 +43,22 @@ export interface RefundRow extends KeyState {
   outbox: OutboxMessage[] | null
 }
 
+/** Locks the sale, its commission and the partner's balance, in this order and each in a statement of its own. */
+function lockStatements(target: RawBuilder<unknown>) {
+  return [
+    sql`${target}
+select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for no key update`,
+    sql`${target}
+select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale) for no key update`,
+    sql`${target}
+select from balances b where (b.program_id, b.partner_id, b.currency) in (
+  select c.program_id, c.partner_id, c.currency from commissions c join sale s on c.program_id = s.program_id and c.sale_id = s.id
+) for no key update`,
+  ] as const
+}
+
 /**
- * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, in this order and
- * each in a statement of its own, and then writes. The write must be a later statement than the locks: a statement that waits
+ * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, and then writes. The write must be a later statement than the locks: a statement that waits
  * for a lock goes on reading its old snapshot, and sums read there over-refund.
  *
  * `sale` is the SELECT of the sale's row (all columns of `sales`), preceded by the CTEs in `scope`, which end without a comma.
@@ -63,14 +76,7 @@ export function refundStatements(
       : sql`${refund.refund_id === null ? `amount:${refund.amount_cents}` : `id:${refund.refund_id}`}`
   const target = sql`with ${scope}, sale as (${sale})`
   return [
-    sql`${target}
-select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for update`,
-    sql`${target}
-select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale) for update`,
-    sql`${target}
-select from balances b where (b.program_id, b.partner_id, b.currency) in (
-  select c.program_id, c.partner_id, c.currency from commissions c join sale s on c.program_id = s.program_id and c.sale_id = s.id
-) for update`,
+    ...lockStatements(target),
     sql<RefundRow>`${target},
 prior as (select * from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale)),
 known as (select r.* from refunds r join sale s on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${key} or r.request_id = ${requestId}::uuid limit 1),
@@ -87,9 +93,9 @@ change as (
   select t.program_id, t.sale_id, c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
     div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint as reversed_cents,
     div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
-    case when t.refunded_cents = t.amount_cents then 'full' else 'partial' end as reversal,
+    case when t.refunded_cents = t.amount_cents then 'full' else 'partial' end as reversal, null::timestamptz as rejected_at,
     coalesce(${refund.reason_text}::text, ${refund.reason}::text) as reason,
-    t.transaction_id, t.applied_cents as sale_refunded_cents
+    t.transaction_id, 'reversal' as notice
   from total t join prior c on c.sale_id = t.sale_id
   where c.status <> 'reversed'
 ),
@@ -121,8 +127,60 @@ from (select) answer
   ] as const
 }
 
-/** Column `outbox`: the messages that this statement wrote, to be sent after the response. */
-export const outboxColumn = sql`(select json_agg(json_build_object('program_id', program_id, 'outbox_id', id)) from outbox_rows) as outbox`
+export interface ReturnRow {
+  /** Null where there is no such sale. */
+  sale_id: string | null
+  refund_id: string | null
+  /** Whether this batch put something back: false where the refund was put back before, or is not known yet. */
+  returned: boolean | null
+  outbox: OutboxMessage[] | null
+}
+
+/**
+ * The batch that puts back a refund which failed or a dispute which was won: the sale's refunded total goes down by what the
+ * refund moved, the commission to what then follows from it, and the difference returns to the balance it was taken from. A
+ * rejected commission stays rejected. A refund that is not known yet is noted as put back, so that it is never applied,
+ * whichever of the two is told first. `refundId` is the id the refund was applied with, `notice` whether the advertiser is
+ * asked to look. `scope` and `sale` as for `refundStatements`.
+ */
+export function returnRefundStatements(
+  scope: RawBuilder<unknown>,
+  sale: RawBuilder<unknown>,
+  refundId: string,
+  notice: 'dispute_reinstated' | null,
+) {
+  const target = sql`with ${scope}, sale as (${sale})`
+  return [
+    ...lockStatements(target),
+    sql<ReturnRow>`${target},
+refund as (
+  insert into refunds as stored (program_id, sale_id, refund_key, applied_cents, returned_at)
+  select s.program_id, s.id, ${`id:${refundId}`}, 0, now() from sale s
+  on conflict on constraint refunds_sale_key do update set returned_at = coalesce(stored.returned_at, excluded.returned_at)
+  returning stored.*, old.id is not null and old.returned_at is null as returned
+),
+total as (
+  select s.program_id, s.id as sale_id, s.transaction_id, s.amount_cents, r.id as refund_id, s.refunded_cents - r.applied_cents as refunded_cents
+  from sale s join refund r on r.returned
+),
+refunded_sale as (
+  update sales s set refunded_cents = t.refunded_cents from total t where s.program_id = t.program_id and s.id = t.sale_id
+),
+effect as (
+  select t.program_id, t.refund_id, 'return:' || t.refund_id as cause, c.id as commission_id, c.partner_id, c.currency,
+    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint as reversed_cents,
+    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
+    case t.refunded_cents when 0 then 'none' else 'partial' end as reversal, null::timestamptz as rejected_at,
+    case t.refunded_cents when 0 then null else c.reason end as reason,
+    c.credited_at, c.paid_at, c.created_at, t.transaction_id, ${notice}::text as notice
+  from total t join commissions c on c.program_id = t.program_id and c.sale_id = t.sale_id
+  where c.rejected_at is null
+),
+${reversalEffectCtes}
+select s.id as sale_id, r.id as refund_id, r.returned, ${outboxColumn}
+from (select) answer left join sale s on true left join refund r on true`,
+  ] as const
+}
 
 /**
  * Applies a refund to the sale with this transaction id in the key's program: one request, one transaction. The commission is

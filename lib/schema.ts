@@ -135,6 +135,7 @@ export interface Commissions {
   reversed_cents: Generated<Int8>;
   sale_id: Int8 | null;
   status: Generated<string>;
+  withdrawal_id: Int8 | null;
 }
 
 export interface Customers {
@@ -379,6 +380,7 @@ export interface Withdrawals {
   partner_id: Int8;
   program_id: Int8;
   reason: string | null;
+  request_id: string | null;
   requested_cents: Int8;
   status: Generated<string>;
 }

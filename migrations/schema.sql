@@ -172,6 +172,7 @@ CASE
     ELSE 'pending'::text
 END) stored,
   created_at timestamp with time zone not null default now(),
+  withdrawal_id bigint,
   constraint commissions_pkey PRIMARY KEY (program_id, id),
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
@@ -181,17 +182,21 @@ END) stored,
   constraint commissions_check2 CHECK (((reversal <> 'none'::text) OR (rejected_at IS NOT NULL) OR ((reversed_cents)::bigint = 0))),
   constraint commissions_check3 CHECK ((((reversal <> 'full'::text) AND (rejected_at IS NULL)) OR ((reversed_cents)::bigint = (amount_cents)::bigint))),
   constraint commissions_check4 CHECK (((paid_at IS NULL) OR (credited_at IS NOT NULL))),
+  constraint commissions_check5 CHECK (((paid_at IS NULL) = (withdrawal_id IS NULL))),
   constraint commissions_kind_check CHECK ((kind = ANY (ARRAY['sale'::text, 'lead'::text]))),
   constraint commissions_reason_check CHECK ((length(reason) <= 1000)),
   constraint commissions_reversal_check CHECK ((reversal = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text]))),
   constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
-  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
+  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
+  constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
 CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND (reversal <> 'full'::text));
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE (kind = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
+CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
+CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 
 create table customers (
   program_id bigint not null,
@@ -568,6 +573,7 @@ create table withdrawals (
   reason text,
   created_at timestamp with time zone not null default now(),
   decided_at timestamp with time zone,
+  request_id uuid,
   constraint withdrawals_pkey PRIMARY KEY (program_id, id),
   constraint withdrawals_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint withdrawals_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
@@ -580,6 +586,7 @@ create table withdrawals (
 );
 CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
 CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
+CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,
