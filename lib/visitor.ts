@@ -8,15 +8,31 @@ interface EdgeLocation {
 }
 
 /**
- * Where the visitor is: from Cloudflare's `request.cf`, else from the headers that CloudFront sets. The address itself is never
- * looked at.
+ * Where the visitor is: from a proxy on the integrator's own domain where one says so (percent-encoded; empty means that it does
+ * not know, and its own place is not the visitor's), else from Cloudflare's `request.cf`, else from the headers that
+ * CloudFront sets. The address itself is never looked at.
  */
 export function visitorLocation(request: Request & { cf?: EdgeLocation }) {
-  const header = (name: string) => request.headers.get(`cloudfront-viewer-${name}`)
+  const header = (name: string) => request.headers.get(name)
+  if (header('svc-visitor-country') !== null) {
+    return {
+      geo_country: decoded(header('svc-visitor-country')),
+      geo_region: decoded(header('svc-visitor-country-region')),
+      geo_city: decoded(header('svc-visitor-city')),
+    }
+  }
   return {
-    geo_country: request.cf?.country ?? header('country'),
-    geo_region: request.cf?.region ?? header('country-region-name'),
-    geo_city: request.cf?.city ?? header('city'),
+    geo_country: request.cf?.country ?? header('cloudfront-viewer-country'),
+    geo_region: request.cf?.region ?? header('cloudfront-viewer-country-region-name'),
+    geo_city: request.cf?.city ?? header('cloudfront-viewer-city'),
+  }
+}
+
+function decoded(value: string | null): string | null {
+  try {
+    return decodeURIComponent(value ?? '').replaceAll('\0', '').slice(0, 255) || null
+  } catch {
+    return null
   }
 }
 

@@ -1,0 +1,98 @@
+/**
+ * Builds what the package ships into `dist/`, prints the sizes and fails above the limits. Also writes `dist/script.js`: the
+ * tracker script as a module, which the function that serves it imports.
+ */
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import { parse } from 'smol-toml'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const dist = join(here, 'dist')
+const { version } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
+
+/** The service's address is where wrangler.toml deploys the script; it becomes the default of every entry point. */
+const wrangler = parse(readFileSync(join(here, '../wrangler.toml'), 'utf8')) as {
+  env: Record<string, { routes?: { pattern: string }[] }>
+}
+const route = wrangler.env['tracker-script']?.routes?.[0]?.pattern
+if (!route)
+  throw new Error('wrangler.toml has no route for [env.tracker-script], so the package has no address to call.')
+const baseUrl = `https://${new URL(`https://${route}`).host}`
+
+const common = {
+  absWorkingDir: here,
+  bundle: true,
+  write: false,
+  minify: true,
+  format: 'esm',
+  target: 'es2022',
+  define: { SVC_BASE_URL: JSON.stringify(baseUrl), SVC_VERSION: JSON.stringify(version) },
+  tsconfigRaw: { compilerOptions: { jsx: 'react-jsx' } },
+} as const
+
+/** Bundles one entry point and writes it to `dist/<file>`; returns its text and the files that went in. */
+async function bundle(file: string, options: Parameters<typeof build>[0]) {
+  const result = await build({ ...common, ...options, metafile: true, outfile: join(dist, file) })
+  const text = result.outputFiles?.[0]?.text ?? ''
+  writeFileSync(join(dist, file), text, file === 'svc.js' ? { mode: 0o755 } : {})
+  return { text, inputs: Object.keys(result.metafile?.inputs ?? {}) }
+}
+
+rmSync(dist, { recursive: true, force: true })
+mkdirSync(dist)
+
+const script = await bundle('svc-tracker.js', { entryPoints: ['src/browser.ts'], format: 'iife', target: 'es2021' })
+const server = await bundle('server.js', { entryPoints: ['src/server.ts'] })
+const react = await bundle('react.js', { entryPoints: ['src/react.tsx'], external: ['react', 'react/jsx-runtime'] })
+const command = await bundle('svc.js', {
+  entryPoints: ['src/cli/svc.ts'],
+  platform: 'node',
+  minify: false,
+  banner: { js: '#!/usr/bin/env node' },
+})
+
+const etag = createHash('sha256').update(script.text).digest('base64url').slice(0, 22)
+writeFileSync(
+  join(dist, 'script.js'),
+  `export const script = ${JSON.stringify(script.text)}\nexport const etag = '"${etag}"'\n`,
+)
+writeFileSync(join(dist, 'script.d.ts'), 'export declare const script: string\nexport declare const etag: string\n')
+
+writeLicenses(command.inputs)
+
+const tsc = fileURLToPath(new URL('bin/tsc', import.meta.resolve('typescript/package.json')))
+const options =
+  '--ignoreConfig --declaration --emitDeclarationOnly --strict --skipLibCheck --isolatedModules --allowImportingTsExtensions ' +
+  '--target es2022 --module esnext --moduleResolution bundler --lib es2022,dom --jsx react-jsx --rootDir src --outDir dist'
+execFileSync(process.execPath, [tsc, ...options.split(' '), 'src/server.ts', 'src/react.tsx'], {
+  cwd: here,
+  stdio: 'inherit',
+})
+
+/** The command's libraries are bundled into it, so that installing the package installs nothing else; their terms go along. */
+function writeLicenses(inputs: string[]) {
+  const folders = new Set(inputs.flatMap((input) => input.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
+  const texts = [...folders].map((folder) => {
+    const library = JSON.parse(readFileSync(join(here, folder, 'package.json'), 'utf8'))
+    const file = readdirSync(join(here, folder)).find((name) => /^licen[cs]e/i.test(name))
+    const terms = file ? readFileSync(join(here, folder, file), 'utf8').trim() : `License: ${library.license}`
+    return `${library.name} ${library.version}\n\n${terms}\n`
+  })
+  writeFileSync(join(dist, 'svc.js.LICENSES.txt'), texts.join('\n---\n\n'))
+}
+
+const sizes = [
+  { file: 'svc-tracker.js', encoding: 'brotli', bytes: brotliCompressSync(script.text).length, limit: 1024 },
+  { file: 'server.js', encoding: 'gzip', bytes: gzipSync(server.text, { level: 9 }).length, limit: 2048 },
+  { file: 'react.js', encoding: 'gzip', bytes: gzipSync(react.text, { level: 9 }).length, limit: 1024 },
+]
+for (const { file, encoding, bytes, limit } of sizes) {
+  console.log(`${file.padEnd(16)} ${String(bytes).padStart(5)} bytes ${encoding} (limit ${limit})`)
+  if (bytes > limit) process.exitCode = 1
+}
+if (process.exitCode) console.error('Too large: take something out, or a size the README promises is no longer true.')

@@ -1,0 +1,182 @@
+/**
+ * The script that partners' visitors load: `<script async src="{base_url}/js/svc-tracker.js" data-svc-program-id="1"></script>`.
+ *
+ * Attributes, all but the first optional:
+ * - `data-svc-program-id`: the program's id, sent with a signup so that a click of another program is refused.
+ * - `data-svc-api-base`: where the calls go, such as `/svc`; without it, the part of the script's own address before `/js/`.
+ * - `data-svc-consent="required"`: nothing is read, stored or sent before `svc.consent()`.
+ * - `data-svc-params="via,ref,fpr"`: further names under which a partner code is accepted beside `aff`.
+ *
+ * Every byte is paid by every page view: the build fails when the script is larger than 1 KB after brotli.
+ */
+
+/**
+ * What a signup resolves to: the service's answer; `error.code` `no_attribution` without a request where the visitor has no
+ * click; or `success: false` without an `error` where the service was not reached.
+ */
+export interface SignupResult {
+  success: boolean
+  lead_id?: number
+  click_id?: string
+  customer_status?: string
+  provisional?: boolean
+  error?: { code: string; message?: string }
+}
+
+/** `window.svc`. */
+export interface Svc {
+  /** The click id, or null where the visitor did not come through a partner's link or has not consented. */
+  getClickId(): string | null
+  /** Records the signup once the click under way is answered. Never rejects. */
+  signup(customerKey: string, email?: string): Promise<SignupResult>
+  /** Starts a script that waits because of `data-svc-consent="required"`. */
+  consent(): void
+}
+
+/** A call made through the stub before the script was there: method, arguments, and what to do with the result. */
+export type StubCall = [method: 'signup' | 'consent', args: [string, string?], resolve: Settle['with']]
+interface Settle {
+  with(result: unknown): void
+}
+
+/** `window.svc` as stub or as script: `v` is set by the script, `q` takes the stub's calls. */
+export interface StubbedSvc extends Svc {
+  v?: number
+  q?: StubCall[]
+}
+
+declare global {
+  interface Window {
+    svc?: StubbedSvc
+  }
+}
+
+try {
+  const script = document.querySelector<HTMLScriptElement>('[data-svc-program-id]')
+  const svc = (window.svc ??= Object())
+  if (script && !svc.v) {
+    const { svcProgramId, svcApiBase, svcConsent, svcParams } = script.dataset
+    const names = `aff,${svcParams ?? 'aff'}`.replace(/[^\w-]+/g, '|')
+    // Also matches inside the hash, for routers that keep their query there.
+    const codePattern = RegExp(`[?&#](${names})=([^&#]+)`)
+    let consented: unknown
+    let unsavedClickId: string | null = null
+    let lastCode: string | undefined
+    // Session storage: `svc_click` is the click not answered yet, `svc_session` the session's id.
+    let store: Record<string, string> = {}
+    let consent: (value: unknown) => void
+    let queue = new Promise<unknown>((resolve) => {
+      consent = resolve
+    })
+    const start = () => consent((consented = 1))
+
+    /** Runs jobs one after the other, so that a signup waits for the click and no click is sent twice. */
+    const enqueue = (job: () => unknown) => (queue = queue.then(job).catch(() => ({ success: false })))
+
+    const getClickId = () => {
+      try {
+        if (consented) return document.cookie.match(/(^| )svc_click_id=([^;]+)/)?.[2] ?? unsavedClickId
+      } catch {}
+      return null
+    }
+
+    const post = (path: string, body: object) =>
+      fetch(`${svcApiBase ?? script.src.split('/js/')[0]}/api/v1/track/${path}`, {
+        method: 'POST',
+        keepalive: true,
+        body: new Blob([JSON.stringify(body)], { type: 'application/json' }),
+      })
+
+    /**
+     * Writes the cookie on the widest domain that the browser takes, which is the registrable one, and on the bare host at
+     * last; `Secure` where the protocol has a sixth letter (`https:`). With an empty id it clears every place, so that no older cookie on a narrower domain hides the new one.
+     */
+    const writeCookie = (clickId: string, seconds: number) => {
+      const labels = location.hostname.split('.')
+      for (let i = 1; i < labels.length + 2 && getClickId() != clickId; i++)
+        document.cookie = `svc_click_id=${clickId};path=/;max-age=${seconds};samesite=lax;domain=${
+          labels[i - 1] ? labels.slice(-i).join('.') : ''
+        };${location.protocol[5] && 'secure'}`
+    }
+
+    const sendClick = async () => {
+      if (store.svc_click) {
+        const response = await post('click', {
+          ...JSON.parse(store.svc_click),
+          existing_click_id: getClickId(),
+        })
+        // A refusal is final; anything else (429, 5xx, no answer) is tried again on the next page.
+        if (response.status < 429) delete store.svc_click
+        if (response.ok) {
+          const { click_id, cookie_window_days, cookie_set } = await response.json()
+          // A proxy on the page's own domain sets the cookie itself, which lasts longer; it is not written over.
+          if (!cookie_set || getClickId() != click_id) {
+            writeCookie('', 0)
+            writeCookie(click_id, cookie_window_days * 86400)
+          }
+          unsavedClickId = click_id
+        }
+      }
+    }
+
+    const look = (landing: unknown) => {
+      const code = (location.href + '#' + landing).match(codePattern)?.[2]
+      if (code && code != lastCode) {
+        lastCode = code
+        // Without the rest of query and hash, which can hold what is nobody's business here.
+        const url = location.origin + location.pathname
+        void enqueue(() => {
+          store.svc_session ??= '' + Math.random()
+          store.svc_click = JSON.stringify({
+            affiliate_url: url + '?aff=' + code,
+            page_url: url,
+            referrer_url: document.referrer,
+            session_id: store.svc_session,
+          })
+        })
+      }
+      void enqueue(sendClick)
+    }
+
+    for (const method of ['pushState', 'replaceState'] as const) {
+      const original = history[method]
+      history[method] = function (...args) {
+        original.apply(this, args)
+        look('')
+      }
+    }
+    for (const event of ['hashchange', 'popstate', 'online']) addEventListener(event, look)
+    try {
+      store = sessionStorage
+    } catch {}
+
+    const { q } = svc
+    const run = ([method, args, resolve]: StubCall) => resolve(svc[method](...args))
+    Object.assign(svc, {
+      v: 1,
+      consent: start,
+      getClickId,
+      signup: (customer_key: string, email?: string) =>
+        enqueue(async () => {
+          const click_id = getClickId()
+          return click_id
+            ? (
+                await post('lead', {
+                  customer_key,
+                  click_id,
+                  email,
+                  page_url: location.origin + location.pathname,
+                  session_id: store.svc_session,
+                  program_id: Number(svcProgramId),
+                })
+              ).json()
+            : { success: false, error: { code: 'no_attribution' } }
+        }),
+      q: { push: run },
+    })
+    q?.map(run)
+    // The router may have changed the address before this script was there; the navigation entry still has it.
+    look(performance.getEntriesByType('navigation')[0]?.name)
+    if (svcConsent != 'required') start()
+  }
+} catch {}

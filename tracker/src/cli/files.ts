@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** What became of a file: `kept` where it was changed by hand. */
+export type Written = 'created' | 'updated' | 'unchanged' | 'kept'
+
+const checksum = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
+const marker = /^(?:<!-- |# )Written by svc init, checksum ([0-9a-f]{16})\.[^\n]*\n/
+
+/**
+ * Writes a file whose first line tells its checksum, so that a later run knows whether someone changed it since. Such a file is
+ * replaced only where `replace` says so.
+ */
+export async function writeGenerated(
+  path: string,
+  text: string,
+  comment: 'markdown' | 'shell',
+  replace: (path: string) => Promise<boolean>,
+): Promise<Written> {
+  const note = `Written by svc init, checksum ${checksum(text)}. A file changed by hand is kept when it runs again.`
+  const whole = `${comment === 'markdown' ? `<!-- ${note} -->` : `# ${note}`}\n${text}`
+  if (!existsSync(path)) {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, whole)
+    return 'created'
+  }
+  const present = readFileSync(path, 'utf8')
+  if (present === whole) return 'unchanged'
+  const [line = '', stated] = marker.exec(present) ?? []
+  const changedByHand = stated !== checksum(present.slice(line.length))
+  if (changedByHand && !(await replace(path))) return 'kept'
+  writeFileSync(path, whole)
+  return 'updated'
+}
+
+/**
+ * Sets variables in a file of `NAME=value` lines that only its owner may read, and leaves every other line as it is. A value
+ * of null sets nothing, but leaves an empty line for a variable that is not there yet.
+ */
+export function writeEnv(path: string, values: Record<string, string | null>): Written {
+  const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
+  const lines = (present ?? '').split('\n')
+  if (lines.at(-1) === '') lines.pop()
+  for (const [name, value] of Object.entries(values)) {
+    const at = lines.findIndex((line) => line.replace(/^\s*(?:export\s+)?/, '').startsWith(`${name}=`))
+    if (at < 0) lines.push(`${name}=${value ?? ''}`)
+    else if (value !== null) lines[at] = `${name}=${value}`
+  }
+  const text = `${lines.join('\n')}\n`
+  if (text !== present) {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, text, { mode: 0o600 })
+  }
+  chmodSync(path, 0o600)
+  if (present === undefined) return 'created'
+  return text === present ? 'unchanged' : 'updated'
+}
+
+/** Adds lines to a file once, each where it does not stand there yet. */
+export function addLines(path: string, lines: string[]): Written {
+  const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
+  const known = new Set(present?.split(/\r?\n/).map((line) => line.trim()))
+  const missing = lines.filter((line) => !known.has(line))
+  if (missing.length === 0) return 'unchanged'
+  const separator = present && !present.endsWith('\n') ? '\n' : ''
+  writeFileSync(path, `${present ?? ''}${separator}${missing.join('\n')}\n`)
+  return present === undefined ? 'created' : 'updated'
+}

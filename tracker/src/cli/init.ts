@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs'
+import { addLines, writeEnv, writeGenerated, type Written } from './files.ts'
+import { type Connection, envFile, fetchStatus, type Status } from './service.ts'
+
+/** The `.svc/` folder as `svc init` left it. */
+export interface Initialised {
+  status: Status
+  files: Record<string, Written>
+}
+
+/**
+ * Checks the key, fetches the program and writes `.svc/` and the two lines of `.gitignore`. May be run again: `replace` is
+ * asked before a file that was changed by hand is written over.
+ */
+export async function init(connection: Connection, replace: (path: string) => Promise<boolean>): Promise<Initialised> {
+  const status = await fetchStatus(connection)
+  const instructions = fillIn(readTemplate('AGENTS.md'), connection, status)
+  const files: Record<string, Written> = {}
+  // First, so that the key is never in a file that git would take.
+  files['.gitignore'] = addLines('.gitignore', ['.svc/.env', '.svc/.env.*'])
+  files[envFile] = writeEnv(envFile, {
+    SVC_API_KEY: connection.apiKey,
+    SVC_PROGRAM_ID: String(status.program.id),
+    PAYMENT_CONNECTED_ACCOUNT_ID: status.processor.account_id,
+    SVC_BASE_URL: connection.baseUrl,
+  })
+  files['.svc/.env.example'] = await writeGenerated('.svc/.env.example', readTemplate('env.example'), 'shell', replace)
+  for (const path of ['.svc/AGENTS.md', '.svc/skills.md']) {
+    files[path] = await writeGenerated(path, instructions, 'markdown', replace)
+  }
+  return { status, files }
+}
+
+const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name}`, import.meta.url), 'utf8')
+
+/** Replaces `{{name}}` in the instructions by the program's value. Values are put on one line and without Markdown's fences. */
+function fillIn(template: string, { baseUrl }: Connection, { program, processor }: Status): string {
+  const values: Record<string, string> = {
+    program_id: String(program.id),
+    program_name: program.name,
+    domain: program.domain ?? 'your domain',
+    currency: program.currency,
+    commission_percent: String(program.commission_percent),
+    cookie_window_days: String(program.cookie_window_days),
+    lead_auth_policy: program.lead_auth_policy,
+    processor: processor.connected ? 'connected' : 'not connected',
+    api_base_url: baseUrl,
+  }
+  return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    const value = values[name]
+    if (value === undefined) throw new Error(`The template names {{${name}}}, which has no value.`)
+    return value.replaceAll(/[\r\n`<>]+/g, ' ')
+  })
+}

@@ -1,0 +1,145 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
+
+/** The address the package was built for; see build.ts. */
+declare const SVC_BASE_URL: string
+
+/** A failure that is told to the user: what happened, then what to do. */
+export class CommandError extends Error {
+  readonly code: string
+  readonly hint: string
+
+  constructor(code: string, message: string, hint: string) {
+    super(message)
+    this.code = code
+    this.hint = hint
+  }
+}
+
+/** Where the service is and how the command signs in there. */
+export interface Connection {
+  apiKey: string
+  baseUrl: string
+}
+
+/** The flags that every subcommand takes. */
+export interface ConnectionFlags {
+  apiKey?: string
+  baseUrl?: string
+  json?: boolean
+}
+
+/** Answer of GET /api/v1/cli/status. */
+export interface Status {
+  program: {
+    id: number
+    name: string
+    domain: string | null
+    currency: string
+    commission_percent: number
+    cookie_window_days: number
+    lead_auth_policy: string
+  }
+  processor: { connected: boolean; account_id: string | null }
+  checks: { name: string; ok: boolean; message: string }[]
+}
+
+export const envFile = '.svc/.env'
+
+/** The values of `.svc/.env` in the current folder; none where there is no such file. */
+export function readEnvFile(): Record<string, string | undefined> {
+  return existsSync(envFile) ? parseEnv(readFileSync(envFile, 'utf8')) : {}
+}
+
+/** The API key, if there is one: flag, then environment, then `.svc/.env`. */
+export function findApiKey(flags: ConnectionFlags): string | undefined {
+  return (flags.apiKey ?? process.env['SVC_API_KEY'] ?? readEnvFile()['SVC_API_KEY'])?.trim() || undefined
+}
+
+/** The service's address: flag, then environment, then `.svc/.env`, then the one the package was built for. */
+export function findBaseUrl(flags: ConnectionFlags): string {
+  const given = flags.baseUrl ?? process.env['SVC_BASE_URL'] ?? readEnvFile()['SVC_BASE_URL']
+  const baseUrl = (given?.trim() || SVC_BASE_URL).replace(/\/+$/, '')
+  if (!/^https?:$/.test(URL.parse(baseUrl)?.protocol ?? '')) {
+    throw new CommandError(
+      'invalid_base_url',
+      `"${baseUrl}" is not the address of a service.`,
+      'Give one such as https://api.example.com with --base-url or SVC_BASE_URL.',
+    )
+  }
+  return baseUrl
+}
+
+/** Key and address; refuses where there is no key. */
+export function connect(flags: ConnectionFlags): Connection {
+  const apiKey = findApiKey(flags)
+  if (!apiKey) {
+    throw new CommandError(
+      'no_api_key',
+      'There is no API key.',
+      `Make one in the dashboard under API keys, then set SVC_API_KEY or give --api-key. \`svc init\` keeps it in ${envFile}.`,
+    )
+  }
+  return { apiKey, baseUrl: findBaseUrl(flags) }
+}
+
+/** Sends one request and returns the answer's JSON; throws a CommandError for everything but success. */
+export async function request<Data>(connection: Connection, path: string, body?: object): Promise<Data> {
+  const url = connection.baseUrl + path
+  let response: Response
+  let text: string
+  try {
+    response = await fetch(url, {
+      method: body ? 'POST' : 'GET',
+      headers: { authorization: `Bearer ${connection.apiKey}`, ...(body && { 'content-type': 'application/json' }) },
+      redirect: 'manual',
+      signal: AbortSignal.timeout(15_000),
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    text = await response.text()
+  } catch (error) {
+    const { name, cause } = error as Error & { cause?: { code?: string } }
+    throw new CommandError(
+      'network_error',
+      `${connection.baseUrl} did not answer (${cause?.code ?? name}).`,
+      'Check the address (--base-url or SVC_BASE_URL) and your connection, then run the command again.',
+    )
+  }
+  const answer = parse(text)
+  if (response.ok && answer?.success) return answer as Data
+  const { code, message } = answer?.error ?? {}
+  if (!code) {
+    throw new CommandError(
+      'invalid_response',
+      `${url} answered ${response.status}, but not as this service does.`,
+      'Check the address: --base-url or SVC_BASE_URL.',
+    )
+  }
+  throw new CommandError(code, message ?? `The service answered ${response.status} ${code}.`, hintFor(code, response))
+}
+
+function hintFor(code: string, response: Response): string {
+  if (code === 'unauthorized' || code === 'api_key_retired') {
+    return 'Copy the key again, or make a new one in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
+  }
+  const seconds = response.headers.get('retry-after')
+  if (seconds) return `Run the command again in ${seconds} s.`
+  return response.status >= 500
+    ? `Run the command again. If it stays so, tell support the request id ${response.headers.get('x-request-id')}.`
+    : 'Mend what the message names, then run the command again.'
+}
+
+interface Answer {
+  success?: boolean
+  error?: { code?: string; message?: string }
+}
+
+function parse(text: string): Answer | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export const fetchStatus = (connection: Connection) => request<Status>(connection, '/api/v1/cli/status')

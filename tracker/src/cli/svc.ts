@@ -1,0 +1,172 @@
+import { styleText } from 'node:util'
+import { confirm, isCancel, password } from '@clack/prompts'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { init } from './init.ts'
+import {
+  CommandError,
+  connect,
+  type ConnectionFlags,
+  envFile,
+  fetchStatus,
+  findApiKey,
+  findBaseUrl,
+  type Status,
+} from './service.ts'
+import { sendTestEvent, type TestEventKind } from './test-event.ts'
+
+declare const SVC_VERSION: string
+
+/** Exit codes: what a script that runs the command can tell apart. */
+const exitCodes = { done: 0, failed: 1, usage: 2, checksFail: 3 }
+
+const interactive = (flags: ConnectionFlags) =>
+  process.stdin.isTTY && process.stdout.isTTY && !flags.json && !process.env['CI']
+
+// styleText leaves colours out where the stream is no terminal or NO_COLOR is set.
+const green = (text: string) => styleText('green', text, { stream: process.stdout })
+const red = (text: string) => styleText('red', text, { stream: process.stdout })
+const dim = (text: string) => styleText('dim', text, { stream: process.stdout })
+
+const print = (flags: ConnectionFlags, data: object, text: string) =>
+  console.log(flags.json ? JSON.stringify({ success: true, ...data }, null, 2) : text)
+
+const svc = new Command('svc')
+  .description('Set up and check the affiliate tracking of a shop.')
+  .version(SVC_VERSION)
+  .helpOption('-h, --help', 'Show this help.')
+  .exitOverride()
+  .configureOutput({ writeErr: (text) => process.stderr.write(text) })
+  .showHelpAfterError('Run the command with --help to see what it takes.')
+  .addHelpText(
+    'after',
+    `
+Start here:
+  $ svc init            ask for the API key, then write .svc/ for you and your coding agent
+  $ svc test click      send a test event
+  $ svc status          show what works and what is still to do
+
+Key and address come from --api-key and --base-url, else SVC_API_KEY and SVC_BASE_URL, else ${envFile}.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 (status only) a check fails.`,
+  )
+
+/** A subcommand with the flags that all have. */
+function subcommand(parent: Command, name: string, description: string): Command {
+  return parent
+    .command(name)
+    .description(description)
+    .exitOverride()
+    .helpOption('-h, --help', 'Show this help.')
+    .option(
+      '--api-key <key>',
+      'API key of the program. Prefer SVC_API_KEY: flags are seen by other users of a machine.',
+    )
+    .option('--base-url <url>', 'Address of the service.')
+    .option('--json', 'Print one JSON object and ask nothing.')
+}
+
+subcommand(svc, 'init', 'Check the API key and write .svc/ with instructions and settings.')
+  .option('--force', 'Replace files that were changed by hand.')
+  .addHelpText(
+    'after',
+    `
+Writes .svc/AGENTS.md and .svc/skills.md (how to integrate, for you or a coding agent), .svc/.env (your settings; git
+ignores it) and .svc/.env.example. Can be run again: files that you changed are kept, unless you say otherwise.
+
+Examples:
+  $ svc init
+  $ SVC_API_KEY=svc_live_… svc init --json`,
+  )
+  .action(async (flags: ConnectionFlags & { force?: boolean }) => {
+    const asked = findApiKey(flags) ?? (interactive(flags) ? await askForKey() : undefined)
+    const connection = { ...connect({ ...flags, ...(asked && { apiKey: asked }) }), baseUrl: findBaseUrl(flags) }
+    const { status, files } = await init(connection, async (path) => {
+      if (flags.force) return true
+      if (!interactive(flags)) return false
+      const answer = await confirm({ message: `${path} was changed by hand. Replace it?`, initialValue: false })
+      return answer === true
+    })
+    const lines = Object.entries(files).map(([path, written]) => {
+      const note = written === 'kept' ? 'kept: changed by hand; --force replaces it' : written
+      return `  ${path.padEnd(18)} ${dim(note)}`
+    })
+    const text = [
+      `${green('✓')} ${status.program.name}, program ${status.program.id}`,
+      ...lines,
+      '',
+      'Next: follow .svc/AGENTS.md, or hand it to your coding agent. Then run `svc status`.',
+    ]
+    print(flags, { program: status.program, files }, text.join('\n'))
+  })
+
+subcommand(svc, 'status', 'Show the program, and which parts of the integration work.')
+  .addHelpText('after', '\nExamples:\n  $ svc status\n  $ svc status --json')
+  .action(async (flags: ConnectionFlags) => {
+    const status = await fetchStatus(connect(flags))
+    print(flags, status, describeStatus(status))
+    if (!status.checks.every(({ ok }) => ok)) process.exitCode = exitCodes.checksFail
+  })
+
+function describeStatus({ program, processor, checks }: Status): string {
+  return [
+    `${program.name}, program ${program.id}`,
+    `  domain        ${program.domain ?? 'not set'}`,
+    `  commission    ${program.commission_percent} % of a sale`,
+    `  cookie        ${program.cookie_window_days} days`,
+    `  leads         ${program.lead_auth_policy}`,
+    `  processor     ${processor.connected ? `connected (${processor.account_id})` : 'not connected'}`,
+    '',
+    ...checks.map(({ name, ok, message }) => `${ok ? green('✓') : red('✗')} ${name}: ${message}`),
+  ].join('\n')
+}
+
+const test = svc
+  .command('test')
+  .description('Send a test event: it counts for nothing and is never paid.')
+  .helpOption('-h, --help', 'Show this help.')
+
+for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
+  const command = subcommand(test, kind, `Send a test ${kind} and show that it arrived.`)
+  if (kind === 'sale') command.addOption(amountOption())
+  command
+    .addHelpText('after', `\nExamples:\n  $ svc test ${kind}\n  $ svc test ${kind} --json`)
+    .action(async (flags: ConnectionFlags & { amount?: number }) => {
+      const event = await sendTestEvent(connect(flags), kind, flags.amount ?? 0)
+      print(
+        flags,
+        event,
+        `${green('✓')} The test ${kind} arrived: event ${event.id} of program ${event.program_id}.\n  ${dim('It counts for nothing; `svc status` shows when the last real one came.')}`,
+      )
+    })
+}
+
+function amountOption(): Option {
+  return new Option('--amount <cents>', 'Amount in cents.').default(1000).argParser((text) => {
+    const amount = Number(text)
+    if (!Number.isSafeInteger(amount) || amount <= 0)
+      throw new InvalidArgumentError('It is a positive integer of cents.')
+    return amount
+  })
+}
+
+async function askForKey(): Promise<string> {
+  const key = await password({ message: 'API key (dashboard, API keys):', mask: '•' })
+  if (isCancel(key)) throw new CommandError('canceled', 'Nothing was written.', 'Run `svc init` when you have the key.')
+  return key
+}
+
+try {
+  await svc.parseAsync()
+} catch (error) {
+  if (error instanceof CommanderError) {
+    // Help and version are no failures; everything else the parser says is about usage.
+    process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage
+  } else if (error instanceof CommandError) {
+    const { code, message, hint } = error
+    if (process.argv.includes('--json')) {
+      console.log(JSON.stringify({ success: false, error: { code, message, hint } }, null, 2))
+    } else {
+      console.error(`${styleText('red', '✗', { stream: process.stderr })} ${message}\n  ${hint}`)
+    }
+    process.exitCode = exitCodes.failed
+  } else throw error
+}

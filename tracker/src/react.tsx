@@ -1,0 +1,61 @@
+'use client'
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useSyncExternalStore } from 'react'
+import type { StubbedSvc, Svc } from './browser.ts'
+
+export type { SignupResult, Svc } from './browser.ts'
+
+/** The address the package was built for; see build.ts. */
+declare const SVC_BASE_URL: string
+
+export interface SvcProviderProps {
+  programId: number | string
+  /** Where the script and the calls are served, such as `/svc` on your own domain. Default: the address the package was built for. */
+  baseUrl?: string | undefined
+  /** `required`: nothing is read, stored or sent before `consent()`. */
+  consent?: 'required' | undefined
+  /** Further parameters that carry a partner code beside `aff`, such as `via,ref,fpr`. */
+  params?: string | undefined
+  children?: ReactNode
+}
+
+/** Whether a provider is there, and whether it waits for consent. */
+const Provided = createContext<{ consent: boolean } | null>(null)
+
+/** Loads the tracker once, in the browser only. On the server it renders its children and does nothing else. */
+export function SvcProvider({ programId, baseUrl = SVC_BASE_URL, consent, params, children }: SvcProviderProps) {
+  useEffect(() => {
+    if (document.querySelector('[data-svc-program-id]')) return
+    const script = document.createElement('script')
+    script.async = true
+    script.src = `${baseUrl.replace(/\/+$/, '')}/js/svc-tracker.js`
+    script.dataset['svcProgramId'] = String(programId)
+    if (consent) script.dataset['svcConsent'] = consent
+    if (params) script.dataset['svcParams'] = params
+    document.head.append(script)
+  }, [programId, baseUrl, consent, params])
+  const value = useMemo(() => ({ consent: consent === 'required' }), [consent])
+  return <Provided value={value}>{children}</Provided>
+}
+
+/** The helper of the nearest `SvcProvider`: null on the server and while the page hydrates, there from then on. */
+export function useSvc(): Svc | null {
+  const provided = useContext(Provided)
+  return useSyncExternalStore(
+    subscribe,
+    () => provided && (window.svc ??= stub(provided.consent)),
+    () => null,
+  )
+}
+
+const subscribe = () => () => {}
+
+/** `window.svc` before the script has loaded: keeps calls for the script, which fills in this same object. */
+function stub(consent: boolean): StubbedSvc {
+  const svc: StubbedSvc = {
+    q: [],
+    getClickId: () => (consent ? null : (document.cookie.match(/(?:^|; )svc_click_id=([^;]+)/)?.[1] ?? null)),
+    signup: (...args) => new Promise((resolve) => svc.q?.push(['signup', args, resolve])),
+    consent: () => void svc.q?.push(['consent', [''], () => {}]),
+  }
+  return svc
+}

@@ -1,0 +1,327 @@
+/** The address the package was built for; see build.ts. */
+declare const SVC_BASE_URL: string
+
+/** One address for everything, or an address for a route that stands alone (a function's own URL). */
+export interface Addresses {
+  /** Default: the address the package was built for. */
+  baseUrl?: string | undefined
+  urls?: Partial<Record<Route, string>> | undefined
+}
+type Route = 'script' | 'click' | 'lead' | 'sale' | 'refund'
+
+const pathOf = (route: Route) => (route === 'script' ? '/js/svc-tracker.js' : `/api/v1/track/${route}`)
+
+const address = ({ baseUrl = SVC_BASE_URL, urls }: Addresses, route: Route) =>
+  urls?.[route] ?? baseUrl.replace(/\/+$/, '') + pathOf(route)
+
+export interface SvcClientOptions extends Addresses {
+  /** The program's API key. Keep it on the server. */
+  apiKey: string | undefined
+  /** How long one attempt may take, in milliseconds. Default 10,000. */
+  timeoutMs?: number | undefined
+  /** How often a call is tried again after no answer, 429 or 5xx. Default 2. */
+  retries?: number | undefined
+}
+
+export interface LeadInput {
+  /** Your own stable id of the user: the same here and at every sale. */
+  customerExternalId: string
+  /** The visitor's `svc_click_id`; see `getClickId`. Null where there is none. */
+  clickId: string | null
+  email?: string | undefined
+  additionalData?: { test_mode?: boolean; program_id?: number; [name: string]: unknown } | undefined
+}
+
+export interface SaleInput {
+  customerExternalId: string
+  /** In cents (the currency's minor unit): a positive integer. */
+  amount: number
+  /** Names this sale for ever: a second call with it is refused with 409, and a refund needs it. */
+  invoiceId: string
+  /** ISO 4217. Default `usd`. */
+  currency?: string | undefined
+  isRecurring?: boolean | undefined
+  saleType?: string | undefined
+  subscriptionId?: string | undefined
+  /** For a customer who never was a lead, such as a guest at the checkout. */
+  clickId?: string | null | undefined
+}
+
+export interface RefundInput {
+  /** The `invoiceId` of the sale. */
+  invoiceId: string
+  /** This refund's amount in cents, not a running total. Without it, all that is left is refunded. */
+  amount?: number | undefined
+  /** Your id of this refund: needed when two refunds of one sale can have the same amount. */
+  refundId?: string | undefined
+  reason?: 'refund' | 'chargeback' | undefined
+  /** Free text for the partner, in place of `reason`. */
+  refundReason?: string | undefined
+}
+
+export interface LeadData {
+  success: true
+  lead_id: number
+  click_id: string
+  customer_status: string
+  provisional?: true
+  duplicate?: true
+}
+
+export interface SaleData {
+  success: true
+  sale_id: number
+  /** The rest is absent where the answer to the call that recorded the sale was lost and a retry found it recorded. */
+  transaction_id?: string
+  attributed?: boolean
+  commission_id?: number | null
+  commission_cents?: number
+  currency?: string
+}
+
+export interface RefundData {
+  success: true
+  status: 'reversed' | 'refunded' | 'no_commission' | 'skipped'
+  deductionAmount?: number
+  commission_id?: number
+  message?: string
+  reason?: string
+}
+
+export interface SvcError {
+  /** The service's stable code; without an answer from it `network_error`, `timeout`, `invalid_response`, `invalid_request`. */
+  code: string
+  message: string
+  details?: { field: string; message: string }[]
+  [name: string]: unknown
+}
+
+/** What every call resolves to. `status` is the HTTP status, or 0 where there was no answer. */
+export type Result<Data> =
+  { ok: true; status: number; error: null; data: Data } | { ok: false; status: number; error: SvcError; data: null }
+
+const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
+
+/** A wait that the service asks for beyond this is left to the caller. */
+const longestWaitMs = 10_000
+
+/**
+ * Calls the service from your server. No method throws or rejects: a failure is a result with `ok: false`.
+ *
+ * A call without an answer, or answered 429 or 5xx, is sent again: each is safe to repeat, because the service knows a lead by its
+ * customer, a sale by its invoice id and a refund by its id or amount.
+ */
+export class SvcClient {
+  readonly #options: SvcClientOptions
+
+  constructor(options: SvcClientOptions) {
+    this.#options = options
+  }
+
+  /** Records a signup. `error.code` `no_attribution` (400) is the normal answer for a visitor who came through no partner. */
+  trackLead(lead: LeadInput): Promise<Result<LeadData>> {
+    return this.#send('lead', () => ({
+      customer_key: lead.customerExternalId,
+      click_id: lead.clickId ?? undefined,
+      email: lead.email,
+      additional_data: lead.additionalData,
+    }))
+  }
+
+  /** Records a sale. Status 409 means that it was recorded before: nothing is left to do. */
+  trackSale(sale: SaleInput): Promise<Result<SaleData>> {
+    return this.#send('sale', () => {
+      if (!(Number.isSafeInteger(sale.amount) && sale.amount > 0))
+        throw TypeError('amount must be a positive integer of cents')
+      return {
+        transaction_id: sale.invoiceId,
+        customer_key: sale.customerExternalId,
+        amount_cents: sale.amount,
+        currency: sale.currency ?? 'usd',
+        is_recurring: sale.isRecurring,
+        sale_type: sale.saleType,
+        subscription_id: sale.subscriptionId,
+        click_id: sale.clickId ?? undefined,
+      }
+    })
+  }
+
+  /** Takes back the commission of a sale, in full or in proportion. */
+  trackRefund(refund: RefundInput): Promise<Result<RefundData>> {
+    return this.#send('refund', () => ({
+      transaction_id: refund.invoiceId,
+      refund_amount_cents: refund.amount,
+      refund_id: refund.refundId,
+      reason: refund.reason,
+      refund_reason: refund.refundReason,
+    }))
+  }
+
+  async #send<Data>(route: Route, input: () => object): Promise<Result<Data>> {
+    const { apiKey, timeoutMs = 10_000, retries = 2 } = this.#options
+    let body: string
+    try {
+      body = JSON.stringify(input())
+    } catch (error) {
+      return failed(400, { code: 'invalid_request', message: String(error) })
+    }
+    let outcomeUnknown = false
+    for (let attempt = 0; ; attempt++) {
+      let status = 0
+      let error: SvcError
+      let waitMs = 200 * 2 ** attempt * (1 + Math.random())
+      try {
+        const response = await fetch(address(this.#options, route), {
+          method: 'POST',
+          headers: { authorization: `Bearer ${apiKey?.trim()}`, 'content-type': 'application/json' },
+          body,
+          // Followed, a redirect would turn the call into a GET.
+          redirect: 'manual',
+          signal: AbortSignal.timeout(timeoutMs),
+        })
+        status = response.status
+        waitMs = Math.max(waitMs, Number(response.headers.get('retry-after')) * 1000 || 0)
+        const answer = await response.json()
+        if (answer.success) return { ok: true, status, error: null, data: answer }
+        error = answer.error
+        if (!error) throw SyntaxError()
+        // The answer to an earlier attempt was lost, and that attempt recorded exactly this sale.
+        if (outcomeUnknown && error['same_payload'])
+          return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
+      } catch (cause) {
+        // Only the name of the error: its text can quote the Authorization header.
+        const { name } = cause as Error
+        const code = { SyntaxError: 'invalid_response', TimeoutError: 'timeout' }[name] ?? 'network_error'
+        if (name !== 'SyntaxError') status = 0
+        error = { code, message: `${name}. Is baseUrl right?` }
+      }
+      if (status === 0 || status >= 500) outcomeUnknown = true
+      else if (status !== 429) attempt = retries
+      if (attempt >= retries || waitMs > longestWaitMs) return failed(status, error)
+      await new Promise((resolve) => setTimeout(resolve, waitMs))
+    }
+  }
+}
+
+type Headers = { get(name: string): string | null }
+
+/** The click id in a request's cookies, or null. Takes a `Request`, a Node or Express request, or `{ headers: await headers() }`. */
+export function getClickId(request: { headers: Headers | { cookie?: string | undefined } }): string | null {
+  const { headers } = request
+  const cookie = 'get' in headers ? headers.get('cookie') : headers.cookie
+  return cookie?.match(/(?:^|; *)svc_click_id=(cust_\d+_\d+)/)?.[1] ?? null
+}
+
+/**
+ * The parameters of a Stripe checkout session that carry the attribution, to be spread into the session's own. A subscription needs
+ * them twice, because Stripe does not copy a session's metadata to the subscription whose renewals are to be attributed.
+ */
+export function checkoutMetadata(input: {
+  clickId: string | null
+  customerExternalId: string
+  programId: number | string
+  mode: 'payment' | 'subscription'
+}) {
+  const metadata = {
+    svc_click_id: input.clickId ?? '',
+    svc_customer_key: input.customerExternalId,
+    program_id: `${input.programId}`,
+  }
+  return input.mode === 'subscription' ? { metadata, subscription_data: { metadata } } : { metadata }
+}
+
+interface SubscriptionDetails {
+  metadata?: Record<string, string> | null | undefined
+  subscription?: string | { id: string } | null | undefined
+}
+
+/** What is read of the object of an `invoice.paid` event, in its shape since 2025-03-31 and in the one before. */
+export interface PaidInvoice {
+  id?: string | undefined
+  amount_paid: number
+  billing_reason?: string | null | undefined
+  currency: string
+  parent?: { subscription_details?: SubscriptionDetails | null | undefined } | null | undefined
+  subscription_details?: SubscriptionDetails | null | undefined
+  subscription?: SubscriptionDetails['subscription']
+}
+
+/**
+ * The renewal that an `invoice.paid` event is, for `trackSale`, or null where it is none: not a `subscription_cycle`, nothing
+ * paid, or no customer key. Only for shops that have not connected their Stripe account; with both, renewals count twice.
+ */
+export function renewalFromInvoice(invoice: PaidInvoice): SaleInput | null {
+  const details = invoice.parent?.subscription_details
+  const customerExternalId =
+    details?.metadata?.['svc_customer_key'] ?? invoice.subscription_details?.metadata?.['svc_customer_key']
+  const subscription = details?.subscription ?? invoice.subscription
+  if (
+    invoice.billing_reason !== 'subscription_cycle' ||
+    !(invoice.amount_paid > 0) ||
+    !customerExternalId ||
+    !invoice.id
+  )
+    return null
+  return {
+    customerExternalId,
+    amount: invoice.amount_paid,
+    invoiceId: invoice.id,
+    currency: invoice.currency,
+    isRecurring: true,
+    saleType: 'subscription',
+    subscriptionId: typeof subscription === 'object' ? subscription?.id : subscription,
+  }
+}
+
+export interface ProxyOptions extends Addresses {
+  /** Domain of the cookie. Default: the page's registrable domain, guessed from its name. */
+  cookieDomain?: string | undefined
+}
+
+/** The headers that are passed on; an absent one is left out. */
+const pick = (headers: Headers, names: string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name) => [name, headers.get(name) ?? '']).filter(([, value]) => value))
+
+/**
+ * A handler that serves the script, the click and the browser lead under the page's own domain, at any prefix: `/svc/js/svc-tracker.js`,
+ * `/svc/api/v1/track/click` and `/svc/api/v1/track/lead`. It passes on the visitor's address, place and user agent but no cookie,
+ * and sets the click id by `Set-Cookie`, which browsers keep for as long as it says.
+ */
+export function createTrackerProxy(options: ProxyOptions = {}) {
+  return async (request: Request & { cf?: Record<string, string> }): Promise<Response> => {
+    try {
+      const { method, headers: sent, cf } = request
+      const { pathname } = new URL(request.url)
+      const route = (['script', 'click', 'lead'] as const).find((name) => pathname.endsWith(pathOf(name)))
+      if (!route) return new Response(null, { status: 404 })
+
+      const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match', 'x-forwarded-for'])
+      // Empty where this server's edge (Vercel, Cloudflare) does not know it, so that the service does not take this server's place.
+      for (const name of ['country', 'country-region', 'city'])
+        headers[`svc-visitor-${name}`] =
+          sent.get(`x-vercel-ip-${name}`) ?? encodeURIComponent(cf?.[name.slice(name.indexOf('-') + 1)] ?? '')
+      const response = await fetch(address(options, route), {
+        method,
+        headers,
+        body: method === 'POST' ? await request.arrayBuffer() : null,
+        signal: AbortSignal.timeout(10_000),
+      })
+      const { status } = response
+      const answer = pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after'])
+      if (route !== 'click' || status !== 200) return new Response(response.body, { status, headers: answer })
+
+      const click = await response.json()
+      // A browser names the page's origin, whatever name this server goes by behind its proxies.
+      const origin = sent.get('origin')
+      const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
+      const domain = options.cookieDomain ?? hostname.match(/[^.]+\.((com?|org|net|gov|edu|ac)\.)?[a-z][^.]+$/)?.[0]
+      answer['set-cookie'] =
+        `svc_click_id=${click.click_id}; Path=/; Max-Age=${click.cookie_window_days * 86400}; SameSite=Lax` +
+        (domain ? `; Domain=${domain}` : '') +
+        (protocol === 'https:' ? '; Secure' : '')
+      return Response.json({ ...click, cookie_set: true }, { headers: answer })
+    } catch {
+      return new Response(null, { status: 503 })
+    }
+  }
+}
