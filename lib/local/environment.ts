@@ -3,14 +3,10 @@ import { randomBytes } from 'node:crypto'
 /** The queue's emulator takes any region and any credentials; these are what functions are given. */
 export const localAws = { region: 'eu-central-1', accessKeyId: 'local', secretAccessKey: 'local' }
 
-/** Secrets that are made up on the first start and kept beside the data. */
-export const generatedSecrets = ['EMAIL_HASH_KEY', 'AUTH_SECRET', 'STRIPE_WEBHOOK_SECRET', 'DATABASE_PASSWORD'] as const
-
-export type Secrets = Record<(typeof generatedSecrets)[number], string>
-
 const secret = () => randomBytes(32).toString('base64url')
 
-export function generateSecrets(): Secrets {
+/** Secrets that are made up on the first start and kept beside the data. */
+export function generateSecrets() {
   return {
     EMAIL_HASH_KEY: secret(),
     AUTH_SECRET: secret(),
@@ -18,6 +14,8 @@ export function generateSecrets(): Secrets {
     DATABASE_PASSWORD: secret(),
   }
 }
+
+export type Secrets = ReturnType<typeof generateSecrets>
 
 /** Where the parts of a stack are. Without `neonEndpoint` the database is Neon's own, without `awsEndpoint` the queue AWS'. */
 export interface Addresses {

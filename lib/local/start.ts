@@ -5,12 +5,14 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cron } from 'croner'
 import color from 'picocolors'
+import { openDatabase } from '../database.ts'
 import { migrate } from '../migrate.ts'
+import { createDemo, type Demo } from './demo.ts'
 import { type Addresses, localEnvironment, localOnlyEnvironment, optionalVariables } from './environment.ts'
 import { type NeonEndpoint, startNeonEndpoint } from './neon.ts'
 import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
 import { type Queue, startQueue } from './queue.ts'
-import { dataFolder, lockDataFolder, readSecrets, unlockDataFolder, writeState } from './state.ts'
+import { dataFolder, lockDataFolder, readDemo, readSecrets, unlockDataFolder, writeState } from './state.ts'
 import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
@@ -35,8 +37,8 @@ async function start(): Promise<void> {
   const functions = readFunctions()
 
   const [database, queue, scripts] = await settled([
-    openDatabase(secrets.DATABASE_PASSWORD),
-    externalQueueUrl ? undefined : openQueue(),
+    startDatabase(secrets.DATABASE_PASSWORD),
+    externalQueueUrl ? undefined : startLocalQueue(),
     bundleFunctions(functions),
   ])
   const addresses: Addresses = {
@@ -73,7 +75,10 @@ async function start(): Promise<void> {
   if (queue) deliverAsTheyCome(queue, workers)
 
   writeState({ pid: process.pid, baseUrl: addresses.baseUrl, environment: { ...environment, ...localOnly } })
-  printSummary(addresses, functions, Date.now() - started)
+  const demo = externalDatabaseUrl
+    ? undefined
+    : await readDemo(() => createDemo(openDatabase({ ...environment, ...localOnly }), environment))
+  printSummary(addresses.baseUrl, demo, Date.now() - started)
 }
 
 /** Waits for all, also where one fails, so that what the others started is known and stopped. */
@@ -109,7 +114,7 @@ async function refuseTakenPort(): Promise<void> {
 }
 
 /** The database with its newest schema, and the Neon endpoint in front of it where it is not Neon's own. */
-async function openDatabase(password: string): Promise<{ url: string; endpoint: NeonEndpoint | undefined }> {
+async function startDatabase(password: string): Promise<{ url: string; endpoint: NeonEndpoint | undefined }> {
   let url = externalDatabaseUrl
   if (!url) {
     const postgres: Postgres = await startPostgres({
@@ -127,7 +132,7 @@ async function openDatabase(password: string): Promise<{ url: string; endpoint: 
   return { url, endpoint }
 }
 
-async function openQueue(): Promise<Queue> {
+async function startLocalQueue(): Promise<Queue> {
   const queue = await startQueue({ dataFolder: path.join(dataFolder, 'queue') })
   running.push({ name: 'the queue', stop: () => queue.close() })
   return queue
@@ -159,23 +164,29 @@ async function runScheduled(workers: Workers, name: string, cron: string): Promi
   }
 }
 
-const line = (name: string, value: string) => `  ${color.dim(name.padEnd(24))}${value}`
+const line = (name: string, value: string) => `  ${color.dim(name.padEnd(11))}${value}`
 
-function printSummary({ baseUrl }: Addresses, functions: FunctionEntry[], duration_ms: number): void {
-  console.log(
-    [
-      '',
-      color.green(color.bold(`The service runs at ${baseUrl}`)) + color.dim(` (${(duration_ms / 1000).toFixed(1)} s)`),
-      '',
-      ...functions.flatMap(({ name, paths }) => paths.map((route) => line(name, `${baseUrl}${route}`))),
-      '',
-      line('data', externalDatabaseUrl ? 'the database of DATABASE_URL' : '.local/ (remove it to start afresh)'),
-      line('logs', '.local/functions.log'),
-      line('sandbox', 'npm run -s sandbox'),
-      line('stop', 'Ctrl-C'),
-      '',
-    ].join('\n'),
-  )
+function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: number): void {
+  const seconds = (duration_ms / 1000).toFixed(1)
+  const lines = [
+    '',
+    color.green(color.bold(`The service runs at ${baseUrl}`)) + color.dim(` (${seconds} s)`),
+    '',
+    ...(demo
+      ? [
+          line('dashboard', `${baseUrl}/  as ${demo.email}, password ${demo.password}`),
+          line('partner', `${baseUrl}/  as ${demo.partnerEmail}, password ${demo.password}`),
+          line('program', `${demo.programId}  with API key ${demo.apiKey}`),
+          line('link', `https://shop.example.com/?aff=${demo.partnerCode}`),
+        ]
+      : []),
+    line('sandbox', 'npm run -s sandbox  makes another program and prints its keys and tokens'),
+    line('data', externalDatabaseUrl ? 'the database of DATABASE_URL' : '.local/  (remove it to start afresh)'),
+    line('logs', '.local/functions.log'),
+    line('stop', 'Ctrl-C'),
+    '',
+  ]
+  console.log(lines.join('\n'))
 }
 
 /** Stops everything in order and ends the process; with a message where something went wrong. */

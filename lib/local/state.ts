@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Demo } from './demo.ts'
 import { generateSecrets, type localEnvironment, type Secrets } from './environment.ts'
 import { isAlive, LocalStackError } from './postgres.ts'
 
@@ -10,6 +11,7 @@ export const dataFolder = fileURLToPath(new URL('../../.local/', import.meta.url
 
 const stateFile = path.join(dataFolder, 'stack.json')
 const secretsFile = path.join(dataFolder, 'secrets.json')
+const demoFile = path.join(dataFolder, 'demo.json')
 
 /** The running stack, for other commands on this machine. */
 export interface StackState {
@@ -60,6 +62,14 @@ export function readSecrets(): Secrets {
   const secrets = { ...generateSecrets(), ...kept }
   fs.writeFileSync(secretsFile, JSON.stringify(secrets, null, 2), { mode: 0o600 })
   return secrets
+}
+
+/** The demo of this checkout, which `create` makes on the first call. */
+export async function readDemo(create: () => Promise<Demo>): Promise<Demo> {
+  if (fs.existsSync(demoFile)) return JSON.parse(fs.readFileSync(demoFile, 'utf8')) as Demo
+  const demo = await create()
+  fs.writeFileSync(demoFile, JSON.stringify(demo, null, 2), { mode: 0o600 })
+  return demo
 }
 
 /** Whether a process is alive and a stack, and not another program that got its number. */

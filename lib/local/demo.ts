@@ -1,0 +1,180 @@
+import { sql } from 'kysely'
+import type { SessionEnv } from '../access.ts'
+import { apiKeyHash, createApiKey } from '../api-keys.ts'
+import { recordClick } from '../clicks.ts'
+import { approveDueCommissions } from '../commissions.ts'
+import type { Database } from '../database.ts'
+import { recordServerLead } from '../leads.ts'
+import { addPartner } from '../partners.ts'
+import { createProgram, programDefaults } from '../programs.ts'
+import { refundSale } from '../refunds.ts'
+import { recordSale } from '../sales.ts'
+import { visitorDevice } from '../visitor.ts'
+import { createWorkspace } from '../workspaces.ts'
+import { createPerson, tiePartner } from './people.ts'
+
+export interface Demo {
+  email: string
+  password: string
+  partnerEmail: string
+  programId: number
+  apiKey: string
+  partnerCode: string
+}
+
+const weeks = 4
+const visitorCount = 200
+const hourMilliseconds = 3_600_000
+const holdDays = 14
+
+const partners = [
+  { name: 'Nora Blogs', code: 'nora', weight: 5 },
+  { name: 'Build Weekly', code: 'build-weekly', weight: 3 },
+  { name: 'Tom Reviews', code: 'tom', weight: 2 },
+]
+const places = [
+  { geo_country: 'US', geo_region: 'New York', geo_city: 'New York' },
+  { geo_country: 'DE', geo_region: 'Berlin', geo_city: 'Berlin' },
+  { geo_country: 'GB', geo_region: 'England', geo_city: 'London' },
+  { geo_country: 'FR', geo_region: 'Île-de-France', geo_city: 'Paris' },
+]
+const agents = [
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36',
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
+  'Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:145.0) Gecko/20100101 Firefox/145.0',
+]
+const pricesCents = [2900, 4900, 9900, 19900]
+
+/** What one visitor did, and when it is made to have happened. */
+interface Journey {
+  clickId: string
+  clickAt: Date
+  leadAt: Date
+  saleAt: Date
+}
+
+/**
+ * What a new stack shows: a workspace with a program, three partners and four weeks of their visitors. Everything is recorded
+ * by the service's own functions and then moved back in time, with the daily totals counted again.
+ */
+export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
+  const password = 'demo-password'
+  const owner = await createPerson(db, env, { name: 'Dana Demo', email: 'demo@example.com', password })
+  const partnerUser = await createPerson(db, env, { name: 'Nora', email: 'nora@example.com', password })
+  const workspaceId = await createWorkspace(db, { name: 'Demo workspace', ownerId: owner.userId })
+  const programId = await createProgram(db, workspaceId, {
+    ...programDefaults,
+    name: 'Demo program',
+    domain: 'shop.example.com',
+    hold_days: holdDays,
+  })
+  const apiKey = await createApiKey(db, programId, 'demo')
+  const keyHash = await apiKeyHash(`Bearer ${apiKey}`)
+  for (const { name, code } of partners) {
+    const email = code === 'nora' ? partnerUser.email : null
+    const { partnerId } = await addPartner(db, { programId, name, email, code })
+    if (email) await tiePartner(db, partnerId, partnerUser.userId)
+  }
+
+  const journeys: Journey[] = []
+  const numbers = Array.from({ length: visitorCount }, (_, index) => index)
+  const walk = async () => {
+    for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) {
+      journeys.push(await walkThrough(db, keyHash, number))
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, walk))
+  await moveBack(db, programId, journeys)
+  await approveDueCommissions(db, 500)
+  const refund = { refund_id: null, reason: 'refund' as const, reason_text: 'Did not fit' }
+  await refundSale(db, keyHash, 'demo-order-0', { ...refund, amount_cents: 1000 }, crypto.randomUUID())
+  await refundSale(db, keyHash, 'demo-order-24', { ...refund, amount_cents: null }, crypto.randomUUID())
+  return { email: owner.email, password, partnerEmail: partnerUser.email, programId, apiKey, partnerCode: 'nora' }
+}
+
+/** One visitor: always a click, of every fourth a lead, of every eighth a sale. */
+async function walkThrough(db: Database, keyHash: string, number: number): Promise<Journey> {
+  const age_ms = (Math.random() * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds
+  const clickAt = new Date(Date.now() - age_ms)
+  const leadAt = new Date(clickAt.getTime() + 0.2 * hourMilliseconds)
+  const saleAt = new Date(clickAt.getTime() + (0.5 + Math.random() * 7) * hourMilliseconds)
+  const wheel = partners.flatMap(({ code, weight }) => Array.from({ length: weight }, () => code))
+  const code = pick(wheel)
+  const agent = pick(agents)
+  const url = `https://shop.example.com/?aff=${code}`
+  const { click_id: clickId } = await recordClick(
+    db,
+    {
+      affiliate_url: url,
+      partner_code: code,
+      page_url: url,
+      page_title: 'Shop',
+      referrer_url: `https://${code}.example.net/`,
+      session_id: null,
+      user_agent: agent,
+      screen_resolution: null,
+      viewport_size: null,
+      language: 'en',
+      timezone: null,
+      additional_data: null,
+      ...pick(places),
+      ...visitorDevice(agent),
+    },
+    null,
+    clickAt.getTime(),
+  )
+  const customer = { customer_key: `demo-user-${number}`, click_id: clickId, additional_data: null }
+  if (number % 4 === 0) {
+    const page = { session_id: null, page_url: 'https://shop.example.com/signup' }
+    await recordServerLead(db, keyHash, { ...customer, ...page, email_hash: null }, null)
+  }
+  if (number % 8 === 0) {
+    const sale = { amount_cents: pick(pricesCents), currency: 'usd', sale_type: 'payment', is_recurring: false }
+    const order = { transaction_id: `demo-order-${number}`, subscription_id: null, is_test: false }
+    await recordSale(db, keyHash, { ...customer, ...sale, ...order }, null, crypto.randomUUID())
+  }
+  return { clickId, clickAt, leadAt, saleAt }
+}
+
+function pick<Item>(items: readonly Item[]): Item {
+  const item = items[Math.floor(Math.random() * items.length)]
+  if (item === undefined) throw new Error('There is nothing to pick from.')
+  return item
+}
+
+async function moveBack(db: Database, programId: number, journeys: Journey[]): Promise<void> {
+  const iso = (name: 'clickAt' | 'leadAt' | 'saleAt') => journeys.map((journey) => journey[name].toISOString())
+  const opened = sql`now() - make_interval(weeks => ${weeks}, hours => 1)`
+  await db.batch([
+    sql`update programs set created_at = ${opened} where id = ${programId}`,
+    sql`update partner_programs set created_at = ${opened} where program_id = ${programId}`,
+    sql`update customers c set created_at = j.click_at,
+      signup_date = case when c.signup_date is not null then j.lead_at end,
+      first_purchase_date = case when c.first_purchase_date is not null then j.sale_at end
+      from unnest(${journeys.map(({ clickId }) => clickId)}::text[], ${iso('clickAt')}::timestamptz[],
+        ${iso('leadAt')}::timestamptz[], ${iso('saleAt')}::timestamptz[]) as j (click_id, click_at, lead_at, sale_at)
+      where c.program_id = ${programId} and c.click_id = j.click_id`,
+    sql`update affiliate_click_events set created_at = click_timestamp where program_id = ${programId}`,
+    sql`update affiliate_lead_events e set lead_timestamp = c.signup_date, created_at = c.signup_date
+      from customers c where c.program_id = ${programId} and e.program_id = c.program_id and e.customer_id = c.id`,
+    sql`update sales s set sale_date = c.first_purchase_date, created_at = c.first_purchase_date
+      from customers c where c.program_id = ${programId} and s.program_id = c.program_id and s.customer_id = c.id`,
+    sql`update commissions m set created_at = s.sale_date, hold_until = s.sale_date + make_interval(days => ${holdDays})
+      from sales s where s.program_id = ${programId} and m.program_id = s.program_id and m.sale_id = s.id`,
+    sql`delete from daily_totals where program_id = ${programId}`,
+    sql`insert into daily_totals (program_id, day, slot, clicks, leads, conversions)
+      select ${programId}, day, 0, sum(clicks), sum(leads), sum(conversions)
+      from (
+        select utc_day(click_timestamp), 1, 0, 0 from affiliate_click_events where program_id = ${programId}
+        union all select utc_day(signup_date), 0, 1, 0 from customers where program_id = ${programId} and signup_date is not null
+        union all select utc_day(first_purchase_date), 0, 0, 1 from customers
+          where program_id = ${programId} and first_purchase_date is not null
+      ) as fact (day, clicks, leads, conversions)
+      group by day`,
+    sql`delete from daily_money where program_id = ${programId}`,
+    sql`insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
+      select ${programId}, utc_day(s.sale_date), s.currency, 0, count(*), sum(s.amount_cents), sum(m.amount_cents)
+      from sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
+      where s.program_id = ${programId} group by utc_day(s.sale_date), s.currency`,
+  ])
+}
