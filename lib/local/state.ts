@@ -6,8 +6,10 @@ import type { Demo } from './demo.ts'
 import { generateSecrets, type localEnvironment, type Secrets } from './environment.ts'
 import { isAlive, LocalStackError } from './postgres.ts'
 
-/** Everything the local stack keeps. Removing the folder starts afresh. */
-export const dataFolder = fileURLToPath(new URL('../../.local/', import.meta.url))
+/** Everything the local stack keeps. Removing the folder starts afresh. LOCAL_DATA_FOLDER puts it elsewhere, as tests do. */
+export const dataFolder = path.resolve(
+  process.env['LOCAL_DATA_FOLDER'] ?? fileURLToPath(new URL('../../.local/', import.meta.url)),
+)
 
 const stateFile = path.join(dataFolder, 'stack.json')
 const secretsFile = path.join(dataFolder, 'secrets.json')
