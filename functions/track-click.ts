@@ -1,14 +1,5 @@
-import {
-  clientAddress,
-  createApp,
-  enforceRateLimit,
-  limitBody,
-  onlyMethods,
-  publicCors,
-  type RateLimit,
-  readJson,
-} from '../lib/app.ts'
-import { type Click, recordClick, recordTestClick } from '../lib/clicks.ts'
+import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/app.ts'
+import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/clicks.ts'
 import { ApiError } from '../lib/errors.ts'
 import { clickRequest } from '../lib/requests.ts'
 import { visitorDevice, visitorLocation } from '../lib/visitor.ts'
@@ -18,10 +9,6 @@ const paths = ['/', '/api/v1/track/click']
 const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit }>()
 
 app.use(publicCors)
-app.use(async (c, next) => {
-  await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
-  await next()
-})
 
 /**
  * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`.
@@ -29,11 +16,18 @@ app.use(async (c, next) => {
  * test_mode}}`. 400 and 410 as lib/errors.ts says; nothing is recorded then.
  */
 app.on('POST', paths, limitBody, async (c) => {
-  const body = await readJson(c, clickRequest)
-  const userAgent = body.user_agent ?? c.req.header('user-agent')?.slice(0, 2048) ?? null
+  const body = await readPublicJson(c, clickRequest, c.env.RATE_LIMIT, (click) => String(affOf(click)))
+  const aff = affOf(body)
+  if (aff === undefined) {
+    throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
+  }
+  const isTest = body.additional_data?.test_mode ?? false
+  const testProgramId = isTest ? (body.additional_data?.program_id ?? null) : null
+  // A header can be longer than what is kept, and the cut can fall inside a character.
+  const userAgent = body.user_agent || c.req.header('user-agent')?.slice(0, 2048).toWellFormed() || null
   const click: Click = {
     affiliate_url: body.affiliate_url,
-    partner_code: '',
+    partner_code: testProgramId === null ? partnerCode(aff) : '',
     page_url: body.page_url ?? null,
     page_title: body.page_title ?? null,
     referrer_url: body.referrer_url ?? null,
@@ -48,32 +42,33 @@ app.on('POST', paths, limitBody, async (c) => {
     additional_data: body.additional_data ?? null,
   }
   const db = openDatabase(c.env)
-  if (body.additional_data?.test_mode) {
-    click.partner_code = URL.parse(body.affiliate_url)?.searchParams.get('aff') ?? ''
-    const { event_id, program_id } = await recordTestClick(db, click, body.additional_data.program_id ?? null)
+  if (isTest) {
+    const { event_id, program_id } = await recordTestClick(db, click, testProgramId)
     return c.json({
       success: true,
       message: 'The test click was recorded. It counts for nothing.',
       data: { eventId: event_id, programId: program_id, test_mode: true },
     })
   }
-  click.partner_code = partnerCode(body.affiliate_url)
-  return c.json({ success: true, ...(await recordClick(db, click, body.existing_click_id ?? null)) })
+  return c.json({ success: true, ...(await recordClick(db, click, clickIdOrNull(body.existing_click_id))) })
 })
 for (const path of paths) app.all(path, onlyMethods('POST', 'OPTIONS'))
 
-/** The `aff` value of a referral URL. A code that cannot be one matches no link. */
-function partnerCode(affiliateUrl: string): string {
-  const url = URL.parse(affiliateUrl)
-  if (!url)
-    throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
-  const code = url.searchParams.get('aff')
-  if (!code)
+/** The `aff` parameter of the referral URL's query, the first where there are several; undefined where it is no URL. */
+function affOf({ affiliate_url }: { affiliate_url: string }): string | null | undefined {
+  return URL.parse(affiliate_url)?.searchParams.get('aff')
+}
+
+/** A value that cannot be a code matches no link, so it is not looked up. */
+function partnerCode(aff: string | null): string {
+  if (!aff) {
     throw new ApiError(
       'missing_partner_code',
       'affiliate_url has no `aff` parameter. Send the address that the visitor came to.',
     )
-  return code
+  }
+  if (!/^[\w.@-]{1,64}$/.test(aff)) throw unknownPartnerCode()
+  return aff
 }
 
 export default app

@@ -1,70 +1,48 @@
-import { afterKeyCheck, apiKeyHash } from '../lib/api-keys.ts'
-import {
-  clientAddress,
-  createApp,
-  enforceRateLimit,
-  limitBody,
-  onlyMethods,
-  publicCors,
-  type RateLimit,
-  readJson,
-} from '../lib/app.ts'
+import { type KeyedEnv, readKeyedJson } from '../lib/api-keys.ts'
+import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/app.ts'
+import { clickIdOrNull, programOfClickId } from '../lib/clicks.ts'
 import { emailHash } from '../lib/customers.ts'
-import { ApiError } from '../lib/errors.ts'
-import { recordBrowserLead, recordServerLead, recordTestLead } from '../lib/leads.ts'
-import { leadRequest } from '../lib/requests.ts'
-import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import { openDatabase } from '../lib/database.ts'
+import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/leads.ts'
+import { leadRequest, type LeadRequest } from '../lib/requests.ts'
 
 const paths = ['/', '/api/v1/track/lead']
-const app = createApp<
-  DatabaseEnv & { RATE_LIMIT?: RateLimit; BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
->()
+const app = createApp<KeyedEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }>()
 
 app.use(publicCors)
 
 /**
  * POST /api/v1/track/lead. Body: `leadRequest`. With an Authorization header it is a server lead, which settles; without one a
  * browser lead, which needs a click id and is provisional unless the program allows browsers.
- * 200 `{success, lead_id, click_id, customer_status, provisional?, duplicate?}`; 400 `no_attribution`, `already_settled`.
+ * 200 `{success, lead_id, click_id, customer_status, provisional?, duplicate?, test_mode?}`; 400 `no_attribution`, `already_settled`.
  */
 app.on('POST', paths, limitBody, async (c) => {
-  const authorization = c.req.header('authorization')
-  if (authorization === undefined) await enforceRateLimit(c.env.BROWSER_RATE_LIMIT, clientAddress(c))
-  else await enforceRateLimit(c.env.RATE_LIMIT, authorization)
-
-  const db = openDatabase(c.env)
-  const keyHash = authorization === undefined ? undefined : await apiKeyHash(authorization)
-  const reading = readJson(c, leadRequest)
-  const body = keyHash === undefined ? await reading : await afterKeyCheck(db, keyHash, reading)
-  const data = body.additional_data ?? null
-  const programId = data?.program_id ?? null
-  const lead = {
-    customer_key: body.customer_key,
-    click_id: (body.click_id ?? body.clickId) || null,
-    email_hash: body.email ? await emailHash(c.env.EMAIL_HASH_KEY, body.email) : null,
-    session_id: body.session_id ?? null,
-    page_url: body.page_url ?? null,
-    additional_data: data,
+  if (c.req.header('authorization') === undefined) {
+    const body = await readPublicJson(c, leadRequest, c.env.BROWSER_RATE_LIMIT, ({ click_id, clickId }) =>
+      String(programOfClickId(click_id || clickId || '')),
+    )
+    const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
+    const programId = body.program_id ?? body.additional_data?.program_id ?? null
+    return c.json({ success: true, ...(await recordBrowserLead(openDatabase(c.env), lead, programId)) })
   }
-  if (keyHash === undefined) {
-    const { click_id: clickId } = lead
-    if (clickId === null) {
-      throw new ApiError(
-        'no_attribution',
-        'A lead from the browser needs a click id; nothing was recorded. This is expected for visitors who did not come through a partner link.',
-      )
-    }
-    return c.json({
-      success: true,
-      ...(await recordBrowserLead(db, { ...lead, click_id: clickId }, body.program_id ?? programId)),
-    })
-  }
-  if (data?.test_mode) {
-    const { lead_id } = await recordTestLead(db, keyHash, lead, programId)
-    return c.json({ success: true, lead_id, click_id: lead.click_id, customer_status: 'lead', test_mode: true })
-  }
-  return c.json({ success: true, ...(await recordServerLead(db, keyHash, lead, programId)) })
+  const { db, keyHash, body } = await readKeyedJson(c, leadRequest)
+  const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
+  const programId = body.additional_data?.program_id ?? null
+  const record = lead.is_test ? recordTestLead : recordServerLead
+  return c.json({ success: true, ...(await record(db, keyHash, lead, programId)) })
 })
 for (const path of paths) app.all(path, onlyMethods('POST', 'OPTIONS'))
+
+async function asLead(body: LeadRequest, emailHashKey: string): Promise<Lead> {
+  return {
+    customer_key: body.customer_key,
+    click_id: clickIdOrNull(body.click_id || body.clickId),
+    email_hash: body.email ? await emailHash(emailHashKey, body.email) : null,
+    session_id: body.session_id ?? null,
+    page_url: body.page_url ?? null,
+    is_test: body.additional_data?.test_mode ?? false,
+    additional_data: body.additional_data ?? null,
+  }
+}
 
 export default app

@@ -1,12 +1,11 @@
-import { afterKeyCheck, apiKeyHash } from '../lib/api-keys.ts'
-import { createApp, enforceRateLimit, limitBody, onlyMethods, type RateLimit, readJson } from '../lib/app.ts'
+import { type KeyedEnv, readKeyedJson } from '../lib/api-keys.ts'
+import { createApp, limitBody, onlyMethods } from '../lib/app.ts'
 import { type RelayEnv, sendSoon } from '../lib/outbox.ts'
 import { refundSale } from '../lib/refunds.ts'
 import { refundRequest } from '../lib/requests.ts'
-import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const paths = ['/', '/api/v1/track/refund']
-const app = createApp<DatabaseEnv & RelayEnv & { RATE_LIMIT?: RateLimit }>()
+const app = createApp<KeyedEnv & RelayEnv>()
 
 /**
  * POST /api/v1/track/refund, program API key. Body: `refundRequest`; without an amount, or with 0, all that is left is refunded.
@@ -14,11 +13,7 @@ const app = createApp<DatabaseEnv & RelayEnv & { RATE_LIMIT?: RateLimit }>()
  * skipped, reason, commission_id}`, or `{success, status: no_commission, message}`; 404 `not_found`.
  */
 app.on('POST', paths, limitBody, async (c) => {
-  const authorization = c.req.header('authorization')
-  await enforceRateLimit(c.env.RATE_LIMIT, authorization ?? 'none')
-  const db = openDatabase(c.env)
-  const keyHash = await apiKeyHash(authorization)
-  const body = await afterKeyCheck(db, keyHash, readJson(c, refundRequest))
+  const { db, keyHash, body } = await readKeyedJson(c, refundRequest)
   const amountCents = body.refund_amount_cents || null
   const refund = {
     amount_cents: amountCents,

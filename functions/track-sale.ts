@@ -1,11 +1,11 @@
-import { afterKeyCheck, apiKeyHash } from '../lib/api-keys.ts'
-import { createApp, enforceRateLimit, limitBody, onlyMethods, type RateLimit, readJson } from '../lib/app.ts'
+import { type KeyedEnv, readKeyedJson } from '../lib/api-keys.ts'
+import { createApp, limitBody, onlyMethods } from '../lib/app.ts'
+import { clickIdOrNull } from '../lib/clicks.ts'
 import { saleRequest } from '../lib/requests.ts'
 import { recordSale } from '../lib/sales.ts'
-import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const paths = ['/', '/api/v1/track/sale']
-const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit }>()
+const app = createApp<KeyedEnv>()
 
 /**
  * POST /api/v1/track/sale, program API key. Body: `saleRequest`.
@@ -13,16 +13,12 @@ const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit }>()
  * with the stored sale's `sale_id` and `same_payload`.
  */
 app.on('POST', paths, limitBody, async (c) => {
-  const authorization = c.req.header('authorization')
-  await enforceRateLimit(c.env.RATE_LIMIT, authorization ?? 'none')
-  const db = openDatabase(c.env)
-  const keyHash = await apiKeyHash(authorization)
-  const body = await afterKeyCheck(db, keyHash, readJson(c, saleRequest))
+  const { db, keyHash, body } = await readKeyedJson(c, saleRequest)
   const isRecurring = body.is_recurring ?? body.isRecurring ?? false
   const sale = {
     transaction_id: body.transaction_id,
     customer_key: body.customer_key,
-    click_id: (body.click_id ?? body.clickId) || null,
+    click_id: clickIdOrNull(body.click_id || body.clickId),
     amount_cents: body.amount_cents,
     currency: body.currency ?? 'usd',
     sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),

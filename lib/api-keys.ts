@@ -1,5 +1,8 @@
+import type { Context } from 'hono'
 import { sql } from 'kysely'
-import type { Database } from './database.ts'
+import type * as z from 'zod/mini'
+import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, readJson } from './app.ts'
+import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
 import { ApiError } from './errors.ts'
 
 const prefix = 'svc_live_'
@@ -63,13 +66,13 @@ export function keyCte(keyHash: string) {
 
 /**
  * CTEs `key` and `program`: the program that the active key names; no row where the key is unknown or retired, or where
- * `programId` is given and names another.
+ * `programId` is given and names another, or where `condition` on the program `p` does not hold.
  */
-export function programOfKeyCte(keyHash: string, programId: number | null = null) {
+export function programOfKeyCte(keyHash: string, programId: number | null = null, condition = sql`true`) {
   return sql`${keyCte(keyHash)},
 program as (
   select p.* from programs p join key on key.program_id = p.id
-  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id)
+  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id) and ${condition}
 )`
 }
 
@@ -88,7 +91,7 @@ export interface KeyState {
 }
 
 /** Refuses the call where the statement says that the key is unknown, retired, or of another program than the one named. */
-export function requireActiveKey(state: KeyState | undefined): void {
+export function requireActiveKey<State extends KeyState>(state: State | undefined): asserts state is State {
   if (state?.key_retired) {
     throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
   }
@@ -106,26 +109,41 @@ export function requireActiveKey(state: KeyState | undefined): void {
   }
 }
 
-/**
- * Checks the key alone. Called where the rest of the request was bad, so that a caller with a bad key learns of the key
- * and nothing else.
- */
+/** Refuses the key alone. For a request whose body is bad: a caller with a bad key learns of the key and nothing else. */
 export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
   const [row] = await db.query(sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`)
   requireActiveKey(row)
 }
 
+/** The variables of a function that takes the program API key. */
+export type KeyedEnv = DatabaseEnv & { RATE_LIMIT?: RateLimit }
+
 /**
- * Waits for the body, and where it is refused checks the API key before the refusal goes out: a caller with a bad key learns
- * nothing of the rest of the request.
+ * The hash of a request's API key, counted for that key. A header that holds no key counts for the address it came from. Whether
+ * the key is known and active is for the call's one statement to say.
  */
-export async function afterKeyCheck<Body>(db: Database, keyHash: string, body: Promise<Body>): Promise<Body> {
-  try {
-    return await body
-  } catch (error) {
+export async function readApiKey<Env extends KeyedEnv>(c: Context<AppTypes<Env>>): Promise<string> {
+  const limiter = c.env.RATE_LIMIT
+  const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
+    await enforceRateLimit(limiter, clientAddress(c))
+    throw error
+  })
+  await enforceRateLimit(limiter, keyHash)
+  return keyHash
+}
+
+/** The API key's hash and the JSON body of a keyed request. Where the body is refused, the key is checked before that is said. */
+export async function readKeyedJson<Env extends KeyedEnv, Schema extends z.ZodMiniType>(
+  c: Context<AppTypes<Env>>,
+  schema: Schema,
+): Promise<{ db: Database; keyHash: string; body: z.output<Schema> }> {
+  const db = openDatabase(c.env)
+  const keyHash = await readApiKey(c)
+  const body = await readJson(c, schema).catch(async (error: unknown) => {
     await checkApiKey(db, keyHash)
     throw error
-  }
+  })
+  return { db, keyHash, body }
 }
 
 export interface StoredApiKey {

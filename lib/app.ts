@@ -12,6 +12,13 @@ export interface RateLimit {
 
 const maxBodyBytes = 64 * 1024
 const maxBodyDepth = 8
+const maxDetails = 20
+
+/** The types of a function's app, by the variables and bindings of its entry in wrangler.toml. */
+export interface AppTypes<Bindings extends object> {
+  Bindings: Bindings
+  Variables: { requestId: string }
+}
 
 /**
  * A function's app: request id, one log line a request, and the error envelopes, the same for all. `Bindings` names the variables
@@ -19,7 +26,7 @@ const maxBodyDepth = 8
  */
 // oxlint-disable-next-line no-unnecessary-type-parameters -- the caller says what its entry in wrangler.toml gives it
 export function createApp<Bindings extends object>() {
-  const app = new Hono<{ Bindings: Bindings; Variables: { requestId: string } }>()
+  const app = new Hono<AppTypes<Bindings>>()
   app.use(async (c, next) => {
     const started = Date.now()
     const requestId = crypto.randomUUID()
@@ -99,7 +106,7 @@ export async function readJson<Schema extends z.ZodMiniType>(c: Context, schema:
     throw new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
   }
   const parsed = schema.safeParse(value)
-  const details = [...unstorableText(value), ...(parsed.error?.issues ?? []).map(asDetail)]
+  const details = [...unstorable(value), ...(parsed.error?.issues ?? []).map(asDetail)].slice(0, maxDetails)
   if (!parsed.success || details.length > 0) {
     const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
     throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
@@ -111,31 +118,65 @@ function asDetail(issue: { path: PropertyKey[]; message: string }): ErrorDetail 
   return { field: issue.path.join('.'), message: issue.message }
 }
 
-/** Refuses with 429 once `limiter` says so. `key` names who is counted. */
-export async function enforceRateLimit(limiter: RateLimit | undefined, key: string): Promise<void> {
-  if (!limiter || (await limiter.limit({ key })).success) return
+/** Refuses with 429 once `limiter` says so. `key` names who is counted; a caller without one is not. */
+export async function enforceRateLimit(limiter: RateLimit | undefined, key: string | undefined): Promise<void> {
+  if (!limiter || key === undefined || (await limiter.limit({ key })).success) return
   throw new ApiError('rate_limited', 'Too many requests. Wait a minute, then send this one again.', {
-    headers: { 'Retry-After': '60' },
+    headers: { 'Retry-After': '60', RateLimit: '"default";r=0;t=60' },
   })
 }
 
-/** The visitor's address as the edge saw it; used to count requests, never stored. */
-export function clientAddress(c: Context): string {
-  return c.req.header('cf-connecting-ip') ?? 'unknown'
+/**
+ * The visitor's address as Cloudflare's edge saw it, which sets this header on every request; used to count requests, never
+ * stored. The local stack has no edge in front of it, so there it is undefined.
+ */
+export function clientAddress(c: Context): string | undefined {
+  return c.req.header('cf-connecting-ip')
+}
+
+/**
+ * The JSON body of a request without a key, counted by `limiter` for the visitor's address and the program that `scope` finds in the
+ * body: one address can stand for many people, so a program that it floods takes nothing from the others. A body that is refused
+ * counts for the address alone, and the rate limit is answered before the refusal.
+ */
+export async function readPublicJson<Schema extends z.ZodMiniType>(
+  c: Context,
+  schema: Schema,
+  limiter: RateLimit | undefined,
+  scope: (body: z.output<Schema>) => string,
+): Promise<z.output<Schema>> {
+  const address = clientAddress(c)
+  const body = await readJson(c, schema).catch(async (error: unknown) => {
+    await enforceRateLimit(limiter, address)
+    throw error
+  })
+  await enforceRateLimit(limiter, address && `${address} ${scope(body)}`)
+  return body
 }
 
 /** Answers a preflight and lets any origin read the answer; no cookie goes along. For what a visitor's browser calls. */
-export const publicCors = cors({ origin: '*', allowMethods: ['POST'], allowHeaders: ['Content-Type'], maxAge: 86400 })
+export const publicCors = cors({
+  origin: '*',
+  allowMethods: ['POST'],
+  allowHeaders: ['Content-Type'],
+  exposeHeaders: ['Retry-After', 'X-Request-Id'],
+  maxAge: 86400,
+})
 
 const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/
 
 /**
- * Details for what no schema field sees: text that Postgres cannot hold (NUL, lone surrogates) anywhere in the value, keys
- * included, and nesting deeper than eight levels.
+ * Details for what no schema field sees, anywhere in the value: text that Postgres cannot hold (NUL, lone surrogates; in keys too),
+ * numbers that JSON's reader has already rounded, and nesting deeper than eight levels.
  */
-export function unstorableText(value: unknown, field = '', depth = 0): ErrorDetail[] {
+export function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
   if (typeof value === 'string') {
     return loneSurrogateOrNul.test(value) ? [{ field, message: 'must be text without NUL and lone surrogates' }] : []
+  }
+  if (typeof value === 'number') {
+    return Math.abs(value) > Number.MAX_SAFE_INTEGER
+      ? [{ field, message: 'must be a number between -(2^53 - 1) and 2^53 - 1; send larger ones as text' }]
+      : []
   }
   if (typeof value !== 'object' || value === null) return []
   if (depth >= maxBodyDepth) return [{ field, message: `must not be nested deeper than ${maxBodyDepth} levels` }]
@@ -143,6 +184,6 @@ export function unstorableText(value: unknown, field = '', depth = 0): ErrorDeta
     const path = field === '' ? key : `${field}.${key}`
     return loneSurrogateOrNul.test(key)
       ? [{ field, message: 'must have names without NUL and lone surrogates' }]
-      : unstorableText(inner, path, depth + 1)
+      : unstorable(inner, path, depth + 1)
   })
 }

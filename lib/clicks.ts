@@ -45,8 +45,13 @@ export function programOfClickId(clickId: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
-/** A random positive integer below 2^53, the id of a click event. */
-function newEventId(): number {
+/** The click id where the text can be one; anything else matches no customer, so it is not looked up. */
+export function clickIdOrNull(text: string | null | undefined): string | null {
+  return text && programOfClickId(text) !== undefined ? text : null
+}
+
+/** A random positive integer below 2^53, the id of an event. Made here so that an event sent twice is recorded once. */
+export function newEventId(): number {
   const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
   return (high & 0x1fffff) * 2 ** 32 + low || 1
 }
@@ -85,9 +90,7 @@ export async function recordClick(
   const stem = newClickIdStem(now)
   const statement = recordClickStatement(click, existingClickId, stem, newEventId(), new Date(now))
   const [row] = await retryOnce(() => db.query(statement))
-  if (!row || row.partner_code === null) {
-    throw new ApiError('unknown_partner_code', `No referral link has the code "${click.partner_code}". Check the link.`)
-  }
+  if (!row || row.partner_code === null) throw unknownPartnerCode()
   if (row.program_id === null || row.partner_id === null || row.cookie_window_days === null) {
     throw new ApiError(
       'invalid_link',
@@ -103,6 +106,9 @@ export async function recordClick(
     cookie_window_days: row.cookie_window_days,
   }
 }
+
+export const unknownPartnerCode = () =>
+  new ApiError('unknown_partner_code', 'No referral link has the code that `aff` gives. Check the link.')
 
 /** The statement of `recordClick`. */
 export function recordClickStatement(
@@ -169,7 +175,7 @@ from link l left join visitor v on true`
 
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where
- * that is null. Refuses with `invalid_request` where neither names a program.
+ * that is null. Refuses with `unknown_partner_code` or `invalid_request` where it names none.
  */
 export async function recordTestClick(
   db: Database,
@@ -190,9 +196,10 @@ event as (
 select id as program_id from program`
   const [row] = await retryOnce(() => db.query(statement))
   if (!row) {
+    if (programId === null) throw unknownPartnerCode()
     throw new ApiError(
       'invalid_request',
-      'A test click needs a program: send additional_data.program_id, or the code of a link that exists.',
+      'A test click needs a program: send the id of one that exists, or none and the code of a link.',
       { details: [{ field: 'additional_data.program_id', message: 'must name an existing program' }] },
     )
   }

@@ -1,6 +1,6 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { keyRetiredColumn, type KeyState, programMatchesColumn, programOfKeyCte, requireActiveKey } from './api-keys.ts'
-import { programOfClickId } from './clicks.ts'
+import { newEventId, programOfClickId } from './clicks.ts'
 import { bindCustomerStatements, queryBound, retryBinding } from './customers.ts'
 import { type Database, jsonb, retryOnce } from './database.ts'
 import { ApiError } from './errors.ts'
@@ -12,15 +12,18 @@ export interface Lead {
   email_hash: string | null
   session_id: string | null
   page_url: string | null
+  is_test: boolean
   additional_data: Record<string, unknown> | null
 }
 
 export interface RecordedLead {
   lead_id: number
-  click_id: string
+  /** Null on a test lead without one. */
+  click_id: string | null
   customer_status: string
   provisional?: true
   duplicate?: true
+  test_mode?: true
 }
 
 const noAttribution = () =>
@@ -31,14 +34,15 @@ const noAttribution = () =>
 
 /**
  * CTEs that settle the lead of the customer with this key: status, day of signup, lead event, pay per lead and the day's
- * totals. `settled.first` is true for the one call that settles it; a later call changes nothing. The update is
- * unconditional so that a call which waited for another sees what that one did.
+ * totals. A lead that is settled already changes nothing and keeps its own `lead_event_id`, which tells the call that settled it
+ * from all others, even where the answer to its first try was lost. The update is unconditional so that a call which waited for
+ * another sees what that one did.
  */
-function settleCtes(lead: Lead) {
+function settleCtes(lead: Lead, leadId: number) {
   return sql`settled as (
   update customers c set
     signup_date = coalesce(c.signup_date, now()),
-    lead_event_id = coalesce(c.lead_event_id, nextval('affiliate_lead_events_id_seq')),
+    lead_event_id = coalesce(c.lead_event_id, ${leadId}::bigint),
     customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
     email_hash = case when c.signup_date is null then coalesce(decode(${lead.email_hash}, 'hex'), c.email_hash) else c.email_hash end
   from program p
@@ -78,11 +82,10 @@ lead_money as (
 )`
 }
 
-interface LeadRow extends KeyState {
+interface LeadRow {
   lead_id: string | null
   click_id: string | null
   customer_status: string | null
-  first: boolean | null
 }
 
 /**
@@ -97,91 +100,115 @@ export async function recordServerLead(
   programId: number | null,
 ): Promise<RecordedLead> {
   const program = programOfKeyCte(keyHash, programId)
-  const settle = sql<LeadRow>`with ${program},
-${settleCtes(lead)}
-select ${keyRetiredColumn}, ${programMatchesColumn(programId)}, s.lead_event_id as lead_id, s.click_id, s.customer_status, s.first
+  const leadId = newEventId()
+  const settle = sql<KeyState & LeadRow>`with ${program},
+${settleCtes(lead, leadId)}
+select ${keyRetiredColumn}, ${programMatchesColumn(programId)}, s.lead_event_id as lead_id, s.click_id, s.customer_status
 from (select) answer left join settled s on true`
   const row = await queryBound(db, program, lead.customer_key, lead.click_id, settle)
   requireActiveKey(row)
   const recorded = asRecorded(row)
-  return row?.first ? recorded : { ...recorded, duplicate: true }
+  return recorded.lead_id === leadId ? recorded : { ...recorded, duplicate: true }
 }
 
 /**
- * Records a lead that the visitor's browser sent. The program is the click's. Where the program wants leads verified by the
- * server, the lead is provisional: it is recorded once, without the customer key, and settles nothing; so is the answer where
- * the lead is settled already, so that a browser learns nothing. Where the program allows browsers, it settles, and a repeat
- * is refused with `already_settled`. Refuses with `no_attribution` where the click id is not a valid one.
+ * Records a lead that the visitor's browser sent. The program is the click's; `programId` is what the caller says it is. Where
+ * the program wants leads verified by the server, the lead is provisional: it is recorded once, without the customer key, and
+ * settles nothing; so is the answer where the lead is settled already, so that a browser learns nothing. Where the program
+ * allows browsers, it settles, and a repeat is refused with `already_settled`. Refuses with `no_attribution` where the click id
+ * is not a valid one.
  */
-export async function recordBrowserLead(
-  db: Database,
-  lead: Lead & { click_id: string },
-  programId: number | null,
-): Promise<RecordedLead> {
-  const clickProgramId = programOfClickId(lead.click_id)
-  if (clickProgramId === undefined) throw noAttribution()
-  if (programId !== null && programId !== clickProgramId) {
-    throw new ApiError(
-      'invalid_request',
-      "program_id names another program than the click id. Send the program's own id.",
-      {
-        details: [{ field: 'program_id', message: 'must be the program of the click id' }],
-      },
-    )
+export async function recordBrowserLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
+  const { click_id: clickId } = lead
+  const clickProgramId = clickId === null ? undefined : programOfClickId(clickId)
+  if (clickProgramId !== undefined && programId !== null && programId !== clickProgramId) {
+    throw new ApiError('invalid_request', "program_id names another program than the click id. Send the click's own.", {
+      details: [{ field: 'program_id', message: 'must be the program of the click id' }],
+    })
   }
-  const allowed = browserProgram(clickProgramId, 'browser_allowed')
+  if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId)
+  if (clickId === null || clickProgramId === undefined) throw noAttribution()
+  const leadId = newEventId()
+  const allowed = clickedProgram(clickProgramId, clickId, 'browser_allowed')
   const settle = sql<LeadRow>`with ${allowed},
-${settleCtes(lead)}
-select s.lead_event_id as lead_id, s.click_id, s.customer_status, s.first from settled s`
-  // A server-verified program finds no customer in the statements before this one, and the other way round.
-  const provisional = sql<LeadRow>`with ${browserProgram(clickProgramId, 'server_verified')},
+${settleCtes(lead, leadId)}
+select s.lead_event_id as lead_id, s.click_id, s.customer_status from settled s`
+  // A server-verified program is not in the scope of the statements before this one, and the other way round.
+  const provisional = sql<LeadRow>`with ${clickedProgram(clickProgramId, clickId, 'server_verified')},
 noted as (
   update customers c set
     provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
     provisional_lead_event_id = case when c.signup_date is null
-      then coalesce(c.provisional_lead_event_id, nextval('affiliate_lead_events_id_seq')) else c.provisional_lead_event_id end
+      then coalesce(c.provisional_lead_event_id, ${leadId}::bigint) else c.provisional_lead_event_id end
   from program p
-  where c.program_id = p.id and c.click_id = ${lead.click_id}
-    and c.last_click_at > now() - make_interval(days => p.cookie_window_days)
+  where c.program_id = p.id and c.click_id = ${clickId}
   returning c.*, old.provisional_lead_at is null and new.provisional_lead_at is not null as first
 ),
 lead_event as (
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, provisional, session_id, page_url)
   select program_id, provisional_lead_at, provisional_lead_event_id, id, true, ${lead.session_id}, ${lead.page_url} from noted where first
 )
-select coalesce(provisional_lead_event_id, lead_event_id) as lead_id, click_id, customer_status, first from noted`
+select coalesce(provisional_lead_event_id, lead_event_id) as lead_id, click_id, 'click' as customer_status from noted`
   const [, , [settled], [noted]] = await retryBinding(() =>
-    db.batch([...bindCustomerStatements(allowed, lead.customer_key, lead.click_id), settle, provisional]),
+    db.batch([...bindCustomerStatements(allowed, lead.customer_key, clickId), settle, provisional]),
   )
   if (noted) return { ...asRecorded(noted), provisional: true }
   const recorded = asRecorded(settled)
-  if (!settled?.first)
+  if (recorded.lead_id !== leadId)
     throw new ApiError('already_settled', 'This lead is settled already; there is nothing to send again.')
   return recorded
 }
 
 /**
- * Records a test lead: an event with `is_test`, no customer and no count. It takes any click id or none, since a new program
- * has no click to show.
+ * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It takes any click id or
+ * none, since a new program has no click to show.
  */
 export async function recordTestLead(
   db: Database,
   keyHash: string,
   lead: Lead,
   programId: number | null,
-): Promise<{ lead_id: number; program_id: number }> {
+): Promise<RecordedLead> {
+  const { id, ctes } = testEvent(programOfKeyCte(keyHash, programId), lead)
   const [row] = await retryOnce(() =>
-    db.query(sql<KeyState & { lead_id: string; program_id: string }>`with ${programOfKeyCte(keyHash, programId)},
-event as (
-  insert into affiliate_lead_events (program_id, is_test, customer_key, session_id, page_url, additional_data)
-  select id, true, ${lead.customer_key}, ${lead.session_id}, ${lead.page_url}, ${jsonb(lead.additional_data)} from program
-  returning id, program_id
-)
-select ${keyRetiredColumn}, ${programMatchesColumn(programId)}, e.id as lead_id, e.program_id
-from (select) answer left join event e on true`),
+    db.query(sql<KeyState>`with ${ctes} select ${keyRetiredColumn}, ${programMatchesColumn(programId)}`),
   )
   requireActiveKey(row)
-  return { lead_id: Number(row?.lead_id), program_id: Number(row?.program_id) }
+  return asTestLead(id, lead)
+}
+
+/** The same from a browser, which has no key to say the program with: it is the click's, or the one that the page names. */
+async function recordBrowserTestLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
+  const { id, ctes } = testEvent(sql`program as (select * from programs where id = ${programId}::bigint)`, lead)
+  const [row] = await retryOnce(() => db.query(sql`with ${ctes} select from program`))
+  if (!row) {
+    throw new ApiError(
+      'invalid_request',
+      'A test lead from the browser needs a program: send program_id or a click id.',
+      {
+        details: [{ field: 'program_id', message: 'must name an existing program' }],
+      },
+    )
+  }
+  return asTestLead(id, lead)
+}
+
+/** The CTE `program`, as given, and the one that writes the test event. The id and time are made here, as those of clicks are. */
+function testEvent(program: RawBuilder<unknown>, lead: Lead) {
+  const id = newEventId()
+  const ctes = sql`${program},
+event as (
+  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  select id, true, ${new Date()}::timestamptz, ${id}::bigint, ${lead.customer_key}, ${lead.session_id}, ${lead.page_url},
+    ${jsonb(lead.additional_data)}
+  from program
+  on conflict do nothing
+)`
+  return { id, ctes }
+}
+
+function asTestLead(id: number, { click_id }: Lead): RecordedLead {
+  return { lead_id: id, click_id, customer_status: 'lead', test_mode: true }
 }
 
 function asRecorded(row: LeadRow | undefined): RecordedLead {
@@ -189,6 +216,11 @@ function asRecorded(row: LeadRow | undefined): RecordedLead {
   return { lead_id: Number(row.lead_id), click_id: row.click_id, customer_status: row.customer_status }
 }
 
-function browserProgram(programId: number, policy: 'browser_allowed' | 'server_verified') {
-  return sql`program as (select * from programs where id = ${programId} and lead_auth_policy = ${policy})`
+/** CTE `program`: the program with this policy, where the click id is a valid one of it. */
+function clickedProgram(programId: number, clickId: string, policy: 'browser_allowed' | 'server_verified') {
+  return sql`program as (
+  select p.* from programs p join customers c on c.program_id = p.id
+  where p.id = ${programId} and p.lead_auth_policy = ${policy}
+    and c.click_id = ${clickId} and c.last_click_at > now() - make_interval(days => p.cookie_window_days)
+)`
 }

@@ -8,9 +8,18 @@ export function isCurrency(code: string): boolean {
   return currencies.has(code)
 }
 
-/** How many decimals the currency's major unit has: 2 for usd, 0 for jpy, 3 for kwd (ISO 4217, as Intl knows it). */
+/** Codes whose minor unit is not a hundredth. Intl cannot be asked: it knows the decimals people write (none for huf), not ISO 4217's. */
+const exponents = new Map(
+  [
+    { exponent: 0, codes: 'bif clp djf gnf isk jpy kmf krw pyg rwf ugx uyi vnd vuv xaf xof xpf' },
+    { exponent: 3, codes: 'bhd iqd jod kwd lyd omr tnd' },
+    { exponent: 4, codes: 'clf uyw' },
+  ].flatMap(({ exponent, codes }) => codes.split(' ').map((code) => [code, exponent] as const)),
+)
+
+/** How many decimals the currency's major unit has by ISO 4217: 2 for usd, 0 for jpy, 3 for kwd. */
 export function currencyExponent(currency: string): number {
-  return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits ?? 2
+  return exponents.get(currency) ?? 2
 }
 
 /** An amount in minor units as a decimal number of the major unit: 1050 cents of usd are 10.5. */

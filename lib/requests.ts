@@ -43,6 +43,8 @@ export const leadRequest = z.object({
   additional_data: additionalData,
 })
 
+export type LeadRequest = z.output<typeof leadRequest>
+
 /** Body of POST /api/v1/track/sale. */
 export const saleRequest = z.object({
   transaction_id: key(),

@@ -143,6 +143,12 @@ export async function recordSale(
   requestId: string,
 ): Promise<RecordedSale> {
   const program = programOfKeyCte(keyHash, programId)
+  // A sale that is refused as a duplicate binds no key to the click.
+  const unrecorded = programOfKeyCte(
+    keyHash,
+    programId,
+    sql`not exists (select from sales s where s.program_id = p.id and not s.is_test and s.transaction_id = ${sale.transaction_id})`,
+  )
   const record = sql<SaleRow>`with ${program},
 customer as (${customerOf(sale)}),
 ${recordSaleCtes(sale, requestId)}
@@ -151,7 +157,7 @@ from (select) answer
   left join sale s on true
   left join commission m on true
   left join commissions stored on stored.program_id = s.program_id and stored.sale_id = s.id`
-  const row = await queryBound(db, program, sale.customer_key, sale.is_test ? null : sale.click_id, record)
+  const row = await queryBound(db, unrecorded, sale.customer_key, sale.is_test ? null : sale.click_id, record)
   requireActiveKey(row)
   if (!row || row.id === null) throw new Error('the sale statement answered without its sale')
   if (!row.inserted && row.request_id !== requestId) throw duplicateTransaction(row, sale)

@@ -511,6 +511,7 @@ CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, custome
 CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_invoice_idx ON public.sales USING btree (program_id, processor_invoice_id) WHERE (processor_invoice_id IS NOT NULL);
 CREATE INDEX sales_payment_intent_idx ON public.sales USING btree (program_id, processor_payment_intent_id) WHERE (processor_payment_intent_id IS NOT NULL);
+CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
 
 create table sessions (
   id text not null,

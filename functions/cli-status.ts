@@ -1,0 +1,20 @@
+import { type KeyedEnv, readApiKey } from '../lib/api-keys.ts'
+import { createApp, onlyMethods } from '../lib/app.ts'
+import { openDatabase } from '../lib/database.ts'
+import { readStatus } from '../lib/status.ts'
+
+const paths = ['/', '/api/v1/cli/status']
+const app = createApp<KeyedEnv & { API_BASE_URL: string }>()
+
+/**
+ * GET /api/v1/cli/status, program API key: whether the program is set up and what it has received.
+ * 200 `{success, program, api_base_url, processor, activity, checks}`, as `ProgramStatus` says.
+ */
+app.on('GET', paths, async (c) => {
+  const { program, ...status } = await readStatus(openDatabase(c.env), await readApiKey(c))
+  c.header('Cache-Control', 'no-store')
+  return c.json({ success: true, program, api_base_url: c.env.API_BASE_URL, ...status })
+})
+for (const path of paths) app.all(path, onlyMethods('GET'))
+
+export default app
