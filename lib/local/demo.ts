@@ -123,14 +123,14 @@ async function walkThrough(db: Database, keyHash: string, number: number): Promi
     null,
     clickAt.getTime(),
   )
-  const customer = { customer_key: `demo-user-${number}`, click_id: clickId, additional_data: null }
+  const customer = { customer_key: `demo-user-${number}`, click_id: clickId, is_test: false, additional_data: null }
   if (number % 4 === 0) {
     const page = { session_id: null, page_url: 'https://shop.example.com/signup' }
     await recordServerLead(db, keyHash, { ...customer, ...page, email_hash: null }, null)
   }
   if (number % 8 === 0) {
     const sale = { amount_cents: pick(pricesCents), currency: 'usd', sale_type: 'payment', is_recurring: false }
-    const order = { transaction_id: `demo-order-${number}`, subscription_id: null, is_test: false }
+    const order = { transaction_id: `demo-order-${number}`, subscription_id: null }
     await recordSale(db, keyHash, { ...customer, ...sale, ...order }, null, crypto.randomUUID())
   }
   return { clickId, clickAt, leadAt, saleAt }
