@@ -26,3 +26,9 @@ export function currencyExponent(currency: string): number {
 export function majorUnits(amountCents: number, currency: string): number {
   return Number(`${amountCents}e-${currencyExponent(currency)}`)
 }
+
+/** An amount in minor units as people write it: `$10.50`, `¥1,050`, `KWD 1.050`. */
+export function formatMoney(amountCents: number, currency: string): string {
+  const decimal = `${amountCents}e-${currencyExponent(currency)}` as `${number}`
+  return new Intl.NumberFormat('en-US', { style: 'currency', currency }).format(decimal)
+}

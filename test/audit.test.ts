@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { audit, findDifferences } from '../lib/audit.ts'
+import { approveCommissions, rejectCommission } from '../lib/commissions.ts'
+import { askWithdrawal, payWithdrawal } from '../lib/withdrawals.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql } = await startEndpoint()
+
+/** A program in which everything has happened once. */
+async function createHistory() {
+  const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
+  const { programId } = program
+  const partnerId = program.partnerIds[0] ?? 0
+  await program.lead('lead', await program.click(1))
+  const [paid, refunded, rejected, kept] = await Promise.all([
+    program.soldBy(0, 1000),
+    program.soldBy(0, 2000),
+    program.soldBy(0, 3000),
+    program.soldBy(0, 4000, 'jpy'),
+  ])
+  const commissions = [paid, refunded, rejected, kept].map(({ commissionId }) => commissionId)
+  for (const id of commissions) await approveCommissions(db, programId, [id])
+  const ask = (amountCents: number) =>
+    askWithdrawal(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() })
+  await payWithdrawal(db, programId, await ask(200), 200)
+  await ask(900)
+  await program.refund(refunded.id, 500)
+  await program.refund(refunded.id, 300, 'failed')
+  await program.returnRefund(refunded.id, 'failed')
+  await program.refund(paid.id, null)
+  await rejectCommission(db, programId, rejected.commissionId, 'Self-referral')
+  await sql.query(
+    `with told as (update outbox set delivered_at = now() where program_id = $1 and id % 2 = 0 returning *)
+    insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`,
+    [programId],
+  )
+  return programId
+}
+
+test('a database in which everything has happened is in order', async () => {
+  await createHistory()
+  expect(await findDifferences(sql)).toEqual([])
+})
+
+const corruptions: [check: string, statement: string][] = [
+  [
+    'a balance is the sum of its entries',
+    'update balances set balance_cents = balance_cents + 1 where program_id = $1',
+  ],
+  ['a balance is the sum of its entries', 'delete from balances where program_id = $1'],
+  [
+    'each entry begins where',
+    'update balance_entries set balance_before_cents = 7, balance_after_cents = 7 + amount_cents where entry_number = 2 and program_id = $1',
+  ],
+  ['each entry begins where', 'delete from balance_entries where entry_number = 1 and program_id = $1'],
+  [
+    'a credited commission has put',
+    "delete from balance_entries where cause = 'commission_credited' and program_id = $1",
+  ],
+  [
+    'a credited commission has put',
+    'update commissions set credited_at = null, paid_at = null, withdrawal_id = null where program_id = $1',
+  ],
+  [
+    'a commission is reversed by',
+    "update commissions set reversed_cents = reversed_cents - 1 where reversal = 'partial' and program_id = $1",
+  ],
+  [
+    'a commission is reversed by',
+    "update commissions set reversal = 'partial' where reversal = 'none' and program_id = $1",
+  ],
+  [
+    'what is refunded of a sale',
+    'update sales set refunded_cents = refunded_cents + 1 where refunded_cents > 0 and refunded_cents < amount_cents and program_id = $1',
+  ],
+  ['what is refunded of a sale', 'update refunds set returned_at = null where program_id = $1'],
+  ['a sale commission has the partner', "update commissions set currency = 'eur' where program_id = $1"],
+  ['a sale commission has the partner', 'update sales set is_test = true where program_id = $1'],
+  [
+    'a lead commission belongs',
+    "update customers set signup_date = null, lead_event_id = null, customer_status = 'click' where signup_date is not null and program_id = $1",
+  ],
+  [
+    'a paid withdrawal has its entry',
+    "update withdrawals set status = 'paid', decided_at = now() where status = 'requested' and program_id = $1",
+  ],
+  [
+    'open withdrawals fit',
+    "update withdrawals set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
+  ],
+  ['a reduced withdrawal was told', "delete from outbox where kind = 'withdrawal_reduced' and program_id = $1"],
+  [
+    'a payment pays what was credited',
+    'update commissions set paid_at = null, withdrawal_id = null where program_id = $1',
+  ],
+  [
+    'a paid commission was paid when',
+    "update commissions set paid_at = paid_at + interval '1 second' where paid_at is not null and program_id = $1",
+  ],
+  ['every refund of a commissioned sale', "delete from outbox where kind = 'commission_refunded' and program_id = $1"],
+  ['every rejection was told', "delete from outbox where cause like 'rejection:%' and program_id = $1"],
+  [
+    'every deduction of a paid commission',
+    "delete from outbox where kind = 'paid_commission_reversed' and program_id = $1",
+  ],
+  ['an outbox row is delivered when', 'delete from notifications where program_id = $1'],
+  ['an outbox row is delivered when', 'update outbox set delivered_at = now() where program_id = $1'],
+  ['an outbox row is delivered when', `update notifications set payload = '{}' where program_id = $1`],
+  ['the clicks of a link', 'update link_clicks set clicks = clicks + 1 where program_id = $1'],
+  ['the clicks of a link', 'delete from link_clicks where program_id = $1'],
+  ["a day's clicks, leads", 'update daily_totals set leads = leads + 1 where program_id = $1'],
+  ["a day's clicks, leads", 'delete from daily_totals where program_id = $1'],
+  ["a day's sales, revenue", 'update daily_money set commission_cents = commission_cents + 1 where program_id = $1'],
+  ["a day's sales, revenue", 'delete from daily_money where program_id = $1'],
+  [
+    'a customer is a conversion',
+    "update customers set customer_status = 'click', first_purchase_date = null where program_id = $1",
+  ],
+  ["a sale has its customer's partner", 'update sales set partner_id = partner_id + 1 where program_id = $1'],
+  ['a settled or provisional lead', 'delete from affiliate_lead_events where program_id = $1'],
+  ['a settled or provisional lead', 'update customers set lead_event_id = lead_event_id + 1 where program_id = $1'],
+  ['a click event has its customer', 'update affiliate_click_events set link_id = 1 where program_id = $1'],
+  [
+    'a customer came by a click',
+    'with gone as (delete from affiliate_click_events where program_id = $1) update customers set customer_key = null where program_id = $1',
+  ],
+]
+
+test.for(corruptions)('the check "%s" finds: %s', async ([check, statement]) => {
+  const programId = await createHistory()
+  expect(await findDifferences(sql, programId)).toEqual([])
+  await sql.query('set session_replication_role = replica')
+  try {
+    const { rowCount } = await sql.query(statement, [programId])
+    expect(rowCount).toBeGreaterThan(0)
+  } finally {
+    await sql.query('set session_replication_role = origin')
+  }
+  const failed = (await audit(sql, programId)).filter(({ total }) => total > 0)
+  expect(failed.map((result) => result.check)).toContainEqual(expect.stringContaining(check))
+})
+
+test('a foreign key that points nowhere is found in the whole database', async () => {
+  const programId = await createHistory()
+  await sql.query('set session_replication_role = replica')
+  await sql.query('update refunds set sale_id = sale_id + 1000000 where program_id = $1', [programId])
+  await sql.query('set session_replication_role = origin')
+  expect((await audit(sql)).filter(({ total }) => total > 0).map(({ check }) => check)).toContain(
+    'refunds points at rows of sales that exist',
+  )
+})

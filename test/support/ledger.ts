@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto'
+import type pg from 'pg'
+import { sql } from 'kysely'
+import { apiKeyHash, generateApiKey } from '../../lib/api-keys.ts'
+import { recordClick } from '../../lib/clicks.ts'
+import type { Database } from '../../lib/database.ts'
+import { recordServerLead } from '../../lib/leads.ts'
+import { recordSale, type RecordedSale } from '../../lib/sales.ts'
+import { type AppliedRefund, refundSale, returnRefundStatements, type ReturnRow } from '../../lib/refunds.ts'
+
+/** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
+export interface LedgerProgram {
+  programId: number
+  partnerIds: number[]
+  click(partner: number): Promise<string>
+  lead(customerKey: string, clickId: string | null): Promise<void>
+  sale(sale: {
+    id: string
+    customerKey: string
+    amount: number
+    currency: string
+    clickId?: string | null
+  }): Promise<RecordedSale>
+  /** A sale of a new customer whom a partner brought, and its commission. */
+  soldBy(
+    partner: number,
+    amount: number,
+    currency?: string,
+  ): Promise<{ id: string; commissionId: number; commissionCents: number }>
+  refund(saleId: string, amount: number | null, refundId?: string | null): Promise<AppliedRefund>
+  returnRefund(saleId: string, refundId: string): Promise<ReturnRow>
+}
+
+/** Makes such a program in one statement; commissions are `commissionBp` basis points. */
+export async function createLedgerProgram(
+  client: pg.Client,
+  db: Database,
+  settings: { commissionBp?: number; leadCommissionCents?: number; holdDays?: number } = {},
+): Promise<LedgerProgram> {
+  const tag = randomUUID().slice(0, 13)
+  const { key, hint } = await generateApiKey()
+  const keyHash = await apiKeyHash(`Bearer ${key}`)
+  const { rows } = await client.query<{ program_id: string; partner_ids: string[] }>(
+    `with workspace as (insert into workspaces (name) values ('Ledger') returning id),
+    program as (
+      insert into programs (workspace_id, name, domain, commission_bp, lead_commission_cents, hold_days)
+      select id, 'Ledger', 'shop.example.com', $1, $2, $3 from workspace returning id
+    ),
+    key as (insert into api_keys (program_id, key_hash, hint) select id, decode($4, 'hex'), $5 from program),
+    partner as (insert into partners (name, email) select 'Partner ' || n, n || '-' || $6 || '@example.com' from generate_series(0, 1) n returning id),
+    joined as (insert into partner_programs (program_id, partner_id) select program.id, partner.id from program, partner returning program_id, partner_id),
+    link as (insert into referral_links (code, program_id, partner_id) select $6 || '-' || partner_id, program_id, partner_id from joined)
+    select program.id as program_id, array_agg(partner.id order by partner.id) as partner_ids from program, partner group by program.id`,
+    [settings.commissionBp ?? 2000, settings.leadCommissionCents ?? 0, settings.holdDays ?? 30, keyHash, hint, tag],
+  )
+  const programId = Number(rows[0]?.program_id)
+  const partnerIds = rows[0]?.partner_ids.map(Number) ?? []
+
+  const program: LedgerProgram = {
+    programId,
+    partnerIds,
+    async click(partner) {
+      const code = `${tag}-${partnerIds[partner]}`
+      const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
+      return (await recordClick(db, click, null)).click_id
+    },
+    async lead(customerKey, clickId) {
+      const lead = { customer_key: customerKey, click_id: clickId, ...noLead }
+      await recordServerLead(db, keyHash, lead, null)
+    },
+    sale: ({ id, customerKey, amount, currency, clickId = null }) =>
+      recordSale(
+        db,
+        keyHash,
+        { ...noSale, transaction_id: id, customer_key: customerKey, click_id: clickId, amount_cents: amount, currency },
+        null,
+        randomUUID(),
+      ),
+    async soldBy(partner, amount, currency = 'usd') {
+      const id = randomUUID()
+      const clickId = await program.click(partner)
+      const sale = await program.sale({ id, customerKey: id, amount, currency, clickId })
+      return { id, commissionId: Number(sale.commission_id), commissionCents: sale.commission_cents }
+    },
+    async refund(saleId, amount, refundId = null) {
+      const refund = { amount_cents: amount, refund_id: refundId, reason: 'refund', reason_text: null } as const
+      return (await refundSale(db, keyHash, saleId, refund, randomUUID())).applied
+    },
+    async returnRefund(saleId, refundId) {
+      const scope = sql`program as (select ${programId}::bigint as id)`
+      const sale = sql`select * from sales where program_id = ${programId} and transaction_id = ${saleId}`
+      const [, , , [row]] = await db.batch(returnRefundStatements(scope, sale, refundId, 'dispute_reinstated'))
+      if (!row) throw new Error('a return answered no row')
+      return row
+    },
+  }
+  return program
+}
+
+const noClick = {
+  page_url: null,
+  page_title: null,
+  referrer_url: null,
+  session_id: null,
+  user_agent: null,
+  screen_resolution: null,
+  viewport_size: null,
+  language: null,
+  timezone: null,
+  geo_country: null,
+  geo_region: null,
+  geo_city: null,
+  device_type: null,
+  device_os: null,
+  browser_name: null,
+  additional_data: null,
+}
+const noLead = { is_test: false, email_hash: null, session_id: null, page_url: null, additional_data: null }
+const noSale = {
+  sale_type: 'payment',
+  is_recurring: false,
+  subscription_id: null,
+  is_test: false,
+  additional_data: null,
+}
