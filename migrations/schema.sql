@@ -246,6 +246,7 @@ create table daily_money (
   constraint daily_money_sales_check CHECK ((sales >= 0)),
   constraint daily_money_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
 ) with (fillfactor=50);
+CREATE INDEX daily_money_unfolded_idx ON public.daily_money USING btree (day) WHERE (slot > 0);
 
 create table daily_totals (
   program_id bigint not null,
@@ -260,6 +261,7 @@ create table daily_totals (
   constraint daily_totals_leads_check CHECK ((leads >= 0)),
   constraint daily_totals_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
 ) with (fillfactor=50);
+CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
 create table link_clicks (
   program_id bigint not null,
