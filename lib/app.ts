@@ -106,16 +106,20 @@ export async function readJson<Schema extends z.ZodMiniType>(c: Context, schema:
     throw new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
   }
   const parsed = schema.safeParse(value)
-  const details = [...unstorable(value), ...(parsed.error?.issues ?? []).map(asDetail)].slice(0, maxDetails)
-  if (!parsed.success || details.length > 0) {
-    const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
-    throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
-  }
+  const others = unstorable(value)
+  if (!parsed.success || others.length > 0) refuseInput(parsed.error?.issues ?? [], others)
   return parsed.data
 }
 
-function asDetail(issue: { path: PropertyKey[]; message: string }): ErrorDetail {
-  return { field: issue.path.join('.'), message: issue.message }
+/** Throws `invalid_request` with what a schema found, and with `others` before it. */
+export function refuseInput(
+  issues: readonly { path: readonly PropertyKey[]; message: string }[],
+  others: ErrorDetail[] = [],
+): never {
+  const named = issues.map(({ path, message }) => ({ field: path.join('.'), message }))
+  const details = [...others, ...named].slice(0, maxDetails)
+  const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
+  throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
 }
 
 /** Refuses with 429 once `limiter` says so. `key` names who is counted; a caller without one is not. */

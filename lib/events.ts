@@ -1,0 +1,141 @@
+import { type RawBuilder, sql } from 'kysely'
+import type * as z from 'zod/mini'
+import type { Database } from './database.ts'
+import type { eventsQuery } from './requests.ts'
+
+interface EventCommon {
+  id: number
+  /** ISO 8601: when it happened. */
+  timestamp: string
+  /** Of the customer whom the event belongs to. */
+  click_id: string
+  /** ISO 8601: when it was recorded. */
+  createdAt: string
+}
+
+export interface ClickEvent extends EventCommon {
+  event_type: 'click'
+  session_id: string | null
+  page_url: string | null
+  referrer_url: string | null
+  geo_country: string | null
+  geo_region: string | null
+  geo_city: string | null
+  device_type: string | null
+  device_os: string | null
+  browser_name: string | null
+  /** Whether the customer has bought since. */
+  converted: boolean
+}
+
+export interface LeadEvent extends EventCommon {
+  event_type: 'lead'
+  session_id: string | null
+  page_url: string | null
+  /** Absent on a provisional lead, which does not save the integrator's user id. */
+  customer_key?: string | null
+  converted: boolean
+}
+
+export interface ConversionEvent extends EventCommon {
+  event_type: 'conversion'
+  amount_cents: number
+  currency: string
+  sale_type: string
+  payment_status: string
+  processor_event_id: string | null
+  is_recurring: boolean
+}
+
+export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
+
+export interface EventPage {
+  data: TrackingEvent[]
+  /** `total` counts what was read: the newest `3 * pageSize` of each type at most. */
+  meta: { pagination: { page: number; pageSize: number; pageCount: number; total: number } }
+}
+
+/**
+ * One page of a program's events, newest first; equal timestamps are ordered by type, then id. Test events and sales without
+ * a customer are not listed. Of each type the newest `3 * pageSize` within the dates are read from its own table and merged, so
+ * pages end there even where older events exist. Both dates belong to the range, to the millisecond.
+ */
+export async function readEvents(
+  db: Database,
+  programId: number,
+  query: z.output<typeof eventsQuery>,
+): Promise<EventPage> {
+  const { page = 1, pageSize = 10, eventType } = query
+  const types = eventType ? [eventType] : (['click', 'lead', 'conversion'] as const)
+  const results = await db.batch(types.map((type) => eventsStatement(type, programId, query, 3 * pageSize)))
+  const events = results.flat().map(asEvent)
+  events.sort((a, b) => compare(b.timestamp, a.timestamp) || compare(a.event_type, b.event_type) || compare(a.id, b.id))
+  const total = events.length
+  return {
+    data: events.slice((page - 1) * pageSize, page * pageSize),
+    meta: { pagination: { page, pageSize, pageCount: Math.ceil(total / pageSize), total } },
+  }
+}
+
+/** An event as its statement selects it: under the names of the answer, `bigint` as text. */
+type EventRow = { id: string; timestamp: Date; createdAt: Date } & (
+  | Omit<ClickEvent, keyof EventCommon>
+  | (Omit<LeadEvent, keyof EventCommon> & { provisional: boolean })
+  | (Omit<ConversionEvent, keyof EventCommon | 'amount_cents'> & { amount_cents: string })
+) & { click_id: string }
+
+function asEvent(row: EventRow): TrackingEvent {
+  const common = {
+    id: Number(row.id),
+    timestamp: row.timestamp.toISOString(),
+    createdAt: row.createdAt.toISOString(),
+  }
+  if (row.event_type === 'click') return { ...row, ...common }
+  if (row.event_type === 'conversion') return { ...row, ...common, amount_cents: Number(row.amount_cents) }
+  const { provisional, customer_key: customerKey, ...lead } = row
+  return { ...lead, ...common, ...(!provisional && { customer_key: customerKey }) }
+}
+
+function compare<Value extends string | number>(a: Value, b: Value): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+const sources = {
+  click: {
+    table: sql`affiliate_click_events`,
+    time: sql`click_timestamp`,
+    listed: sql`true`,
+    columns: sql`e.session_id, e.page_url, e.referrer_url, e.geo_country, e.geo_region, e.geo_city, e.device_type, e.device_os,
+  e.browser_name, c.customer_status = 'conversion' as converted`,
+  },
+  lead: {
+    table: sql`affiliate_lead_events`,
+    time: sql`lead_timestamp`,
+    listed: sql`true`,
+    columns: sql`e.session_id, e.page_url, e.customer_key, e.provisional, c.customer_status = 'conversion' as converted`,
+  },
+  conversion: {
+    table: sql`sales`,
+    time: sql`sale_date`,
+    listed: sql`customer_id is not null`,
+    columns: sql`e.amount_cents, e.currency, e.sale_type, e.payment_status, e.processor_event_id, e.is_recurring`,
+  },
+}
+
+/** The newest events of one type within the dates, `limit` of them at most, with what their customers add. */
+export function eventsStatement(
+  type: TrackingEvent['event_type'],
+  programId: number,
+  { dateFrom, dateTo }: Pick<z.output<typeof eventsQuery>, 'dateFrom' | 'dateTo'>,
+  limit: number,
+) {
+  const { table, time, listed, columns } = sources[type]
+  const conditions: RawBuilder<unknown>[] = [sql`program_id = ${programId}`, sql`not is_test`, listed]
+  if (dateFrom) conditions.push(sql`${time} >= ${dateFrom}::timestamptz`)
+  if (dateTo) conditions.push(sql`${time} < ${new Date(dateTo.getTime() + 1)}::timestamptz`)
+  return sql<EventRow>`select e.id, ${type} as event_type, e.${time} as timestamp, c.click_id, ${columns}, e.created_at as "createdAt"
+from (
+  select * from ${table} where ${sql.join(conditions, sql` and `)} order by ${time} desc, id limit ${limit}
+) e
+join customers c on c.program_id = e.program_id and c.id = e.customer_id`
+}

@@ -1,0 +1,150 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { readEvents, type TrackingEvent } from '../lib/events.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { eventsQuery } from '../lib/requests.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql } = await startEndpoint()
+const sandbox = await createSandbox(db, { AUTH_SECRET: 'secret' })
+const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
+
+/**
+ * Fills a program with events, many of them at equal times (eight of them a second, with microseconds), over the boundary of two
+ * months so that they lie in two partitions. A third of the customers have bought; a fifth of the events are tests.
+ */
+async function fill(programId: number, count: number): Promise<void> {
+  const time = `timestamptz '2026-10-31 23:59:00Z' + make_interval(secs => (hashint4(n) & 1023) / 8.0) + interval '7 microseconds' * (n % 2)`
+  const values = [programId, count]
+  await sql.query(
+    `insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, first_purchase_date)
+    select l.program_id, 'cust_1790000000000_' || lpad(n::text, 20, '0') || l.program_id, 'user-' || n, l.id, l.partner_id,
+      case n % 3 when 0 then 'conversion' else 'click' end, now(), case n % 3 when 0 then now() end
+    from generate_series(1, 30) n, referral_links l where l.program_id = $1`,
+    [programId],
+  )
+  const { rows } = await sql.query<{ id: string }>('select min(id) as id from customers where program_id = $1', [
+    programId,
+  ])
+  const first = Number(rows[0]?.id)
+  await sql.query(
+    `insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id, page_url,
+      referrer_url, geo_country, geo_region, geo_city, device_type, device_os, browser_name, created_at)
+    select $1, n % 5 = 0, ${time}, 7000 + (n * 31) % 6997, ${first} + n % 30, (select min(id) from referral_links where program_id = $1),
+      's' || n, 'https://shop.example.com/' || n, case when n % 2 = 0 then 'https://example.org/' end, 'DE', 'Bavaria', 'Munich',
+      'mobile', 'iOS', 'Safari', ${time} + interval '1 second'
+    from generate_series(1, $2) n`,
+    values,
+  )
+  await sql.query(
+    `insert into affiliate_lead_events (program_id, is_test, lead_timestamp, customer_id, customer_key, provisional, session_id)
+    select $1, n % 5 = 0, ${time}, ${first} + n % 30, case when n % 4 > 0 then 'user-' || n % 30 end, n % 4 = 0, 's' || n
+    from generate_series(1, $2) n`,
+    values,
+  )
+  await sql.query(
+    `insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, sale_date, amount_cents, commission_base_cents,
+      currency, sale_type, payment_status, is_recurring, processor_event_id)
+    select $1, n % 5 = 0, n::text, case when n % 7 > 0 then ${first} + n % 30 end,
+      case when n % 7 > 0 then (select min(partner_id) from referral_links where program_id = $1) end,
+      ${time}, n, n, 'eur', 'subscription', case when n % 6 = 0 then 'unpaid' else 'paid' end, n % 2 = 0,
+      case when n % 3 = 0 then 'evt_' || n end
+    from generate_series(1, $2) n`,
+    values,
+  )
+}
+await fill(sandbox.programId, 400)
+await fill(other.programId, 50)
+
+/** Every event a program lists, newest first, as plain SQL says it: one JSON object a row. */
+async function listRows(): Promise<TrackingEvent[]> {
+  const { rows } = await sql.query<{ event: TrackingEvent }>(
+    `with listed as (
+      select 'click' as type, e.click_timestamp as at, e.id, e.created_at, c.click_id, jsonb_build_object(
+        'session_id', session_id, 'page_url', page_url, 'referrer_url', referrer_url, 'geo_country', geo_country,
+        'geo_region', geo_region, 'geo_city', geo_city, 'device_type', device_type, 'device_os', device_os,
+        'browser_name', browser_name, 'converted', c.customer_status = 'conversion') as fields
+      from affiliate_click_events e join customers c on c.program_id = e.program_id and c.id = e.customer_id
+      where e.program_id = $1 and not is_test
+      union all
+      select 'lead', e.lead_timestamp, e.id, e.created_at, c.click_id, jsonb_build_object(
+        'session_id', session_id, 'page_url', page_url, 'converted', c.customer_status = 'conversion')
+        || case when provisional then '{}' else jsonb_build_object('customer_key', e.customer_key) end
+      from affiliate_lead_events e join customers c on c.program_id = e.program_id and c.id = e.customer_id
+      where e.program_id = $1 and not is_test
+      union all
+      select 'conversion', e.sale_date, e.id, e.created_at, c.click_id, jsonb_build_object(
+        'amount_cents', amount_cents, 'currency', currency, 'sale_type', sale_type, 'payment_status', payment_status,
+        'processor_event_id', e.processor_event_id, 'is_recurring', is_recurring)
+      from sales e join customers c on c.program_id = e.program_id and c.id = e.customer_id
+      where e.program_id = $1 and not is_test
+    )
+    select jsonb_build_object('id', id, 'event_type', type, 'click_id', click_id,
+      'timestamp', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'createdAt', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) || fields as event
+    from listed order by at desc, type, id`,
+    [sandbox.programId],
+  )
+  return rows.map(({ event }) => event)
+}
+const all = await listRows()
+
+test('events have exactly the fields of their type', async () => {
+  expect(new Set(all.map(({ event_type }) => event_type))).toEqual(new Set(['click', 'lead', 'conversion']))
+  for (const eventType of ['click', 'lead', 'conversion'] as const) {
+    const { data } = await readEvents(db, sandbox.programId, { eventType, pageSize: 100 })
+    const byId = new Map(all.filter(({ event_type }) => event_type === eventType).map((event) => [event.id, event]))
+    expect(data).toHaveLength(100)
+    for (const event of data) expect(event).toEqual(byId.get(event.id))
+  }
+})
+
+const minute = Date.parse('2026-10-31T23:58:00.000Z')
+const bound = fc.option(
+  fc.integer({ min: 0, max: 200_000 }).map((offset) => new Date(minute + offset).toISOString()),
+  { nil: undefined },
+)
+
+function order(a: TrackingEvent, b: TrackingEvent): number {
+  return Date.parse(b.timestamp) - Date.parse(a.timestamp) || a.event_type.localeCompare(b.event_type) || a.id - b.id
+}
+
+test('pages are the newest of each type up to the cap, merged, and nothing comes twice or is left out', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.record({
+        pageSize: fc.integer({ min: 1, max: 100 }),
+        eventType: fc.constantFrom(undefined, 'click', 'lead', 'conversion'),
+        dateFrom: bound,
+        dateTo: bound,
+      }),
+      async ({ pageSize, eventType, ...dates }) => {
+        const [dateFrom, dateTo] =
+          dates.dateFrom && dates.dateTo ? [dates.dateFrom, dates.dateTo].toSorted() : [dates.dateFrom, dates.dateTo]
+        const listed = all.filter(
+          ({ timestamp, event_type }) =>
+            (!dateFrom || timestamp >= dateFrom) &&
+            (!dateTo || timestamp <= dateTo) &&
+            (!eventType || event_type === eventType),
+        )
+        const ofType = (type: string) => listed.filter(({ event_type }) => event_type === type).slice(0, 3 * pageSize)
+        const total = ofType('click').length + ofType('lead').length + ofType('conversion').length
+        const pageCount = Math.ceil(total / pageSize)
+        const pages: TrackingEvent[] = []
+        for (let page = 1; page <= pageCount + 1; page++) {
+          const query = { page: String(page), pageSize: String(pageSize), eventType, dateFrom, dateTo }
+          const answer = await readEvents(db, sandbox.programId, eventsQuery.parse(query))
+          expect(answer.meta).toEqual({ pagination: { page, pageSize, pageCount, total } })
+          expect(answer.data).toHaveLength(page > pageCount ? 0 : Math.min(pageSize, total - (page - 1) * pageSize))
+          pages.push(...answer.data)
+        }
+        for (const type of ['click', 'lead', 'conversion']) {
+          const expected = new Set(ofType(type).map(({ id }) => id))
+          expect(new Set(pages.filter(({ event_type }) => event_type === type).map(({ id }) => id))).toEqual(expected)
+        }
+        expect(pages).toEqual(pages.toSorted(order))
+      },
+    ),
+    { numRuns: 20 },
+  )
+})

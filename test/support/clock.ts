@@ -1,0 +1,30 @@
+import pg from 'pg'
+import type { TestDatabase } from './stack.ts'
+
+/**
+ * Gives a database a clock that the test sets, so that the service's own statements write a history in the past: a function
+ * `now` that unqualified names and column defaults find before Postgres' own. Call it before anything else uses the database.
+ */
+export async function setClock(database: TestDatabase): Promise<(time: Date) => Promise<void>> {
+  const { databaseUrl, sql } = database
+  const name = new URL(databaseUrl).pathname.slice(1)
+  await sql.query(`
+    create schema clock;
+    create table clock.time (now timestamptz not null);
+    insert into clock.time values (now());
+    create function clock.now() returns timestamptz language sql stable as 'select now from clock.time';
+    alter database ${name} set search_path = clock, pg_catalog, public`)
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  for (const [table, column] of [
+    ['affiliate_lead_events', 'lead_timestamp'],
+    ['sales', 'sale_date'],
+    ['commissions', 'created_at'],
+    ['partner_programs', 'created_at'],
+    ['programs', 'created_at'],
+  ] as const) {
+    await client.query(`alter table ${table} alter column ${column} set default now()`)
+  }
+  await client.end()
+  return async (time) => void (await sql.query('update clock.time set now = $1', [time]))
+}
