@@ -10,12 +10,18 @@ const chromiumFolder = path.join(cacheFolder, 'chromium')
 
 /**
  * The Chromium that npm installed, without a window, closed when the test file is done. It needs nothing of the machine:
- * where shared libraries are missing it takes those that are packed with it, and fonts always.
+ * where shared libraries are missing it takes those that are packed with it, and fonts always. `extraArgs` are Chromium's own.
  */
-export async function launchBrowser(): Promise<Browser> {
+export async function launchBrowser(...extraArgs: string[]): Promise<Browser> {
   // The package holds a Linux build only; elsewhere the installed Chrome does.
   const program = process.platform === 'linux' ? installedChromium() : { channel: 'chrome' }
-  const args = ['--no-sandbox', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+  const args = [
+    '--no-sandbox',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    ...extraArgs,
+  ]
   const browser = await chromium.launch({ ...program, args })
   afterAll(() => browser.close())
   return browser

@@ -77,7 +77,7 @@ try {
       try {
         if (consented) return document.cookie.match(/(^| )svc_click_id=([^;]+)/)?.[2] ?? unsavedClickId
       } catch {}
-      return null
+      return unsavedClickId
     }
 
     const post = (path: string, body: object) =>
@@ -110,11 +110,14 @@ try {
         if (response.ok) {
           const { click_id, cookie_window_days, cookie_set } = await response.json()
           // A proxy on the page's own domain sets the cookie itself, which lasts longer; it is not written over.
-          if (!cookie_set || getClickId() != click_id) {
-            writeCookie('', 0)
-            writeCookie(click_id, cookie_window_days * 86400)
+          try {
+            if (!cookie_set || getClickId() != click_id) {
+              writeCookie('', 0)
+              writeCookie(click_id, cookie_window_days * 86400)
+            }
+          } finally {
+            unsavedClickId = click_id
           }
-          unsavedClickId = click_id
         }
       }
     }
@@ -174,9 +177,10 @@ try {
         }),
       q: { push: run },
     })
-    q?.map(run)
     // The router may have changed the address before this script was there; the navigation entry still has it.
     look(performance.getEntriesByType('navigation')[0]?.name)
+    // After the click, which a signup kept by the stub needs.
+    q?.map(run)
     if (svcConsent != 'required') start()
   }
 } catch {}
