@@ -6,7 +6,9 @@ import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account.tsx'
 import { assets } from './dashboard/assets.ts'
+import { eventPages } from './dashboard/events.tsx'
 import { renderPlain } from './dashboard/layout.tsx'
+import { overviewPages } from './dashboard/overview.tsx'
 import { partnerListPages } from './dashboard/partners.tsx'
 import { memberPages } from './dashboard/members.tsx'
 import { createPages, type DashboardEnv, flash, loadViewer, safePath } from './dashboard/page.ts'
@@ -72,6 +74,8 @@ pages.use(loadViewer)
 
 pages.route('/', signInPages)
 pages.route('/', programPages)
+pages.route('/', overviewPages)
+pages.route('/', eventPages)
 pages.route('/', partnerListPages)
 pages.route('/', settingsPages)
 pages.route('/', memberPages)

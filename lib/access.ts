@@ -147,6 +147,8 @@ export interface ViewerProgram {
   domain: string
   currency: string
   workspaceId: string
+  /** ISO 8601. */
+  createdAt: string
   roles: Role[]
   /** Manual-review notices that this user has not read. */
   unread: number
@@ -174,7 +176,7 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
       ) as workspaces,
       (
         select coalesce(json_agg(json_build_object(
-          'id', p.id, 'name', p.name, 'domain', p.domain, 'currency', p.currency, 'workspaceId', p.workspace_id,
+          'id', p.id, 'name', p.name, 'domain', p.domain, 'currency', p.currency, 'workspaceId', p.workspace_id, 'createdAt', p.created_at,
           'roles', array_remove(array[m.role, o.role], null),
           'unread', (
             select count(*) from notifications n

@@ -189,3 +189,37 @@ export function linkAddress(domain: string, code: string, pageUrl: string | null
   url.searchParams.set('aff', code)
   return url.href
 }
+
+export interface TopPartner {
+  id: number
+  name: string
+  sales: number
+  /** In the program's currency, and what is left of it after reversals. */
+  commission_cents: number
+  revenue_cents: number
+}
+
+/** The partners whose sales earned most in a range, in the program's currency. Both bounds belong to it. */
+export async function topPartners(
+  db: Database,
+  program: { id: number; currency: string },
+  range: { from: Date; to: Date },
+  limit: number,
+): Promise<TopPartner[]> {
+  const rows = await db.query<Record<keyof TopPartner, string>>(sql`
+    select p.id, p.name, count(s.id) as sales, coalesce(sum(s.amount_cents), 0) as revenue_cents,
+      sum(c.amount_cents - c.reversed_cents) as commission_cents
+    from commissions c
+    join partners p on p.id = c.partner_id
+    left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = ${program.id} and c.currency = ${program.currency}
+      and c.created_at >= ${range.from}::timestamptz and c.created_at <= ${range.to}::timestamptz
+    group by p.id, p.name order by commission_cents desc, p.id limit ${limit}`)
+  return rows.map((row) => ({
+    id: Number(row.id),
+    name: row.name,
+    sales: Number(row.sales),
+    revenue_cents: Number(row.revenue_cents),
+    commission_cents: Number(row.commission_cents),
+  }))
+}

@@ -224,5 +224,6 @@ export function renderPartner(
 /** A page that belongs to the person and to no program. */
 export function renderAccount(c: PageContext<{ viewer: Viewer }>, page: Omit<Framed, 'current'>) {
   const viewer = c.get('viewer')
-  return renderFrame(c, viewer, viewer.user.name, [], { ...page, current: '' })
+  const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
+  return renderFrame(c, viewer, viewer.user.name, programs, { ...page, current: '' })
 }

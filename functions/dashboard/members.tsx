@@ -105,7 +105,7 @@ async function renderMembers(c: MemberContext, form: FormState, status: 200 | 40
                     'owner'
                   ) : (
                     <form method="post" action={`${base}/${member.user_id}/role`} class="row inline">
-                      <select name="role" aria-label={`Role of ${member.name}`} data-submit-on-change>
+                      <select name="role" aria-label={`Role of ${member.name}`}>
                         {grantable.map((role) => (
                           <option value={role} selected={role === member.role}>
                             {role}

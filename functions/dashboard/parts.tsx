@@ -17,9 +17,10 @@ export function formatCents(amountCents: number | string, currency: string): str
   return new Intl.NumberFormat(locale, { style: 'currency', currency }).format(decimal)
 }
 
-/** An amount in major units. */
-export function formatAmount(amount: number, currency: string): string {
-  return new Intl.NumberFormat(locale, { style: 'currency', currency }).format(amount)
+/** An amount in major units; `short` leaves out decimals that are zero. */
+export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
+  const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
+  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
 }
 
 export function formatDate(date: Date | string): string {
@@ -241,6 +242,46 @@ export function Pager({
           </a>
         )}
       </div>
+    </div>
+  )
+}
+
+interface DateRangeProps {
+  action: string
+  from: string
+  to: string
+  problem?: string | undefined
+  aside?: Child
+  /** Other query parameters that the form keeps. */
+  keep?: Record<string, string>
+}
+
+/** Two dates and a button: a range of the reader's own. Both days belong to it. */
+export function DateRange({ action, from, to, problem, aside, keep = {} }: DateRangeProps) {
+  return (
+    <div class="stack tight">
+      <div class="row apart end">
+        <form method="get" action={action} class="row end inline">
+          {Object.entries(keep).map(([name, value]) => (
+            <input type="hidden" name={name} value={value} />
+          ))}
+          <div class="field">
+            <label for="dateFrom">From</label>
+            <input id="dateFrom" name="dateFrom" type="date" value={from} required />
+          </div>
+          <div class="field">
+            <label for="dateTo">To</label>
+            <input id="dateTo" name="dateTo" type="date" value={to} required />
+          </div>
+          <button type="submit">Show</button>
+        </form>
+        {aside}
+      </div>
+      {problem !== undefined && (
+        <p class="small bad" role="alert">
+          This range cannot be shown: the last day {problem}.
+        </p>
+      )}
     </div>
   )
 }

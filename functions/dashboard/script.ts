@@ -1,6 +1,6 @@
 /**
  * The dashboard's only script, served as a file. Pages work without it; it copies to the clipboard, asks before what cannot
- * be undone, submits filters when they change, and keeps the parts marked `data-poll` fresh.
+ * be undone, and keeps the parts marked `data-poll` fresh.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -15,10 +15,6 @@ document.addEventListener('click', async (event) => {
 document.addEventListener('submit', (event) => {
   const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm
   if (question && !confirm(question)) event.preventDefault()
-})
-
-document.addEventListener('change', (event) => {
-  if (event.target.matches('[data-submit-on-change]')) event.target.form.requestSubmit()
 })
 
 document.addEventListener('click', (event) => {

@@ -153,7 +153,7 @@ export const style = css`
   .cards {
     display: grid;
     gap: var(--gap);
-    grid-template-columns: repeat(auto-fit, minmax(min(11.5rem, 100%), 1fr));
+    grid-template-columns: repeat(auto-fill, minmax(min(10.25rem, 100%), 1fr));
   }
   .halves {
     display: grid;
@@ -375,6 +375,17 @@ export const style = css`
     font-size: var(--small);
     color: var(--muted);
   }
+  .arrow {
+    display: inline-block;
+    width: 0.5625rem;
+    height: 0.5625rem;
+    margin-inline-end: 0.25rem;
+    background: currentColor;
+    clip-path: polygon(50% 8%, 100% 92%, 0 92%);
+  }
+  .arrow.down {
+    rotate: 180deg;
+  }
   .notice {
     border-radius: var(--radius);
     padding: 0.75rem 1rem;
@@ -447,8 +458,12 @@ export const style = css`
   .steps > li:first-child {
     border-top: 0;
   }
+  .steps > li > * {
+    grid-column: 2;
+  }
   .steps > li::before {
     content: counter(step);
+    grid-area: 1 / 1;
     display: grid;
     place-items: center;
     width: 1.625rem;
@@ -460,9 +475,18 @@ export const style = css`
     color: var(--muted);
   }
   .steps > li.done::before {
-    content: '✓' / 'done';
+    content: '' / 'done';
     background: var(--good-soft);
-    color: var(--good);
+  }
+  .steps > li.done::after {
+    content: '';
+    grid-area: 1 / 1;
+    width: 0.375rem;
+    height: 0.6875rem;
+    margin: 0.3125rem 0 0 0.625rem;
+    border: solid var(--good);
+    border-width: 0 2px 2px 0;
+    rotate: 45deg;
   }
   .steps > li.now::before {
     background: var(--accent);
@@ -492,7 +516,7 @@ export const style = css`
   .fields {
     display: grid;
     gap: var(--gap);
-    grid-template-columns: repeat(auto-fit, minmax(min(14rem, 100%), 1fr));
+    grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr));
   }
   input:not([type='checkbox'], [type='radio']),
   select,
@@ -711,11 +735,30 @@ export const style = css`
   }
 
   /* The chart. */
+  .chart .plot {
+    display: grid;
+    grid-template-columns: auto minmax(0, 1fr);
+    gap: 0.625rem;
+    height: 12rem;
+  }
+  .chart .scale {
+    display: flex;
+    flex-direction: column;
+    justify-content: space-between;
+    align-items: end;
+    margin: -0.5rem 0;
+    min-width: 2.5rem;
+  }
+  .chart .scale,
+  .chart .axis {
+    font-size: 0.75rem;
+    color: var(--muted);
+    font-variant-numeric: tabular-nums;
+  }
   .chart svg {
     display: block;
     width: 100%;
-    height: 14rem;
-    overflow: visible;
+    height: 100%;
   }
   .chart .grid {
     stroke: var(--line);
@@ -723,46 +766,26 @@ export const style = css`
     vector-effect: non-scaling-stroke;
   }
   .chart .bar {
-    fill: color-mix(in oklab, var(--accent) 45%, var(--surface));
-  }
-  .chart g:hover .bar,
-  .chart g:focus .bar {
     fill: var(--accent);
+    opacity: 0.72;
+  }
+  .chart g:hover .bar {
+    opacity: 1;
   }
   .chart .hit {
     fill: transparent;
   }
-  .chart .line {
-    fill: none;
-    stroke: var(--good);
-    stroke-width: 2;
-    stroke-linejoin: round;
-    vector-effect: non-scaling-stroke;
+  .chart g:hover .hit {
+    fill: var(--accent-soft);
   }
   .chart .axis {
     display: flex;
     justify-content: space-between;
-    font-size: 0.75rem;
-    color: var(--muted);
-    padding-top: 0.375rem;
+    padding-inline-start: 3.125rem;
   }
-  .key {
-    display: inline-flex;
-    align-items: center;
-    gap: 0.375rem;
-    font-size: var(--small);
-    color: var(--muted);
-  }
-  .key::before {
-    content: '';
-    width: 0.75rem;
-    height: 0.75rem;
-    border-radius: 0.1875rem;
-    background: color-mix(in oklab, var(--accent) 45%, var(--surface));
-  }
-  .key.line::before {
-    height: 0.1875rem;
-    background: var(--good);
+  .scroll-y {
+    max-height: 16rem;
+    overflow-y: auto;
   }
   @media (prefers-reduced-motion: no-preference) {
     .waiting::before {
