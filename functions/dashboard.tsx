@@ -6,16 +6,21 @@ import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account.tsx'
 import { assets } from './dashboard/assets.ts'
+import { commissionPages } from './dashboard/commissions.tsx'
+import { deliveryPages } from './dashboard/deliveries.tsx'
 import { eventPages } from './dashboard/events.tsx'
 import { renderPlain } from './dashboard/layout.tsx'
+import { noticePages } from './dashboard/notices.tsx'
 import { overviewPages } from './dashboard/overview.tsx'
 import { partnerListPages } from './dashboard/partners.tsx'
 import { memberPages } from './dashboard/members.tsx'
 import { createPages, type DashboardEnv, flash, loadViewer, safePath } from './dashboard/page.ts'
+import { partnerPages } from './dashboard/partner.tsx'
 import { Card } from './dashboard/parts.tsx'
 import { programPages } from './dashboard/programs.tsx'
 import { settingsPages } from './dashboard/settings.tsx'
 import { signInPages } from './dashboard/sign-in.tsx'
+import { withdrawalPages } from './dashboard/withdrawals.tsx'
 
 /**
  * The dashboard: pages rendered on the server, for advertisers under `/programs/:programId`, for partners under `/partner`. Forms
@@ -77,9 +82,14 @@ pages.route('/', programPages)
 pages.route('/', overviewPages)
 pages.route('/', eventPages)
 pages.route('/', partnerListPages)
+pages.route('/', commissionPages)
+pages.route('/', withdrawalPages)
+pages.route('/', noticePages)
+pages.route('/', deliveryPages)
 pages.route('/', settingsPages)
 pages.route('/', memberPages)
 pages.route('/', accountPages)
+pages.route('/', partnerPages)
 
 app.route('/', pages)
 

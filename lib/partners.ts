@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { type Database, violatedConstraint } from './database.ts'
 import { ApiError } from './errors.ts'
 import { hashToken, newToken } from './tokens.ts'
@@ -150,6 +150,17 @@ export interface PartnerOfProgram {
   balances: { currency: string; balance_cents: number }[]
 }
 
+/** Column `links.links`: a partner's links in a program, each with its clicks, as JSON. */
+function linksOf(programId: RawBuilder<unknown>, partnerId: RawBuilder<unknown>) {
+  return sql`cross join lateral (
+      select coalesce(json_agg(json_build_object(
+        'id', l.id, 'code', l.code, 'page_url', l.page_url, 'is_active', l.is_active,
+        'clicks', (select coalesce(sum(k.clicks), 0) from link_clicks k where k.program_id = l.program_id and k.link_id = l.id)
+      ) order by l.id), '[]') as links
+      from referral_links l where l.program_id = ${programId} and l.partner_id = ${partnerId}
+    ) links`
+}
+
 /**
  * Partners of a program with what they brought, the newest first: `limit` of them at most, below the id `before` where one is
  * given. `partnerId` asks for one alone.
@@ -169,13 +180,7 @@ export async function listPartners(
       ) as balances
     from partner_programs m
     join partners p on p.id = m.partner_id
-    cross join lateral (
-      select coalesce(json_agg(json_build_object(
-        'id', l.id, 'code', l.code, 'page_url', l.page_url, 'is_active', l.is_active,
-        'clicks', (select coalesce(sum(k.clicks), 0) from link_clicks k where k.program_id = l.program_id and k.link_id = l.id)
-      ) order by l.id), '[]') as links
-      from referral_links l where l.program_id = m.program_id and l.partner_id = p.id
-    ) links
+    ${linksOf(sql`m.program_id`, sql`m.partner_id`)}
     where m.program_id = ${programId} and p.id < coalesce(${before}::bigint, 9223372036854775807)
       and p.id = coalesce(${partnerId}::bigint, p.id)
     order by p.id desc limit ${limit}`)
@@ -222,4 +227,25 @@ export async function topPartners(
     revenue_cents: Number(row.revenue_cents),
     commission_cents: Number(row.commission_cents),
   }))
+}
+
+export interface ProgramOfPartner {
+  id: number
+  name: string
+  domain: string
+  currency: string
+  commission_bp: number
+  is_active: boolean
+  links: PartnerOfProgram['links']
+}
+
+/** The programs that a partner belongs to, with the partner's own links. */
+export async function listProgramsOfPartner(db: Database, partnerId: number): Promise<ProgramOfPartner[]> {
+  const rows = await db.query<Omit<ProgramOfPartner, 'id'> & { id: string }>(sql`
+    select g.id, g.name, g.domain, g.currency, g.commission_bp, m.is_active, links.links
+    from partner_programs m
+    join programs g on g.id = m.program_id
+    ${linksOf(sql`m.program_id`, sql`m.partner_id`)}
+    where m.partner_id = ${partnerId} order by g.name, g.id`)
+  return rows.map((row) => ({ ...row, id: Number(row.id) }))
 }

@@ -4,7 +4,7 @@ import { readEvents, type TrackingEvent } from '../../lib/events.ts'
 import { majorUnits } from '../../lib/money.ts'
 import { eventsQuery } from '../../lib/requests.ts'
 import { renderProgram } from './layout.tsx'
-import { createPages, csvResponse, type PageContext, requireProgram } from './page.ts'
+import { addressOf, createPages, csvResponse, type PageContext, requireProgram } from './page.ts'
 import { Badge, Card, DateRange, Empty, formatCents, Heading, Pager, Segments, Table, Time } from './parts.tsx'
 
 /** What happened, event by event. */
@@ -34,11 +34,6 @@ function queryOf(c: ProgramContext) {
     problem: parsed.success ? undefined : parsed.error.issues[0]?.message,
     raw: parsed.success ? raw : {},
   }
-}
-
-function addressOf(base: string, parameters: Record<string, string | undefined>): string {
-  const entries = Object.entries(parameters).filter((entry): entry is [string, string] => Boolean(entry[1]))
-  return entries.length === 0 ? base : `${base}?${new URLSearchParams(entries).toString()}`
 }
 
 eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), async (c) => {

@@ -8,9 +8,10 @@ import type { RateLimit } from '../../lib/app.ts'
 import type { AuthEnv } from '../../lib/auth.ts'
 import type { Database } from '../../lib/database.ts'
 import { ApiError } from '../../lib/errors.ts'
+import type { RelayEnv } from '../../lib/outbox.ts'
 import type { ConnectEnv } from '../../lib/processor/connect.ts'
 
-export interface DashboardEnv extends AuthEnv, ConnectEnv {
+export interface DashboardEnv extends AuthEnv, ConnectEnv, RelayEnv {
   RATE_LIMIT?: RateLimit
 }
 
@@ -152,4 +153,16 @@ export function csvResponse(c: Context, name: string, text: string): Response {
     'Content-Type': 'text/csv; charset=utf-8',
     'Content-Disposition': `attachment; filename="${name}.csv"`,
   })
+}
+
+/** `base` with those query parameters that have a value. */
+export function addressOf(base: string, parameters: Record<string, string | undefined>): string {
+  const entries = Object.entries(parameters).filter((entry): entry is [string, string] => Boolean(entry[1]))
+  return entries.length === 0 ? base : `${base}?${new URLSearchParams(entries).toString()}`
+}
+
+/** An ISO 8601 moment in a query, or undefined where it is none. */
+export function momentOf(text: string | undefined): Date | undefined {
+  const moment = new Date(text ?? '')
+  return Number.isNaN(moment.getTime()) ? undefined : moment
 }

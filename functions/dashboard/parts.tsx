@@ -11,16 +11,21 @@ export function formatNumber(value: number): string {
   return numberFormat.format(value)
 }
 
-/** An amount in minor units as people read it, in the currency's own decimals. */
-export function formatCents(amountCents: number | string, currency: string): string {
-  const decimal = `${amountCents}e-${currencyExponent(currency)}` as `${number}`
-  return new Intl.NumberFormat(locale, { style: 'currency', currency }).format(decimal)
+type Length = 'full' | 'short'
+
+function currencyFormat(currency: string, length: Length) {
+  const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
+  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay })
 }
 
-/** An amount in major units; `short` leaves out decimals that are zero. */
-export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
-  const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
-  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
+/** An amount in minor units as people read it, in the currency's own decimals; `short` leaves out decimals that are zero. */
+export function formatCents(amountCents: number, currency: string, length: Length = 'full'): string {
+  return currencyFormat(currency, length).format(`${amountCents}e-${currencyExponent(currency)}` as `${number}`)
+}
+
+/** An amount in major units. */
+export function formatAmount(amount: number, currency: string, length: Length = 'full'): string {
+  return currencyFormat(currency, length).format(amount)
 }
 
 export function formatDate(date: Date | string): string {

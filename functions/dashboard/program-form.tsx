@@ -1,4 +1,4 @@
-import { currencyExponent, isCurrency, majorUnits, maxAmountCents } from '../../lib/money.ts'
+import { currencyExponent, isCurrency, majorUnits } from '../../lib/money.ts'
 import type { ProgramSettings } from '../../lib/programs.ts'
 import type { FormState } from './page.ts'
 import { Field } from './parts.tsx'
@@ -95,24 +95,27 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
 }
 
 /** A decimal number as typed, as an integer of its smallest unit; NaN where it is none or has too many decimals. */
-function smallestUnits(text: string, decimals: number): number {
+function decimalToInteger(text: string, decimals: number): number {
   const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(text.trim())
   const [, whole = '', fraction = ''] = match ?? []
   return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
 }
 
+/** An amount as typed in a currency's major unit, in its minor unit; NaN where it is none. */
+export function smallestUnits(text: string, currency: string): number {
+  return isCurrency(currency) ? decimalToInteger(text, currencyExponent(currency)) : Number.NaN
+}
+
 /** The settings in a form post, for `programSettings` to check. */
 export function readProgramSettings(values: Record<string, string>): Record<string, unknown> {
   const { currency = '', commission_duration_months: months = '' } = values
-  const leadCents = isCurrency(currency)
-    ? smallestUnits(values['lead_commission'] ?? '0', currencyExponent(currency))
-    : 0
+  const leadCents = smallestUnits(values['lead_commission'] ?? '0', currency)
   return {
     ...values,
-    commission_bp: smallestUnits(values['commission_bp'] ?? '', 2),
-    lead_commission_cents: leadCents <= maxAmountCents ? leadCents : Number.NaN,
-    cookie_window_days: smallestUnits(values['cookie_window_days'] ?? '', 0),
-    hold_days: smallestUnits(values['hold_days'] ?? '', 0),
-    commission_duration_months: months.trim() === '' ? null : smallestUnits(months, 0),
+    commission_bp: decimalToInteger(values['commission_bp'] ?? '', 2),
+    lead_commission_cents: leadCents,
+    cookie_window_days: decimalToInteger(values['cookie_window_days'] ?? '', 0),
+    hold_days: decimalToInteger(values['hold_days'] ?? '', 0),
+    commission_duration_months: months.trim() === '' ? null : decimalToInteger(months, 0),
   }
 }

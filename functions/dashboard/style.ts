@@ -290,6 +290,24 @@ export const style = css`
     margin: 0.375rem 0;
     width: 100%;
   }
+  form.menu {
+    padding: 0.75rem;
+    width: min(20rem, 80vw);
+    text-align: start;
+    white-space: normal;
+  }
+  form.menu button {
+    border: 1px solid var(--bad);
+    color: var(--bad);
+    text-align: center;
+  }
+  .switcher summary.compact {
+    padding: 0.1875rem 0.625rem;
+    min-height: 1.875rem;
+    font-size: var(--small);
+    font-weight: 500;
+    border-color: var(--soft-line);
+  }
   .menu .label {
     padding: 0.375rem 0.625rem 0.125rem;
   }
@@ -325,7 +343,7 @@ export const style = css`
     .frame main {
       padding: 2rem 2.5rem 5rem;
     }
-    .menu {
+    .frame > aside .menu {
       inset-inline: 0 auto;
       min-width: 100%;
     }

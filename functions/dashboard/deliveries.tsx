@@ -1,0 +1,151 @@
+import { listOutbox, listProcessorEvents, type OutboxDelivery, type ProcessorEvent } from '../../lib/deliveries.ts'
+import { renderProgram } from './layout.tsx'
+import { createPages, momentOf, positiveInteger, requireProgram } from './page.ts'
+import { Badge, Card, Empty, Heading, Pager, Segments, Table, Time, type Tone } from './parts.tsx'
+
+/** What came in from the payment processor, and what went out to people. */
+export const deliveryPages = createPages()
+
+const pageSize = 50
+
+const outcomeTones: Record<ProcessorEvent['outcome'], Tone> = {
+  recorded: 'good',
+  duplicate: 'plain',
+  ignored: 'plain',
+  parked: 'warn',
+}
+
+function Views({ base, current }: { base: string; current: 'processor' | 'notifications' }) {
+  return (
+    <Segments
+      label="Direction"
+      items={[
+        { href: base, text: 'From Stripe', current: current === 'processor' },
+        { href: `${base}/notifications`, text: 'Notifications', current: current === 'notifications' },
+      ]}
+    />
+  )
+}
+
+deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:list'), async (c) => {
+  const program = c.get('program')
+  const before = momentOf(c.req.query('before'))
+  const rows = await listProcessorEvents(c.get('db'), program.id, { limit: pageSize + 1, before })
+  const events = rows.slice(0, pageSize)
+  const last = rows.length > pageSize ? events.at(-1) : undefined
+  const base = `/programs/${program.id}/deliveries`
+  return renderProgram(c, {
+    title: 'Delivery log',
+    current: '/deliveries',
+    children: (
+      <>
+        <Heading title="Delivery log" lead="Every event of the payment processor, and what became of it.">
+          <Views base={base} current="processor" />
+        </Heading>
+        <Card>
+          {events.length === 0 ? (
+            <Empty title="Nothing from Stripe yet">
+              <p>
+                Events arrive by themselves once Stripe is connected in the{' '}
+                <a href={`/programs/${program.id}/settings`}>settings</a>.
+              </p>
+            </Empty>
+          ) : (
+            <>
+              <Table
+                caption="Events of the payment processor, newest first"
+                rows={events}
+                columns={[
+                  { label: 'Received', cell: ({ received_at: at }) => <Time at={at} /> },
+                  {
+                    label: 'Event',
+                    cell: (event) => (
+                      <div>
+                        <code>{event.event_type}</code>
+                        <div class="muted small">{event.event_id}</div>
+                      </div>
+                    ),
+                  },
+                  { label: 'Mode', cell: ({ livemode }) => (livemode ? 'live' : <Badge>test</Badge>) },
+                  {
+                    label: 'Outcome',
+                    cell: ({ outcome, reason }) => (
+                      <div class="stack tight">
+                        <span>
+                          <Badge tone={outcomeTones[outcome]}>{outcome}</Badge>
+                        </span>
+                        {reason && <span class="small">{reason}</span>}
+                      </div>
+                    ),
+                  },
+                ]}
+              />
+              <Pager
+                newer={before === undefined ? undefined : base}
+                older={last && `${base}?before=${last.received_at.toISOString()}`}
+              />
+            </>
+          )}
+        </Card>
+      </>
+    ),
+  })
+})
+
+deliveryPages.get('/programs/:programId/deliveries/notifications', requireProgram('delivery:list'), async (c) => {
+  const program = c.get('program')
+  const before = positiveInteger(c.req.query('before'))
+  const rows = await listOutbox(c.get('db'), program.id, { limit: pageSize + 1, before })
+  const deliveries = rows.slice(0, pageSize)
+  const last = rows.length > pageSize ? deliveries.at(-1) : undefined
+  const base = `/programs/${program.id}/deliveries`
+  return renderProgram(c, {
+    title: 'Delivery log',
+    current: '/deliveries',
+    children: (
+      <>
+        <Heading title="Delivery log" lead="What partners and you were told, and how far each message has come.">
+          <Views base={base} current="notifications" />
+        </Heading>
+        <Card>
+          {deliveries.length === 0 ? (
+            <Empty title="Nothing was told yet">
+              <p>A refund or a rejected commission is told to the partner, and stands here.</p>
+            </Empty>
+          ) : (
+            <>
+              <Table
+                caption="Notifications, newest first"
+                rows={deliveries}
+                columns={[
+                  { label: 'Made', cell: ({ created_at: at }) => <Time at={at} /> },
+                  { label: 'What', cell: ({ kind }) => kind.replaceAll('_', ' ') },
+                  {
+                    label: 'To',
+                    cell: ({ audience, partner_name: name }) => (audience === 'partner' ? name : 'your workspace'),
+                  },
+                  { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
+                ]}
+              />
+              <Pager
+                newer={before === undefined ? undefined : `${base}/notifications`}
+                older={last && `${base}/notifications?before=${last.id}`}
+              />
+            </>
+          )}
+        </Card>
+      </>
+    ),
+  })
+})
+
+function DeliveryState({ delivery }: { delivery: OutboxDelivery }) {
+  if (delivery.delivered_at) {
+    return (
+      <span>
+        <Badge tone="good">Delivered</Badge> <Time at={delivery.delivered_at} />
+      </span>
+    )
+  }
+  return <Badge tone="warn">{delivery.sent_at ? 'On its way' : 'Waiting'}</Badge>
+}
