@@ -118,9 +118,10 @@ export async function approveCommissions(db: Database, programId: number, commis
  */
 async function creditCommissions(db: Database, commissions: { program_id: string; id: string }[]): Promise<number> {
   const chosen = sql`select c.* from commissions c
-join unnest(${commissions.map((c) => c.program_id)}::bigint[], ${commissions.map((c) => c.id)}::bigint[]) as named (program_id, id)
-  on c.program_id = named.program_id and c.id = named.id
-where c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'`
+where (c.program_id, c.id) in (
+    select * from unnest(${commissions.map((c) => c.program_id)}::bigint[], ${commissions.map((c) => c.id)}::bigint[])
+  )
+  and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'`
   const [, , , [credited]] = await retryOnce(() =>
     db.batch([
       sql`${chosen} order by c.program_id, c.id for no key update of c`,

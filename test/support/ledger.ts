@@ -33,7 +33,7 @@ export interface LedgerProgram {
 
 /** Makes such a program in one statement; commissions are `commissionBp` basis points. */
 export async function createLedgerProgram(
-  client: pg.Client,
+  client: Pick<pg.Pool, 'query'>,
   db: Database,
   settings: { commissionBp?: number; leadCommissionCents?: number; holdDays?: number } = {},
 ): Promise<LedgerProgram> {
