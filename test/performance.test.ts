@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/api-keys.ts'
-import { type Click, recordClick, recordTestClick } from '../lib/clicks.ts'
+import { recordClick, recordTestClick } from '../lib/clicks.ts'
 import { foldDailyTotals } from '../lib/daily-totals.ts'
 import { recordServerLead, recordTestLead } from '../lib/leads.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -11,6 +11,7 @@ import { refundSale } from '../lib/refunds.ts'
 import { performanceQuery } from '../lib/requests.ts'
 import { recordSale } from '../lib/sales.ts'
 import { setClock } from './support/clock.ts'
+import { noClick, noLead, noSale } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const endpoint = await startEndpoint()
@@ -20,27 +21,6 @@ const { db, sql } = endpoint
 const dayMs = 24 * 60 * 60 * 1000
 const start = Date.parse('2026-02-20T09:30:00Z')
 const historyDays = 24
-
-const click: Click = {
-  affiliate_url: 'https://shop.example.com/',
-  partner_code: '',
-  page_url: null,
-  page_title: null,
-  referrer_url: null,
-  session_id: null,
-  user_agent: null,
-  screen_resolution: null,
-  viewport_size: null,
-  language: null,
-  timezone: null,
-  geo_country: null,
-  geo_region: null,
-  geo_city: null,
-  device_type: null,
-  device_os: null,
-  browser_name: null,
-  additional_data: null,
-}
 
 /** Something that happens `at` milliseconds after the history begins. `who` chooses among the customers or sales so far. */
 const step = fc.record({
@@ -66,27 +46,17 @@ async function playHistory(steps: Step[], currency: string): Promise<Program> {
     .entries()) {
     const now = start + at
     await setTime(new Date(now))
-    const visit = { ...click, partner_code: sandbox.partnerCode }
+    const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: sandbox.partnerCode }
     const clickId = clickIds[who % (clickIds.length || 1)]
-    const lead = {
-      customer_key: `user-${clickId}`,
-      email_hash: null,
-      session_id: null,
-      page_url: null,
-      is_test: kind === 'test',
-      additional_data: null,
-    }
+    const lead = { ...noLead, customer_key: `user-${clickId}`, is_test: kind === 'test' }
     const sale = {
+      ...noSale,
       transaction_id: `sale-${index}`,
       customer_key: clickId === undefined || kind === 'stranger' ? `stranger-${index}` : `user-${clickId}`,
       click_id: kind === 'stranger' ? null : (clickId ?? null),
       amount_cents,
       currency: paidIn,
-      sale_type: 'payment',
-      is_recurring: false,
-      subscription_id: null,
       is_test: kind === 'test',
-      additional_data: null,
     }
     if (kind === 'click') clickIds.push((await recordClick(db, visit, null, now)).click_id)
     if (kind === 'return') await recordClick(db, visit, clickId ?? null, now)

@@ -97,7 +97,8 @@ export async function createLedgerProgram(
   return program
 }
 
-const noClick = {
+/** What the tests' clicks, leads and sales leave out. */
+export const noClick = {
   page_url: null,
   page_title: null,
   referrer_url: null,
@@ -115,8 +116,8 @@ const noClick = {
   browser_name: null,
   additional_data: null,
 }
-const noLead = { is_test: false, email_hash: null, session_id: null, page_url: null, additional_data: null }
-const noSale = {
+export const noLead = { is_test: false, email_hash: null, session_id: null, page_url: null, additional_data: null }
+export const noSale = {
   sale_type: 'payment',
   is_recurring: false,
   subscription_id: null,

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest'
+import { eventsStatement } from '../lib/events.ts'
+import { openKysely } from '../lib/kysely.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { performanceStatement } from '../lib/performance.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, env, sql } = await startEndpoint()
+const kysely = openKysely(env)
+const { programId } = await createSandbox(db, { AUTH_SECRET: 'secret' })
+
+const hourMs = 60 * 60 * 1000
+const clicksPerHour = 50
+const hours = 60 * 24
+const start = Date.parse('2026-03-01T00:00:00Z')
+await sql.query(
+  `with customer as (
+    insert into customers (program_id, click_id, link_id, partner_id, last_click_at)
+    select program_id, 'cust_1790000000000_000000000000000000001', id, partner_id, now() from referral_links where program_id = $1
+    returning program_id, id, link_id
+  )
+  insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, link_id)
+  select program_id, $2::timestamptz + make_interval(secs => n * $4), n + 1, id, link_id from customer, generate_series(0, $3::int - 1) n`,
+  [programId, new Date(start), hours * clicksPerHour, 3600 / clicksPerHour],
+)
+await sql.query(
+  `insert into daily_totals (program_id, day, slot, clicks)
+  select program_id, utc_day(click_timestamp), 0, count(*) from affiliate_click_events group by 1, 2`,
+)
+await sql.query('analyze')
+
+interface PlanNode {
+  'Node Type': string
+  'Relation Name'?: string
+  'Actual Rows': number
+  'Actual Loops': number
+  'Rows Removed by Filter'?: number
+  Plans?: PlanNode[]
+}
+
+/** Runs a statement under EXPLAIN and returns how many click events it touched. */
+async function clicksRead(statement: ReturnType<typeof performanceStatement> | ReturnType<typeof eventsStatement>) {
+  const { sql: text, parameters } = statement.compile(kysely)
+  const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`explain (analyze, format json) ${text}`, [
+    ...parameters,
+  ])
+  const touched = (node: PlanNode): number =>
+    (node['Relation Name']?.startsWith('affiliate_click_events')
+      ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
+      : 0) + (node.Plans ?? []).reduce((sum, child) => sum + touched(child), 0)
+  return touched(rows[0]?.['QUERY PLAN'][0].Plan ?? { 'Node Type': '', 'Actual Rows': NaN, 'Actual Loops': 1 })
+}
+
+const windows: [what: string, from: number, to: number, clicks: number][] = [
+  ['whole days are read from their totals alone', 24, 48 * 24, 0],
+  ['a range that starts at 08:00 leaves out eight hours', 24 + 8, 48 * 24, 8],
+  ['a range that starts at 20:00 adds four hours', 24 + 20, 48 * 24, 4],
+  ['a range that ends at 02:00 adds two hours', 24, 48 * 24 + 2, 2],
+  ['two cut days cost both ends', 24 + 20, 48 * 24 + 2, 6],
+  ['an hour within a day costs the hour', 24 + 3, 24 + 4, 1],
+]
+
+test.each(windows)('%s', async (_what, from, to, cutHours) => {
+  const range = { from: start + from * hourMs, to: start + to * hourMs - 1 }
+  const nothing = { from: 0, to: -1 }
+  const read = await clicksRead(performanceStatement(programId, range, nothing, start + hours * hourMs))
+  expect(read).toBe(cutHours * clicksPerHour)
+})
+
+test('a page of events reads no more events than its cap, and a few to settle equal times', async () => {
+  for (const dates of [{}, { dateTo: new Date(start + 20 * 24 * hourMs) }]) {
+    const read = await clicksRead(eventsStatement('click', programId, dates, 30))
+    expect(read).toBeGreaterThanOrEqual(30)
+    expect(read).toBeLessThanOrEqual(40)
+  }
+})
