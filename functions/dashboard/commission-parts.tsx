@@ -59,7 +59,9 @@ export function CommissionCause({ commission }: { commission: ListedCommission }
   if (commission.kind === 'lead') return <span>Signup</span>
   return (
     <div>
-      Sale{commission.sale_cents !== null && ` of ${formatCents(commission.sale_cents, commission.currency)}`}
+      <span class="number">
+        Sale{commission.sale_cents !== null && ` of ${formatCents(commission.sale_cents, commission.currency)}`}
+      </span>
       <div class="muted small">{commission.transaction_id}</div>
     </div>
   )

@@ -56,7 +56,7 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
                 caption="Events of the payment processor, newest first"
                 rows={events}
                 columns={[
-                  { label: 'Received', cell: ({ received_at: at }) => <Time at={at} /> },
+                  { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
                   {
                     label: 'Event',
                     cell: (event) => (
@@ -118,7 +118,7 @@ deliveryPages.get('/programs/:programId/deliveries/notifications', requireProgra
                 caption="Notifications, newest first"
                 rows={deliveries}
                 columns={[
-                  { label: 'Made', cell: ({ created_at: at }) => <Time at={at} /> },
+                  { label: 'Made (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
                   { label: 'What', cell: ({ kind }) => kind.replaceAll('_', ' ') },
                   {
                     label: 'To',

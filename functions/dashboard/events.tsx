@@ -96,7 +96,7 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
                 caption="Events, newest first"
                 rows={data}
                 columns={[
-                  { label: 'When', cell: ({ timestamp }) => <Time at={timestamp} /> },
+                  { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
                   { label: 'Type', cell: (event) => <Kind event={event} /> },
                   { label: 'What', cell: (event) => <What event={event} /> },
                   { label: 'From', cell: (event) => <From event={event} /> },
@@ -171,7 +171,7 @@ function From({ event }: { event: TrackingEvent }) {
 /** Click ids are long: the part that tells them apart, with the whole to copy. */
 function ClickId({ id }: { id: string }) {
   return (
-    <button type="button" class="compact" data-copy={id} title={id} aria-label={`Copy the click id ${id}`}>
+    <button type="button" class="compact" data-copy={id} title={id} aria-label={`Copy …${id.slice(-6)}, the click id`}>
       Copy …{id.slice(-6)}
     </button>
   )

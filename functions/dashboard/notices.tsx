@@ -45,7 +45,7 @@ export function InboxTable({
       caption={caption}
       rows={items}
       columns={[
-        { label: 'When', cell: ({ created_at: at }) => <Time at={at} /> },
+        { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
         ...(withProgram ? [{ label: 'Program', cell: ({ program_name: name }: InboxItem) => name }] : []),
         { label: 'What happened', cell: (item) => <span>{noticeText(item)}</span> },
         {

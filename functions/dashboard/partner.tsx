@@ -58,7 +58,7 @@ interface ProgramMoney {
   balances: PartnerBalance[]
 }
 
-/** The partner's programs with the money in each, at least one balance a program. */
+/** The partner's programs with the money in each, that in the program's own currency first. */
 async function moneyOf(c: PartnerContext): Promise<ProgramMoney[]> {
   const db = c.get('db')
   const partner = c.get('partner')
@@ -74,14 +74,16 @@ async function moneyOf(c: PartnerContext): Promise<ProgramMoney[]> {
         available_cents: 0,
         paid_cents: 0,
       }
-      return { program, balances: balances.length > 0 ? balances : [none] }
+      const own = balances.filter(({ currency }) => currency === program.currency)
+      const others = balances.filter(({ currency }) => currency !== program.currency)
+      return { program, balances: [own[0] ?? none, ...others] }
     }),
   )
 }
 
 partnerPages.get('/partner', requirePartner, async (c) => {
   const money = await moneyOf(c)
-  const currency = money[0]?.balances[0]?.currency ?? 'usd'
+  const currency = money[0]?.program.currency ?? 'usd'
   const days = await earningsByDay(c.get('db'), c.get('partner').id, currency, chartDays)
   return renderPartner(c, {
     title: 'Earnings',

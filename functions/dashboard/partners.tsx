@@ -170,7 +170,7 @@ function Links({ partner, domain }: { partner: PartnerOfProgram; domain: string 
             type="button"
             class="compact"
             data-copy={linkAddress(domain, code, pageUrl)}
-            aria-label={`Copy the link with the code ${code}`}
+            aria-label={`Copy link with the code ${code}`}
           >
             Copy link
           </button>

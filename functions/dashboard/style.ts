@@ -128,6 +128,7 @@ export const style = css`
   /* Rows and columns of things with the one gap. */
   .stack {
     display: grid;
+    grid-template-columns: minmax(0, 1fr);
     gap: var(--gap);
     align-content: start;
   }
@@ -142,6 +143,10 @@ export const style = css`
     flex-wrap: wrap;
     gap: 0.5rem;
     align-items: center;
+  }
+  .row > * {
+    min-width: 0;
+    max-width: 100%;
   }
   .row.apart {
     justify-content: space-between;
@@ -185,6 +190,7 @@ export const style = css`
     color: var(--accent);
   }
   .frame nav ul {
+    position: relative;
     list-style: none;
     display: flex;
     gap: 0.25rem;
@@ -705,6 +711,7 @@ export const style = css`
   }
   td .row.right {
     justify-content: end;
+    flex-wrap: nowrap;
   }
   @media (max-width: 44rem) {
     table.cards-on-phone thead {
@@ -749,6 +756,7 @@ export const style = css`
     }
     table.cards-on-phone td > .row {
       justify-content: end;
+      flex-wrap: wrap;
     }
   }
 

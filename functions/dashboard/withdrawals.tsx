@@ -169,7 +169,7 @@ function Decisions({ withdrawal, base }: { withdrawal: Withdrawal; base: string 
         <button
           type="submit"
           class="compact primary"
-          aria-label={`Mark ${subject} as paid`}
+          aria-label={`Mark as paid: ${subject}`}
           data-confirm={`Have you transferred ${amount} to ${withdrawal.partner_name}? This cannot be undone.`}
         >
           Mark as paid
