@@ -58,11 +58,11 @@ async function apply(client: pg.Client, migration: Migration, migrations: Migrat
     applied_at timestamptz not null default now()
   )`)
   const { rows } = await client.query<{ name: string; checksum: string }>(
-    'select name, checksum from schema_migrations',
+    'select name, checksum from schema_migrations order by name',
   )
   refuseChanged(rows, migrations)
   if (rows.some(({ name }) => name === migration.name)) return false
-  const newer = rows.find(({ name }) => name > migration.name)
+  const newer = rows.findLast(({ name }) => name > migration.name)
   if (newer) {
     throw new Error(`${migration.name} is not applied, but ${newer.name} is. Give the file the next free number.`)
   }

@@ -17,7 +17,8 @@ import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type 
 
 /**
  * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
- * elsewhere in place of the one in `.local/`, and `QUEUE_URL` with the AWS variables a queue of SQS.
+ * elsewhere in place of the one in `.local/`, and `QUEUE_URL` with the AWS variables a queue of SQS. `RATE_LIMITS=off` lifts the
+ * limits of wrangler.toml, for load tests, whose requests all come from one address.
  */
 const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
@@ -181,8 +182,13 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
         ]
       : []),
     line('sandbox', 'npm run -s sandbox  makes another program and prints its keys and tokens'),
-    line('data', externalDatabaseUrl ? 'the database of DATABASE_URL' : '.local/  (remove it to start afresh)'),
-    line('logs', '.local/functions.log'),
+    line(
+      'data',
+      externalDatabaseUrl
+        ? 'the database of DATABASE_URL'
+        : `${path.relative('', dataFolder)}/  (remove it to start afresh)`,
+    ),
+    line('logs', path.relative('', path.join(dataFolder, 'functions.log'))),
     line('stop', 'Ctrl-C'),
     '',
   ]

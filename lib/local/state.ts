@@ -33,7 +33,7 @@ export function lockDataFolder(): void {
     const { pid, baseUrl } = JSON.parse(fs.readFileSync(stateFile, 'utf8')) as Partial<StackState>
     if (pid && isStack(pid)) {
       throw new LocalStackError(
-        `The data folder .local/ is in use by the stack of process ${pid}${baseUrl ? ` at ${baseUrl}` : ''}. Stop it first.`,
+        `The data folder ${dataFolder} is in use by the stack of process ${pid}${baseUrl ? ` at ${baseUrl}` : ''}. Stop it first.`,
       )
     }
     fs.rmSync(stateFile)

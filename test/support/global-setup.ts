@@ -26,17 +26,22 @@ export default async function setup(project: TestProject): Promise<() => Promise
     password: 'test',
     settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off'],
   })
-  await migrate(postgres.urlOf('template1'))
-  const functions = readFunctions()
-  const scriptsFolder = path.join(folder, 'functions')
-  mkdirSync(scriptsFolder)
-  for (const [name, script] of await bundleFunctions(functions)) {
-    writeFileSync(path.join(scriptsFolder, `${name}.js`), script)
-  }
-  project.provide('adminUrl', postgres.urlOf('postgres'))
-  project.provide('scriptsFolder', scriptsFolder)
-  return async () => {
+  const cleanUp = async () => {
     await postgres.stop()
     rmSync(folder, { recursive: true })
+  }
+  try {
+    await migrate(postgres.urlOf('template1'))
+    const scriptsFolder = path.join(folder, 'functions')
+    mkdirSync(scriptsFolder)
+    for (const [name, script] of await bundleFunctions(readFunctions())) {
+      writeFileSync(path.join(scriptsFolder, `${name}.js`), script)
+    }
+    project.provide('adminUrl', postgres.urlOf('postgres'))
+    project.provide('scriptsFolder', scriptsFolder)
+    return cleanUp
+  } catch (error) {
+    await cleanUp()
+    throw error
   }
 }

@@ -1,0 +1,126 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { json } from 'node:stream/consumers'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { freePort } from '../lib/local/postgres.ts'
+
+/** `npm start` and `npm run -s sandbox` as people run them, on a data folder of the test's own. */
+const run = promisify(execFile)
+const folder = mkdtempSync(path.join(tmpdir(), 'svc-stack-'))
+const port = await freePort()
+const baseUrl = `http://127.0.0.1:${port}`
+const env = { ...process.env, LOCAL_DATA_FOLDER: path.join(folder, 'data'), PORT: String(port), NO_COLOR: '1' }
+
+let stack: ChildProcess
+let sandbox: Record<string, string | number>
+
+async function start(): Promise<void> {
+  stack = spawn(process.execPath, ['lib/local/start.ts'], { env })
+  let output = ''
+  stack.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  stack.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  await vi.waitFor(() => expect(output).toContain(`The service runs at ${baseUrl}`), 60_000)
+}
+
+async function stop(signal: NodeJS.Signals): Promise<void> {
+  const exited = once(stack, 'exit')
+  stack.kill(signal)
+  await exited
+}
+
+async function makeSandbox(...options: string[]): Promise<Record<string, string | number>> {
+  const { stdout } = await run(process.execPath, ['lib/local/sandbox.ts', ...options], { env })
+  return JSON.parse(stdout) as Record<string, string | number>
+}
+
+beforeAll(async () => {
+  await start()
+  sandbox = await makeSandbox('--commission-percent', '12.55', '--hold-days', '0', '--currency', 'eur')
+})
+
+afterAll(async () => {
+  if (stack.exitCode === null && stack.signalCode === null) await stop('SIGTERM')
+  rmSync(folder, { recursive: true })
+})
+
+test('a sandbox has all that an integration test needs', () => {
+  expect(sandbox).toMatchObject({
+    baseUrl,
+    programId: expect.any(Number),
+    apiKey: expect.stringMatching(/^svc_live_/),
+    partnerCode: expect.any(String),
+    partnerId: expect.any(Number),
+    dashboardToken: expect.any(String),
+    billingToken: expect.any(String),
+    outsiderToken: expect.any(String),
+    partnerToken: expect.any(String),
+    connectedAccountId: expect.stringMatching(/^acct_/),
+    webhookSecret: expect.stringMatching(/^whsec_/),
+    databaseUrl: expect.stringMatching(/^postgresql:/),
+    queueUrl: expect.stringMatching(/^http:/),
+    deadLetterQueueUrl: expect.stringMatching(/^http:/),
+  })
+})
+
+test.each([
+  ['--commission-percent', '120', '--commission-percent: A commission is 100% at most.'],
+  ['--hold-days', 'soon', '--hold-days: '],
+  ['--attribution-model', 'middle_click', '--attribution-model: '],
+  ['--commision', '1', "Unknown option '--commision'"],
+])('a sandbox with %s %s is refused', async (option, value, message) => {
+  await expect(makeSandbox(option, value)).rejects.toThrow(message)
+})
+
+test.each([
+  ['at its path', '/api/v1/track/click', `127.0.0.1:${port}`],
+  ['at its path with a query', '/api/v1/track/click?debug=1', `127.0.0.1:${port}`],
+  ['at its path under any host', '/api/v1/track/click', 'api.example.com'],
+  ['at the root of an address of its own', '/', `track-click.localhost:${port}`],
+])('a function answers %s', async (_, pathname, host) => {
+  const answer = await post(pathname, host, {
+    affiliate_url: `https://shop.example.com/?aff=${sandbox['partnerCode']}`,
+  })
+  expect(answer).toMatchObject({ success: true, partner_code: sandbox['partnerCode'] })
+})
+
+/** fetch sends no Host header of its caller's. */
+async function post(pathname: string, host: string, body: object): Promise<unknown> {
+  const headers = { host, 'content-type': 'application/json' }
+  const sent = request({ host: '127.0.0.1', port, path: pathname, method: 'POST', headers })
+  sent.end(JSON.stringify(body))
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  return await json(response)
+}
+
+test('a kill leaves no process behind, and the next start has the data', { timeout: 90_000 }, async () => {
+  await stop('SIGKILL')
+  await expect(makeSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
+  await expect.poll(leftovers, { timeout: 10_000 }).toEqual([])
+
+  await start()
+  const { databaseUrl } = await makeSandbox()
+  const client = new pg.Client({ connectionString: String(databaseUrl) })
+  await client.connect()
+  const { rows } = await client.query(
+    `select currency, commission_bp, hold_days, sum(clicks) as clicks
+     from programs p join link_clicks l on l.program_id = p.id where p.id = $1 group by p.id`,
+    [sandbox['programId']],
+  )
+  await client.end()
+  expect(rows).toEqual([{ currency: 'eur', commission_bp: 1255, hold_days: 0, clicks: '4' }])
+
+  await stop('SIGTERM')
+  expect(await leftovers()).toEqual([])
+})
+
+/** Processes of this machine that work in the test's data folder or serve its port. */
+async function leftovers(): Promise<string[]> {
+  const { stdout } = await run('sh', ['-c', 'ps -eo args= || cat /proc/[0-9]*/cmdline | tr "\\0\\n" " \\n"'])
+  return stdout.split('\n').filter((line) => line.includes(folder) || line.includes(`127.0.0.1:${port}`))
+}

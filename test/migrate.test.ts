@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto'
+import pg from 'pg'
+import { afterAll, expect, inject, test } from 'vitest'
+import { migrate } from '../lib/migrate.ts'
+
+const adminUrl = inject('adminUrl')
+const admin = new pg.Client({ connectionString: adminUrl })
+await admin.connect()
+const databases: string[] = []
+
+/** A database that no migration was applied to. */
+async function emptyDatabase(): Promise<string> {
+  const name = `migrate_${crypto.randomUUID().replaceAll('-', '')}`
+  await admin.query(`create database ${name} template template0`)
+  databases.push(name)
+  const url = new URL(adminUrl)
+  url.pathname = name
+  return url.href
+}
+
+afterAll(async () => {
+  for (const name of databases) await admin.query(`drop database ${name} with (force)`)
+  await admin.end()
+})
+
+const file = (name: string, sql: string) => ({ name, sql, checksum: createHash('sha256').update(sql).digest('hex') })
+const first = file('0001_first.sql', 'create table first (id int)')
+const second = file('0002_second.sql', 'create table second (id int)')
+
+test('applies each file once, in order', async () => {
+  const url = await emptyDatabase()
+  expect(await migrate(url, [first])).toEqual(['0001_first.sql'])
+  expect(await migrate(url, [first, second])).toEqual(['0002_second.sql'])
+  expect(await migrate(url, [first, second])).toEqual([])
+})
+
+test('two runners at once apply each file once between them', async () => {
+  const url = await emptyDatabase()
+  const slow = file('0001_slow.sql', 'create table slow (id int); select pg_sleep(0.3)')
+  const applied = await Promise.all([migrate(url, [slow, second]), migrate(url, [slow, second])])
+  expect(applied.flat().toSorted()).toEqual(['0001_slow.sql', '0002_second.sql'])
+})
+
+test('a file that fails leaves nothing behind', async () => {
+  const url = await emptyDatabase()
+  const broken = file('0002_broken.sql', 'create table half (id int);\ncreate tabel half')
+  await expect(migrate(url, [first, broken])).rejects.toThrow(
+    '0002_broken.sql failed and was rolled back: syntax error at or near "tabel" (line 2)',
+  )
+  const fixed = file('0002_broken.sql', 'create table half (id int)')
+  expect(await migrate(url, [first, fixed])).toEqual(['0002_broken.sql'])
+})
+
+test.each([
+  ['changed', [file('0001_first.sql', 'create table other (id int)'), second], '0001_first.sql was changed'],
+  ['removed', [second], 'The database has 0001_first.sql, which this checkout has not'],
+  [
+    'added late',
+    [file('0000_late.sql', 'select 1'), first, second],
+    '0000_late.sql is not applied, but 0002_second.sql is',
+  ],
+])('refuses where an applied file was %s', async (_, migrations, message) => {
+  const url = await emptyDatabase()
+  await migrate(url, [first, second])
+  await expect(migrate(url, migrations)).rejects.toThrow(message)
+})
