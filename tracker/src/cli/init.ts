@@ -33,12 +33,12 @@ export async function init(connection: Connection, replace: (path: string) => Pr
 
 const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name}`, import.meta.url), 'utf8')
 
-/** Replaces `{{name}}` in the instructions by the program's value. Values are put on one line and without Markdown's fences. */
+/** Replaces `{{name}}` in the instructions by the program's value. Values stay on one line and in their cell. */
 function fillIn(template: string, { baseUrl }: Connection, { program, processor }: Status): string {
   const values: Record<string, string> = {
     program_id: String(program.id),
     program_name: program.name,
-    domain: program.domain ?? 'your domain',
+    domain: program.domain,
     currency: program.currency,
     commission_percent: String(program.commission_percent),
     cookie_window_days: String(program.cookie_window_days),
@@ -49,6 +49,6 @@ function fillIn(template: string, { baseUrl }: Connection, { program, processor 
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name]
     if (value === undefined) throw new Error(`The template names {{${name}}}, which has no value.`)
-    return value.replaceAll(/[\r\n`<>]+/g, ' ')
+    return value.replaceAll(/[\s`<>|]+/g, ' ')
   })
 }

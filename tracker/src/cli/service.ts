@@ -29,18 +29,25 @@ export interface ConnectionFlags {
   json?: boolean
 }
 
+interface LastSeen {
+  live: string | null
+  test: string | null
+}
+
 /** Answer of GET /api/v1/cli/status. */
 export interface Status {
   program: {
     id: number
     name: string
-    domain: string | null
+    domain: string
     currency: string
     commission_percent: number
     cookie_window_days: number
     lead_auth_policy: string
   }
   processor: { connected: boolean; account_id: string | null }
+  /** ISO 8601; null where never. */
+  activity: Record<'last_click' | 'last_lead' | 'last_sale' | 'last_webhook', LastSeen>
   checks: { name: string; ok: boolean; message: string }[]
 }
 

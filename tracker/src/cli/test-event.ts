@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Connection, fetchStatus, request } from './service.ts'
+import { CommandError, type Connection, fetchStatus, request } from './service.ts'
 
 export type TestEventKind = 'click' | 'lead' | 'sale'
 
@@ -9,22 +9,24 @@ export interface TestEvent {
   /** The id of the recorded event. */
   id: number
   program_id: number
+  /** When the service says the program's last test event of this kind came: ISO 8601. */
+  arrived_at: string
   /** What was sent, so that it can be repeated by hand. */
   sent: { path: string; body: object }
 }
 
-/** Sends a test event and returns what the service recorded. `amountCents` is for a sale. */
+/** Sends a test event and asks the service whether it is there. `amountCents` is for a sale. */
 export async function sendTestEvent(
   connection: Connection,
   kind: TestEventKind,
   amountCents: number,
 ): Promise<TestEvent> {
-  const { program } = await fetchStatus(connection)
+  const { program, activity } = await fetchStatus(connection)
   const additional_data = { test_mode: true, program_id: program.id }
   const customer_key = `svc_test_${randomUUID()}`
-  const page = `https://${program.domain ?? 'example.com'}/`
+  const page_url = `https://${program.domain}/`
   const bodies = {
-    click: { affiliate_url: `${page}?aff=svc-test`, page_url: page, additional_data },
+    click: { affiliate_url: `${page_url}?aff=svc-test`, page_url, additional_data },
     lead: { customer_key, additional_data },
     sale: {
       transaction_id: `svc_test_${randomUUID()}`,
@@ -42,5 +44,13 @@ export async function sendTestEvent(
     body,
   )
   const id = answer.data?.eventId ?? answer.lead_id ?? answer.sale_id ?? 0
-  return { kind, id, program_id: program.id, sent: { path, body } }
+  const arrived = (await fetchStatus(connection)).activity[`last_${kind}`].test
+  if (!arrived || arrived === activity[`last_${kind}`].test) {
+    throw new CommandError(
+      'not_seen',
+      `The service took the test ${kind} as event ${id}, but does not show it.`,
+      'Run `svc status` in a minute. If it is not there either, tell support the event id.',
+    )
+  }
+  return { kind, id, program_id: program.id, arrived_at: arrived, sent: { path, body } }
 }

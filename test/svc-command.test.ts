@@ -1,0 +1,242 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({ functions: ['cli-status', 'track-click', 'track-lead', 'track-sale'] })
+const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const sandbox = await createSandbox(stack.db, env, { name: 'Shoes `<b>`\nand more', cookie_window_days: 45 })
+const connection = { SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl }
+const command = fileURLToPath(new URL('../tracker/dist/svc.js', import.meta.url))
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'svc-command-'))
+  return () => rmSync(folder, { recursive: true })
+})
+const inFolder = (file: string) => path.join(folder, file)
+const read = (file: string) => readFileSync(inFolder(file), 'utf8')
+
+interface Outcome {
+  exitCode: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs the command in the test's folder, with nothing of this process's environment but what is given. */
+function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const options = { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...environment } }
+    execFile(process.execPath, [command, ...args], options, (error, stdout, stderr) => {
+      resolve({ exitCode: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
+    })
+  })
+}
+
+const json = async (...call: Parameters<typeof svc>) => JSON.parse((await svc(...call)).stdout)
+
+describe('svc init', () => {
+  test('writes .svc/ with the settings and the filled-in instructions', async () => {
+    const { exitCode, stdout, stderr } = await svc(['init'])
+    expect([exitCode, stderr]).toEqual([0, ''])
+    expect(stdout).toContain(`program ${sandbox.programId}`)
+    expect(read('.svc/.env')).toBe(
+      `SVC_API_KEY=${sandbox.apiKey}\nSVC_PROGRAM_ID=${sandbox.programId}\n` +
+        `PAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\nSVC_BASE_URL=${stack.baseUrl}\n`,
+    )
+    expect(statSync(inFolder('.svc/.env')).mode & 0o777).toBe(0o600)
+    expect(read('.gitignore')).toBe('.svc/.env\n.svc/.env.*\n')
+    expect(read('.svc/.env.example')).toMatch(/^SVC_API_KEY=\nSVC_PROGRAM_ID=\nPAYMENT_CONNECTED_ACCOUNT_ID=\n/m)
+
+    const instructions = read('.svc/AGENTS.md')
+    expect(read('.svc/skills.md')).toBe(instructions)
+    expect(instructions).not.toContain('{{')
+    expect(instructions).not.toContain(sandbox.apiKey)
+    for (const value of [
+      `id \`${sandbox.programId}\``,
+      '| Program | Shoes b and more,',
+      '| Domain | shop.example.com |',
+      '| Commission | 20 % of a sale |',
+      '| Cookie duration | 45 days |',
+      `| API base URL | \`${stack.baseUrl}\` |`,
+    ]) {
+      expect(instructions).toContain(value)
+    }
+  })
+
+  test('changes nothing when it runs again', async () => {
+    await svc(['init'])
+    const { files } = await json(['init', '--json'])
+    expect(new Set(Object.values(files))).toEqual(new Set(['unchanged']))
+    expect(Object.keys(files)).toEqual([
+      '.gitignore',
+      '.svc/.env',
+      '.svc/.env.example',
+      '.svc/AGENTS.md',
+      '.svc/skills.md',
+    ])
+  })
+
+  test('finds its key and address in .svc/.env from then on', async () => {
+    await svc(['init'])
+    expect(await json(['init', '--json'], {})).toMatchObject({ success: true, program: { id: sandbox.programId } })
+  })
+
+  test('brings instructions up to date that nobody has changed', async () => {
+    await svc(['init'])
+    await stack.sql.query('update programs set cookie_window_days = 60 where id = $1', [sandbox.programId])
+    const { files } = await json(['init', '--json'])
+    await stack.sql.query('update programs set cookie_window_days = 45 where id = $1', [sandbox.programId])
+    expect(files).toMatchObject({ '.svc/AGENTS.md': 'updated', '.svc/skills.md': 'updated', '.svc/.env': 'unchanged' })
+    expect(read('.svc/AGENTS.md')).toContain('| Cookie duration | 60 days |')
+  })
+
+  test.each(['AGENTS.md', 'skills.md', '.env.example'])(
+    'keeps changes made by hand in %s, and says so',
+    async (name) => {
+      await svc(['init'])
+      const changed = `${read(`.svc/${name}`)}# Our own words\n`
+      writeFileSync(inFolder(`.svc/${name}`), changed)
+      const { stdout } = await svc(['init'])
+      expect(stdout).toContain('kept: changed by hand; --force replaces it')
+      expect(read(`.svc/${name}`)).toBe(changed)
+      await svc(['init', '--force'])
+      expect(read(`.svc/${name}`)).not.toContain('Our own words')
+    },
+  )
+
+  test('keeps every other line of .svc/.env and of .gitignore', async () => {
+    await svc(['init'])
+    writeFileSync(inFolder('.svc/.env'), '# Ours\nOTHER=1\nexport SVC_API_KEY=old\nPAYMENT_CONNECTED_ACCOUNT_ID=acct_x')
+    writeFileSync(inFolder('.gitignore'), 'node_modules\n.svc/.env')
+    await svc(['init'])
+    expect(read('.svc/.env')).toBe(
+      `# Ours\nOTHER=1\nSVC_API_KEY=${sandbox.apiKey}\nPAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\n` +
+        `SVC_PROGRAM_ID=${sandbox.programId}\nSVC_BASE_URL=${stack.baseUrl}\n`,
+    )
+    expect(read('.gitignore')).toBe('node_modules\n.svc/.env\n.svc/.env.*\n')
+  })
+
+  test('writes nothing where the key is refused', async () => {
+    const { exitCode, stderr } = await svc(['init', '--api-key', 'svc_live_wrong'])
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain('make a new one in the dashboard')
+    expect(existsSync(inFolder('.svc'))).toBe(false)
+    expect(existsSync(inFolder('.gitignore'))).toBe(false)
+  })
+})
+
+async function counted() {
+  const { rows } = await stack.sql.query(
+    'select (select count(*) from customers) + (select count(*) from commissions) as count',
+  )
+  return rows
+}
+
+describe('svc test', () => {
+  test.each(['click', 'lead', 'sale'])(
+    '%s sends a test event, shows that it arrived, and counts nothing',
+    async (kind) => {
+      const before = await counted()
+      const event = await json(['test', kind, '--json'])
+      expect(event).toMatchObject({ success: true, kind, program_id: sandbox.programId, id: expect.any(Number) })
+      expect(Date.parse(event.arrived_at)).toBeGreaterThan(0)
+      const again = await svc(['test', kind])
+      expect([again.exitCode, again.stdout]).toEqual([0, expect.stringContaining(`✓ The test ${kind} arrived at `)])
+      expect(await counted()).toEqual(before)
+    },
+  )
+
+  test('sale takes an amount', async () => {
+    expect(await json(['test', 'sale', '--amount', '4990', '--json'])).toMatchObject({
+      sent: { path: '/api/v1/track/sale', body: { amount_cents: 4990, additional_data: { test_mode: true } } },
+    })
+  })
+})
+
+describe('svc status', () => {
+  test('shows the checks, with what to do for each that fails, and ends with 3 then', async () => {
+    const fresh = await createSandbox(stack.db, env)
+    const own = { SVC_API_KEY: fresh.apiKey, SVC_BASE_URL: stack.baseUrl }
+    const before = await svc(['status'], own)
+    expect(before.exitCode).toBe(3)
+    expect(before.stdout).toContain('✓ The program has an active referral link.')
+    expect(before.stdout).toContain('✗ No click has come yet. Put the tracker on the site, or run `svc test click`.')
+    for (const kind of ['click', 'lead', 'sale']) await svc(['test', kind], own)
+    const after = await svc(['status'], own)
+    expect([after.exitCode, after.stdout]).toEqual([0, expect.not.stringContaining('✗')])
+    expect(await json(['status', '--json'], own)).toMatchObject({ success: true, program: { id: fresh.programId } })
+  })
+
+  test('does not ask for a processor of a shop that sends its sales itself', async () => {
+    const fresh = await createSandbox(stack.db, env)
+    await stack.sql.query('update programs set processor_account_id = null where id = $1', [fresh.programId])
+    const own = { SVC_API_KEY: fresh.apiKey, SVC_BASE_URL: stack.baseUrl }
+    for (const kind of ['click', 'lead', 'sale']) await svc(['test', kind], own)
+    const { exitCode, stdout } = await svc(['status'], own)
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining('– No payment processor is connected.')])
+  })
+})
+
+describe('how it fails', () => {
+  const other = createServer((_, response) => response.end('<h1>Some other site</h1>'))
+  const closed = createServer()
+  let otherUrl = ''
+  let closedUrl = ''
+  beforeEach(async () => {
+    if (otherUrl) return
+    const listen = (server: typeof other) =>
+      new Promise<string>((resolve) => {
+        server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`))
+      })
+    otherUrl = await listen(other)
+    closedUrl = await listen(closed)
+    closed.close()
+  })
+  afterAll(() => other.close())
+
+  test.each([
+    ['no key', {}, 'no_api_key', 'Make one in the dashboard'],
+    ['a wrong key', { SVC_API_KEY: 'svc_live_x', SVC_BASE_URL: stack.baseUrl }, 'unauthorized', 'in the dashboard'],
+    ['no address', { SVC_API_KEY: 'k', SVC_BASE_URL: 'nowhere' }, 'invalid_base_url', '--base-url'],
+    ['nobody there', () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: closedUrl }), 'network_error', 'Check the address'],
+    ['another site', () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: otherUrl }), 'invalid_response', 'Check the address'],
+  ])('with %s it says what to do next and ends with 1', async (_, environment, code, hint) => {
+    const given: Record<string, string> = typeof environment === 'function' ? environment() : environment
+    const { exitCode, stdout, stderr } = await svc(['status'], given)
+    expect([exitCode, stdout, stderr]).toEqual([1, '', expect.stringContaining(hint)])
+    const asJson = await svc(['status', '--json'], given)
+    expect([asJson.exitCode, asJson.stderr]).toEqual([1, ''])
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
+      success: false,
+      error: { code, hint: expect.stringContaining(hint) },
+    })
+  })
+
+  test.each([[['nonsense']], [['test', 'refund']], [['test', 'sale', '--amount', '9.90']], [['status', '--nonsense']]])(
+    '%j is wrong usage and ends with 2',
+    async (args) => {
+      const { exitCode, stderr } = await svc(args)
+      expect([exitCode, stderr]).toEqual([2, expect.stringContaining('error:')])
+    },
+  )
+
+  test.each([[['--help']], [['init', '--help']], [['status', '--help']], [['test', 'sale', '--help']]])(
+    '%j shows examples and ends with 0',
+    async (args) => {
+      const { exitCode, stdout } = await svc(args)
+      expect([exitCode, stdout]).toEqual([0, expect.stringContaining('$ svc ')])
+    },
+  )
+
+  test('writes no colours where there is no terminal', async () => {
+    const all = [await svc(['status']), await svc(['status'], {}), await svc(['init'])]
+    expect(all.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toContain('\u001B')
+  })
+})
