@@ -2,7 +2,7 @@ import type { Context } from 'hono'
 import { sql } from 'kysely'
 import type * as z from 'zod/mini'
 import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, readJson } from './app.ts'
-import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
+import { type Database, type DatabaseEnv, openDatabase, retryOnce } from './database.ts'
 import { ApiError } from './errors.ts'
 
 const prefix = 'svc_live_'
@@ -111,7 +111,8 @@ export function requireActiveKey<State extends KeyState>(state: State | undefine
 
 /** Refuses the key alone. For a request whose body is bad: a caller with a bad key learns of the key and nothing else. */
 export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
-  const [row] = await db.query(sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`)
+  const statement = sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`
+  const [row] = await retryOnce(() => db.query(statement))
   requireActiveKey(row)
 }
 

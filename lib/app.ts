@@ -131,11 +131,12 @@ export async function enforceRateLimit(limiter: RateLimit | undefined, key: stri
 }
 
 /**
- * The visitor's address as Cloudflare's edge saw it, which sets this header on every request; used to count requests, never
- * stored. The local stack has no edge in front of it, so there it is undefined.
+ * The visitor's address as Cloudflare's edge saw it; used to count requests, never stored. Undefined for calls of the local
+ * stack from its own machine, which stands for all visitors there.
  */
 export function clientAddress(c: Context): string | undefined {
-  return c.req.header('cf-connecting-ip')
+  const address = c.req.header('cf-connecting-ip')
+  return address === '127.0.0.1' || address === '::1' ? undefined : address
 }
 
 /**

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { keyCte, keyRetiredColumn, type KeyState, requireActiveKey } from './api-keys.ts'
-import type { Database } from './database.ts'
+import { type Database, retryOnce } from './database.ts'
 
 /** When something was last seen, live and in test mode; null where never. */
 interface LastSeen {
@@ -53,7 +53,7 @@ const lastWebhook = (live: boolean) =>
 
 /** How a program is set up and what it has received, for whoever integrates it: one request, one row of each index. */
 export async function readStatus(db: Database, keyHash: string): Promise<ProgramStatus> {
-  const [row] = await db.query(sql<StatusRow>`with ${keyCte(keyHash)}
+  const statement = sql<StatusRow>`with ${keyCte(keyHash)}
 select ${keyRetiredColumn}, p.id, p.name, p.domain, p.currency, p.commission_bp, p.cookie_window_days, p.lead_auth_policy,
   p.processor_account_id,
   exists (select from referral_links l where l.program_id = p.id and l.partner_id is not null and l.is_active) as has_link,
@@ -61,7 +61,8 @@ select ${keyRetiredColumn}, p.id, p.name, p.domain, p.currency, p.commission_bp,
   (select created_at from sales s where s.program_id = p.id and not s.is_test order by s.id desc limit 1) as live_sale,
   (select created_at from sales s where s.program_id = p.id and s.is_test order by s.id desc limit 1) as test_sale,
   ${lastWebhook(true)} as live_webhook, ${lastWebhook(false)} as test_webhook
-from key join programs p on p.id = key.program_id`)
+from key join programs p on p.id = key.program_id`
+  const [row] = await retryOnce(() => db.query(statement))
   requireActiveKey(row)
   return asStatus(row)
 }

@@ -74,17 +74,18 @@ export interface TestStack extends TestEndpoint {
  * workerd. Call it once at the top of a file (`const stack = await startStack()`); everything ends with the file.
  *
  * `functions` starts only those and what they are bound to, which is quicker. `environment` adds or replaces variables that wrangler.toml names.
- * Rate limits are off unless asked for, since all requests of a test come from one address.
+ * Rate limits are off unless a number is given, because those of wrangler.toml are too generous to be met in a test.
  */
 export async function startStack(
   options: {
     functions?: string[]
     environment?: Record<string, string>
-    rateLimits?: boolean
+    /** Requests a minute that every limiter lets through. */
+    rateLimit?: number
     visibilityTimeoutSeconds?: number
   } = {},
 ): Promise<TestStack> {
-  const { visibilityTimeoutSeconds } = options
+  const { visibilityTimeoutSeconds, rateLimit } = options
   // Most files need no workerd and no queue, and loading them takes longer than most tests.
   const [{ startQueue }, { readFunctions, startWorkers }] = await Promise.all([
     import('../../lib/local/queue.ts'),
@@ -108,7 +109,12 @@ export async function startStack(
   const all = readFunctions()
   const wanted = all.filter(({ name }) => options.functions?.includes(name) ?? true)
   const bound = wanted.flatMap(({ services }) => Object.values(services).map(({ name }) => name))
-  const functions = all.filter((entry) => wanted.includes(entry) || bound.includes(entry.name))
+  const functions = all
+    .filter((entry) => wanted.includes(entry) || bound.includes(entry.name))
+    .map((entry) => ({
+      ...entry,
+      rateLimits: rateLimit === undefined ? [] : entry.rateLimits.map(limitedTo(rateLimit)),
+    }))
   const scriptsFolder = inject('scriptsFolder')
   const workers = await startWorkers({
     functions,
@@ -116,7 +122,6 @@ export async function startStack(
     environment,
     common: localOnlyEnvironment(addresses),
     port,
-    rateLimits: options.rateLimits ?? false,
     onLog: (line) => void logs.push(line),
   })
   afterAll(async () => {
@@ -133,4 +138,8 @@ export async function startStack(
     scheduled: (name, when) => workers.scheduled(name, when),
     logs,
   }
+}
+
+function limitedTo(limit: number) {
+  return <Entry extends { simple: object }>(entry: Entry) => ({ ...entry, simple: { limit, period: 60 as const } })
 }

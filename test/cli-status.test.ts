@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest'
+import { clickPath, leadPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
+
+const api = await startTrackingApi()
+
+const statusOf = async (key: string) => {
+  const { status, headers, body } = await api.call(statusPath, undefined, { method: 'GET', key })
+  expect(status).toBe(200)
+  expect(headers.get('cache-control')).toBe('no-store')
+  return body
+}
+const okOf = (body: { checks: { name: string; ok: boolean }[] }) =>
+  Object.fromEntries(body.checks.map(({ name, ok }) => [name, ok]))
+
+test('a new program: its settings, no activity, and what is still to do', async () => {
+  const program = await api.program({ name: 'Fresh', commission_bp: 1250, lead_auth_policy: 'browser_allowed' })
+  await api.stack.sql.query(`delete from referral_links where program_id = $1`, [program.programId])
+  await api.stack.sql.query(`update programs set processor_account_id = null where id = $1`, [program.programId])
+  const never = { live: null, test: null }
+  expect(await statusOf(program.apiKey)).toEqual({
+    success: true,
+    program: {
+      id: program.programId,
+      name: 'Fresh',
+      domain: 'shop.example.com',
+      currency: 'usd',
+      commission_percent: 12.5,
+      cookie_window_days: 30,
+      lead_auth_policy: 'browser_allowed',
+    },
+    api_base_url: api.stack.environment['API_BASE_URL'],
+    processor: { connected: false, account_id: null },
+    activity: { last_click: never, last_lead: never, last_sale: never, last_webhook: never },
+    checks: ['link_exists', 'click_seen', 'lead_seen', 'sale_seen', 'processor_connected'].map((name) => ({
+      name,
+      ok: false,
+      message: expect.any(String),
+    })),
+  })
+})
+
+test('what was seen, live and in test mode', async () => {
+  const program = await api.program()
+  const key = { key: program.apiKey }
+  const additional_data = { test_mode: true, program_id: program.programId }
+  await api.call(clickPath, { affiliate_url: 'https://x.example.com/', additional_data })
+  await api.call(leadPath, { customer_key: 'u', additional_data }, key)
+  await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: 1, additional_data }, key)
+  const tested = await statusOf(program.apiKey)
+  const at = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/)
+  const testOnly = { live: null, test: at }
+  expect(tested.activity).toMatchObject({ last_click: testOnly, last_lead: testOnly, last_sale: testOnly })
+  expect(okOf(tested)).toEqual({
+    link_exists: true,
+    click_seen: true,
+    lead_seen: true,
+    sale_seen: true,
+    processor_connected: true,
+  })
+  expect(tested.processor).toEqual({ connected: true, account_id: program.connectedAccountId })
+
+  const click_id = await api.click(program)
+  await api.call(leadPath, { customer_key: 'u', click_id }, key)
+  await api.call(salePath, { transaction_id: 't', customer_key: 'stranger', amount_cents: 1 }, key)
+  await api.stack.sql.query(
+    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome)
+     values ($1, 'evt_1', 'invoice.payment_succeeded', $2, true, 'recorded')`,
+    [program.connectedAccountId, program.programId],
+  )
+  const both = { live: at, test: at }
+  expect((await statusOf(program.apiKey)).activity).toEqual({
+    last_click: both,
+    last_lead: both,
+    last_sale: both,
+    last_webhook: { live: at, test: null },
+  })
+})

@@ -1,0 +1,114 @@
+import { expect } from 'vitest'
+import { errorCodes } from '../../lib/errors.ts'
+import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
+import type { ProgramSettings } from '../../lib/programs.ts'
+import { startStack, type TestStack } from './stack.ts'
+
+export interface Answer {
+  status: number
+  headers: Headers
+  // oxlint-disable-next-line no-explicit-any -- what an answer holds is what its test says
+  body: any
+}
+
+interface CallOptions {
+  /** Program API key; none where it is left out. */
+  key?: string
+  headers?: Record<string, string>
+  method?: string
+}
+
+export interface TrackingApi {
+  stack: TestStack
+  /** A program of its own workspace, with a key, a partner and a link. */
+  program(settings?: Partial<ProgramSettings>): Promise<Sandbox>
+  /**
+   * Sends one request and holds its answer to what goes for all: a request id, the envelope of an error, and one database
+   * request (none at most for what is refused), or as many as the call says.
+   */
+  call(path: string, body: unknown, options?: CallOptions & { databaseRequests?: number }): Promise<Answer>
+  /** Sends all at once. Who waits for whom is for the database to say, so requests are not counted. */
+  callAll(path: string, bodies: unknown[], options?: CallOptions): Promise<Answer[]>
+  click(program: Sandbox, body?: Record<string, unknown>): Promise<string>
+  /** The rows of a query, for looking at what a call did. */
+  // oxlint-disable-next-line no-explicit-any -- as above
+  rows(query: string, values?: unknown[]): Promise<any[]>
+}
+
+export const clickPath = '/api/v1/track/click'
+export const leadPath = '/api/v1/track/lead'
+export const salePath = '/api/v1/track/sale'
+export const refundPath = '/api/v1/track/refund'
+export const statusPath = '/api/v1/cli/status'
+
+export const keyedPaths = [leadPath, salePath, refundPath] as const
+
+/** The tracking functions in workerd for one test file, and how to call them. */
+export async function startTrackingApi(
+  options: { rateLimit?: number; functions?: string[] } = {},
+): Promise<TrackingApi> {
+  const functions = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status']
+  const stack = await startStack({ functions, ...options })
+  const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+
+  async function send(path: string, body: unknown, { key, headers, method = 'POST' }: CallOptions): Promise<Answer> {
+    const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
+    const response = await fetch(stack.baseUrl + path, {
+      method,
+      headers: {
+        ...(text !== undefined && { 'content-type': 'application/json' }),
+        ...(key !== undefined && { authorization: `Bearer ${key}` }),
+        ...headers,
+      },
+      ...(text !== undefined && { body: text }),
+    })
+    const answer = await response.text()
+    const parsed: unknown = answer === '' ? null : JSON.parse(answer)
+    expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+    if (response.status >= 400 && answer !== '') expectEnvelope(response, parsed)
+    return { status: response.status, headers: response.headers, body: parsed }
+  }
+
+  const api: TrackingApi = {
+    stack,
+    program: (settings = {}) => createSandbox(stack.db, env, settings),
+    async call(path, body, callOptions = {}) {
+      const before = stack.neon.requests
+      const answer = await send(path, body, callOptions)
+      const requests = stack.neon.requests - before
+      const expected = callOptions.databaseRequests ?? (answer.status === 200 ? 1 : Math.min(requests, 1))
+      expect(requests).toBe(expected)
+      return answer
+    },
+    callAll: (path, bodies, callOptions = {}) => Promise.all(bodies.map((body) => send(path, body, callOptions))),
+    async click(program, body = {}) {
+      const affiliate_url = `https://shop.example.com/?aff=${program.partnerCode}`
+      const answer = await api.call(clickPath, { affiliate_url, ...body })
+      expect(answer.status).toBe(200)
+      return String(answer.body.click_id)
+    },
+    rows: async (query, values = []) => (await stack.sql.query(query, values)).rows,
+  }
+  return api
+}
+
+/** Both envelopes, and a status that is the one of the code in the table. */
+function expectEnvelope(response: Response, body: unknown): void {
+  expect(body).toMatchObject({ success: false, error: { code: expect.any(String), message: expect.any(String) } })
+  const { code } = (body as { error: { code: keyof typeof errorCodes } }).error
+  expect(errorCodes[code].status).toBe(response.status)
+  if (code === 'api_key_retired' || code === 'rate_limited') {
+    expect(response.headers.get('content-type')).toBe('application/problem+json')
+    expect(body).toMatchObject({
+      type: `urn:svc:error:${code}`,
+      title: errorCodes[code].title,
+      status: response.status,
+      detail: expect.any(String),
+    })
+  } else expect(response.headers.get('content-type')).toMatch(/^application\/json/)
+}
+
+/** `count` times the same, or what `make` makes of each number. */
+export function times<Item>(count: number, make: (index: number) => Item): Item[] {
+  return Array.from({ length: count }, (_, index) => make(index))
+}

@@ -1,0 +1,364 @@
+import { describe, expect, test } from 'vitest'
+import { addLink, addPartner } from '../lib/partners.ts'
+import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'
+
+const api = await startTrackingApi({ functions: ['track-click', 'track-lead', 'track-sale'] })
+const program = await api.program()
+const url = `https://shop.example.com/?aff=${program.partnerCode}`
+
+const chrome =
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36'
+const iphone =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1'
+
+const customerOf = async (clickId: string) =>
+  (
+    await api.rows(
+      `select c.id, c.program_id, c.customer_status, c.partner_id, l.code, c.last_click_at
+       from customers c join referral_links l on l.id = c.link_id where click_id = $1`,
+      [clickId],
+    )
+  )[0]
+const eventsOf = (clickId: string) =>
+  api.rows(
+    `select e.*, l.code from customers c join affiliate_click_events e on e.program_id = c.program_id and e.customer_id = c.id
+     join referral_links l on l.id = e.link_id where c.click_id = $1 order by e.click_timestamp`,
+    [clickId],
+  )
+const linkOf = async (code: string) => {
+  const [link] = await api.rows(
+    `select coalesce(sum(k.clicks), 0)::int as clicks, max(k.last_clicked_at) as last_clicked
+     from referral_links l left join link_clicks k on k.link_id = l.id where l.code = $1`,
+    [code],
+  )
+  return link
+}
+
+describe('processing of a click', () => {
+  test('answers click_id, partner_code and cookie_window_days, and nothing else', async () => {
+    const { status, body } = await api.call(clickPath, { affiliate_url: url })
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      success: true,
+      click_id: expect.stringMatching(/^cust_\d{13}_\d+$/),
+      partner_code: program.partnerCode,
+      cookie_window_days: 30,
+    })
+  })
+
+  test('(none) + click call, no matching existing_click_id → customer in `click`, new click id', async () => {
+    const first = await api.click(program)
+    const second = await api.click(program)
+    expect(second).not.toBe(first)
+    expect(await customerOf(first)).toMatchObject({ customer_status: 'click', program_id: String(program.programId) })
+  })
+
+  test('existing customer + click call, existing_click_id matches → customer reused, click event created', async () => {
+    const clickId = await api.click(program)
+    const { id, last_click_at: firstClick } = await customerOf(clickId)
+    expect(await api.click(program, { existing_click_id: clickId })).toBe(clickId)
+    expect(await eventsOf(clickId)).toHaveLength(2)
+    const after = await customerOf(clickId)
+    expect(after.id).toBe(id)
+    expect(after.last_click_at.getTime()).toBeGreaterThanOrEqual(firstClick.getTime())
+  })
+
+  test('the click event keeps every field of the request, and what the service derives', async () => {
+    const sent = {
+      affiliate_url: `${url}&utm_source=mail`,
+      page_url: 'https://shop.example.com/',
+      page_title: 'Shop „ü“ 🛒',
+      referrer_url: 'https://blog.example.org/post',
+      session_id: 'session-1',
+      user_agent: chrome,
+      screen_resolution: '1920x1080',
+      viewport_size: '1280x720',
+      language: 'de-AT',
+      timezone: 'Europe/Vienna',
+      additional_data: { campaign: 'spring', nested: { list: [1, 2] } },
+    }
+    const { body } = await api.call(clickPath, sent)
+    const [event] = await eventsOf(body.click_id)
+    expect(event).toMatchObject({
+      ...sent,
+      geo_country: 'US',
+      geo_region: 'California',
+      geo_city: 'San Francisco',
+      device_type: 'desktop',
+      device_os: 'Windows',
+      browser_name: 'Chrome',
+      is_test: false,
+    })
+  })
+
+  test('user_agent falls back to the header', async () => {
+    const { body } = await api.call(clickPath, { affiliate_url: url }, { headers: { 'user-agent': iphone } })
+    expect(await eventsOf(body.click_id)).toMatchObject([
+      { user_agent: iphone, device_type: 'mobile', device_os: 'iOS', browser_name: 'Mobile Safari' },
+    ])
+  })
+
+  test('a user agent longer than what is kept, cut inside a character, is stored', async () => {
+    const long = `${'x'.repeat(2047)}🛒`
+    const header = Buffer.from(long).toString('latin1')
+    expect((await api.call(clickPath, { affiliate_url: url }, { headers: { 'user-agent': header } })).status).toBe(200)
+  })
+
+  test('optional fields may be null or empty', async () => {
+    const names = ['page_url', 'page_title', 'referrer_url', 'session_id', 'user_agent', 'language', 'timezone']
+    const fields = (value: unknown) => Object.fromEntries([...names, 'existing_click_id'].map((name) => [name, value]))
+    expect((await api.call(clickPath, { affiliate_url: url, ...fields(null) })).status).toBe(200)
+    expect((await api.call(clickPath, { affiliate_url: url, ...fields('') })).status).toBe(200)
+  })
+
+  test("updates the link's clicks and last_clicked, the partner-program metric and the day", async () => {
+    const other = await api.program()
+    const code = `${other.partnerCode}-2`
+    await addLink(api.stack.db, { programId: other.programId, partnerId: other.partnerId, code, pageUrl: null })
+    const started = Date.now()
+    const clickId = await api.click(other)
+    await api.click(other, { existing_click_id: clickId })
+    await api.click(other, { affiliate_url: `https://shop.example.com/?aff=${code}`, existing_click_id: clickId })
+    expect(await linkOf(other.partnerCode)).toMatchObject({ clicks: 2 })
+    const second = await linkOf(code)
+    expect(second.clicks).toBe(1)
+    expect(second.last_clicked.getTime()).toBeGreaterThanOrEqual(started - 1000)
+    const [partner] = await api.rows(
+      `select sum(k.clicks)::int as clicks from link_clicks k join referral_links l on l.id = k.link_id
+       where l.program_id = $1 and l.partner_id = $2`,
+      [other.programId, other.partnerId],
+    )
+    expect(partner).toEqual({ clicks: 3 })
+    const [day] = await api.rows(`select sum(clicks)::int as clicks from daily_totals where program_id = $1`, [
+      other.programId,
+    ])
+    expect(day).toEqual({ clicks: 3 })
+  })
+
+  test('twenty clicks of one visitor at once are twenty events of one customer', async () => {
+    const busy = await api.program()
+    const clickId = await api.click(busy)
+    const body = { affiliate_url: `https://x.example.com/?aff=${busy.partnerCode}`, existing_click_id: clickId }
+    const answers = await api.callAll(
+      clickPath,
+      times(20, () => body),
+    )
+    expect(new Set(answers.map((answer) => answer.body.click_id))).toEqual(new Set([clickId]))
+    expect(await eventsOf(clickId)).toHaveLength(21)
+    expect(await linkOf(busy.partnerCode)).toMatchObject({ clicks: 21 })
+  })
+})
+
+describe('existing_click_id that is no customer of the program is ignored', async () => {
+  const tenant = await api.program()
+  const foreign = await api.click(tenant)
+  test.for([
+    ['of another program and tenant', foreign],
+    ['that was never issued', `cust_1767225600000_${'7'.repeat(20)}${program.programId}`],
+    ['that is no click id', 'hello'],
+    ['with an SQL quote', "cust_1767225600000_1' or '1'='1"],
+  ] as const)('%s', async ([, existing]) => {
+    const clickId = await api.click(program, { existing_click_id: existing })
+    expect(clickId).not.toBe(existing)
+    expect(await customerOf(clickId)).toMatchObject({ program_id: String(program.programId) })
+    expect(await eventsOf(foreign)).toHaveLength(1)
+  })
+})
+
+describe('attribution model', () => {
+  test.for([
+    ['last_click moves a customer in `click` to the new link', 'last_click', 'click', true],
+    ['first_click leaves it', 'first_click', 'click', false],
+    ['last_click leaves a customer in `lead`', 'last_click', 'lead', false],
+    ['last_click leaves a customer in `conversion`', 'last_click', 'conversion', false],
+  ] as const)('%s', async ([, model, status, moves]) => {
+    const own = await api.program({ attribution_model: model })
+    const second = await addPartner(api.stack.db, {
+      programId: own.programId,
+      name: 'Second',
+      email: null,
+      code: null,
+    })
+    const clickId = await api.click(own)
+    const key = { key: own.apiKey }
+    if (status === 'lead') await api.call(leadPath, { customer_key: 'u', click_id: clickId }, key)
+    if (status === 'conversion') {
+      await api.call(salePath, { transaction_id: 't', customer_key: 'u', click_id: clickId, amount_cents: 100 }, key)
+    }
+    const affiliate_url = `https://shop.example.com/?aff=${second.code}`
+    const again = await api.call(clickPath, { affiliate_url, existing_click_id: clickId })
+    expect(again.body).toMatchObject({ click_id: clickId, partner_code: second.code })
+    expect(await customerOf(clickId)).toMatchObject(
+      moves
+        ? { partner_id: String(second.partnerId), code: second.code }
+        : { partner_id: String(own.partnerId), code: own.partnerCode, customer_status: status },
+    )
+    expect((await eventsOf(clickId)).map(({ code }) => code)).toEqual([own.partnerCode, second.code])
+  })
+})
+
+describe('the partner code', async () => {
+  const codes = ['Jane.Doe', 'a@b.example', 'under_score', 'da-sh', 'x'.repeat(64), '0']
+  for (const code of codes) {
+    await addLink(api.stack.db, { programId: program.programId, partnerId: program.partnerId, code, pageUrl: null })
+  }
+  test.for([
+    ['of another case', '?aff=JANE.DOE', 'Jane.Doe'],
+    ['with @', '?aff=a@b.example', 'a@b.example'],
+    ['with @, percent-encoded', '?aff=a%40b.example', 'a@b.example'],
+    ['with _', '?aff=under_score', 'under_score'],
+    ['with -', '?aff=da-sh', 'da-sh'],
+    ['of 64 characters', `?aff=${'x'.repeat(64)}`, 'x'.repeat(64)],
+    ['of one character', '?aff=0', '0'],
+    ['first of several', '?aff=da-sh&aff=under_score', 'da-sh'],
+    ['among other parameters', '?utm=1&aff=da-sh&x=2#aff=none', 'da-sh'],
+  ] as const)('%s is matched', async ([, query, code]) => {
+    const { body } = await api.call(clickPath, { affiliate_url: `https://shop.example.com/landing${query}` })
+    expect(body).toMatchObject({ success: true, partner_code: code })
+  })
+})
+
+const at = (query: string) => ({ affiliate_url: `https://shop.example.com/${query}` })
+
+describe('click errors', async () => {
+  const { stack } = api
+  const broken = `broken-${program.programId}`
+  await stack.sql.query(
+    `insert into referral_links (code, program_id, partner_id) values ($1 || '-1', $2, null), ($1 || '-2', null, $3), ($1 || '-3', null, null)`,
+    [broken, program.programId, program.partnerId],
+  )
+  const off = await api.program()
+  await stack.sql.query(`update referral_links set is_active = false where program_id = $1`, [off.programId])
+
+  test.for([
+    ['400 affiliate_url missing', {}, 400, 'invalid_request'],
+    ['400 affiliate_url null', { affiliate_url: null }, 400, 'invalid_request'],
+    ['400 affiliate_url empty', { affiliate_url: '' }, 400, 'invalid_request'],
+    ['400 affiliate_url not text', { affiliate_url: 7 }, 400, 'invalid_request'],
+    ['400 affiliate_url cannot be parsed as a URL', { affiliate_url: 'shop/?aff=x' }, 400, 'invalid_url'],
+    ['400 no aff parameter', at(''), 400, 'missing_partner_code'],
+    ['400 aff empty', at('?aff='), 400, 'missing_partner_code'],
+    ['400 aff in the hash only', at('#aff=x'), 400, 'missing_partner_code'],
+    ['400 AFF is not aff', at('?AFF=x'), 400, 'missing_partner_code'],
+    ['400 no referral link matches', at('?aff=nobody-has-this'), 400, 'unknown_partner_code'],
+    ['400 aff of 65 characters', at(`?aff=${'x'.repeat(65)}`), 400, 'unknown_partner_code'],
+    ['400 aff with a blank', at('?aff=da+sh'), 400, 'unknown_partner_code'],
+    ['400 aff with NUL', at('?aff=%00'), 400, 'unknown_partner_code'],
+    ['400 aff that is no UTF-8', at('?aff=%ff%fe'), 400, 'unknown_partner_code'],
+    ['400 referral link without partner', at(`?aff=${broken}-1`), 400, 'invalid_link'],
+    ['400 referral link without program', at(`?aff=${broken}-2`), 400, 'invalid_link'],
+    ['400 referral link without both', at(`?aff=${broken}-3`), 400, 'invalid_link'],
+    ['410 referral link inactive', at(`?aff=${off.partnerCode}`), 410, 'link_disabled'],
+    ['400 screen_resolution of another form', { ...at('?aff=x'), screen_resolution: 'wide' }, 400, 'invalid_request'],
+    ['400 viewport_size of another form', { ...at('?aff=x'), viewport_size: '10' }, 400, 'invalid_request'],
+  ] as const)('%s, nothing recorded', async ([, body, status, code]) => {
+    const count = `select (select count(*) from affiliate_click_events) + (select count(*) from customers) +
+      (select sum(clicks) from link_clicks) + (select sum(clicks) from daily_totals) as count`
+    const before = await api.rows(count)
+    const answer = await api.call(clickPath, body)
+    expect(answer).toMatchObject({ status, body: { error: { code } } })
+    expect(await api.rows(count)).toEqual(before)
+  })
+
+  test('a refused field is named in details', async () => {
+    const { body } = await api.call(clickPath, { page_url: 7, additional_data: { program_id: -1 } })
+    expect(body.error.details.map(({ field }: { field: string }) => field)).toEqual([
+      'affiliate_url',
+      'page_url',
+      'additional_data.program_id',
+    ])
+  })
+})
+
+describe('test click', async () => {
+  const fresh = await api.program()
+  await api.stack.sql.query(`delete from referral_links where program_id = $1`, [fresh.programId])
+  const test_mode = true
+  test.for([
+    ['program_id names the program, aff matches no link', '?aff=none', fresh.programId, fresh.programId],
+    ['program_id names the program, no aff', '', fresh.programId, fresh.programId],
+    ['program_id names the program, aff holds NUL', '?aff=%00', fresh.programId, fresh.programId],
+    ['program_id goes before the link', `?aff=${program.partnerCode}`, fresh.programId, fresh.programId],
+    ["without program_id the link's program", `?aff=${program.partnerCode}`, undefined, program.programId],
+  ] as const)('%s', async ([, query, program_id, recorded]) => {
+    const effects = `select (select count(*) from customers) + (select sum(clicks) from link_clicks) + (select sum(clicks) from daily_totals) as n`
+    const before = await api.rows(effects)
+    const { body, status } = await api.call(clickPath, {
+      affiliate_url: `https://shop.example.com/${query}`,
+      additional_data: { test_mode, program_id },
+    })
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      success: true,
+      message: expect.any(String),
+      data: { eventId: expect.any(Number), programId: recorded, test_mode: true },
+    })
+    expect(Number.isSafeInteger(body.data.eventId)).toBe(true)
+    expect(
+      await api.rows(`select is_test, program_id::int, customer_id from affiliate_click_events where id = $1`, [
+        body.data.eventId,
+      ]),
+    ).toEqual([{ is_test: true, program_id: recorded, customer_id: null }])
+    expect(await api.rows(effects)).toEqual(before)
+  })
+
+  test.for([
+    ['400 neither link nor program', '?aff=none', undefined, 'unknown_partner_code'],
+    ['400 neither aff nor program', '', undefined, 'missing_partner_code'],
+    ['400 program_id of no program', '?aff=none', 999_999_999, 'invalid_request'],
+    ['400 program_id not an integer', '?aff=none', 1.5, 'invalid_request'],
+    ['400 program_id above 2^53', '?aff=none', 2 ** 53, 'invalid_request'],
+  ] as const)('%s', async ([, query, program_id, code]) => {
+    const answer = await api.call(clickPath, {
+      affiliate_url: `https://shop.example.com/${query}`,
+      additional_data: { test_mode, program_id },
+    })
+    expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
+  })
+
+  test('test_mode false is a real click', async () => {
+    const clickId = await api.click(program, { additional_data: { test_mode: false } })
+    expect(await eventsOf(clickId)).toHaveLength(1)
+  })
+})
+
+const cors = (headers: Headers) =>
+  Object.fromEntries([...headers].filter(([name]) => name.startsWith('access-control') || name === 'vary'))
+
+describe('any site may call it from the browser', () => {
+  test('preflight', async () => {
+    const { status, headers } = await api.call(clickPath, undefined, {
+      method: 'OPTIONS',
+      databaseRequests: 0,
+      headers: {
+        origin: 'https://shop.example.com',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type',
+      },
+    })
+    expect(status).toBe(204)
+    expect(cors(headers)).toMatchInlineSnapshot(`
+      {
+        "access-control-allow-headers": "Content-Type",
+        "access-control-allow-methods": "POST",
+        "access-control-allow-origin": "*",
+        "access-control-expose-headers": "Retry-After,X-Request-Id",
+        "access-control-max-age": "86400",
+        "vary": "Access-Control-Request-Headers",
+      }
+    `)
+  })
+
+  test.for([
+    ['success', { affiliate_url: url }, 200],
+    ['error', {}, 400],
+  ] as const)('%s', async ([, body, status]) => {
+    const answer = await api.call(clickPath, body, { headers: { origin: 'https://shop.example.com' } })
+    expect(answer.status).toBe(status)
+    expect(cors(answer.headers)).toEqual({
+      'access-control-allow-origin': '*',
+      'access-control-expose-headers': 'Retry-After,X-Request-Id',
+    })
+    expect(answer.headers.has('access-control-allow-credentials')).toBe(false)
+  })
+})

@@ -1,0 +1,455 @@
+import { describe, expect, test } from 'vitest'
+import type { Sandbox } from '../lib/local/sandbox.ts'
+import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'
+
+const api = await startTrackingApi({ functions: ['track-click', 'track-lead', 'track-sale'] })
+const verified = await api.program({ lead_commission_cents: 250 })
+const allowed = await api.program({ lead_auth_policy: 'browser_allowed', lead_commission_cents: 250 })
+const key = { key: verified.apiKey }
+
+const customerOf = async (clickId: string) =>
+  (
+    await api.rows(
+      `select id, customer_key, customer_status, partner_id, link_id, click_id, signup_date, provisional_lead_at,
+         encode(email_hash, 'hex') as email_hash
+       from customers where click_id = $1`,
+      [clickId],
+    )
+  )[0]
+const eventsOf = (clickId: string) =>
+  api.rows(
+    `select e.id, e.customer_key, e.provisional, e.session_id, e.page_url, e.is_test from customers c
+     join affiliate_lead_events e on e.program_id = c.program_id and e.customer_id = c.id where c.click_id = $1 order by e.lead_timestamp`,
+    [clickId],
+  )
+/** Everything that a lead of the program can move. */
+const state = async ({ programId }: Sandbox) =>
+  (
+    await api.rows(
+      `select (select count(*)::int from affiliate_lead_events where program_id = $1) as events,
+         (select count(*)::int from customers where program_id = $1 and customer_key is not null) as keys,
+         (select count(*)::int from customers where program_id = $1 and customer_status = 'lead') as leads,
+         (select coalesce(sum(leads), 0)::int from daily_totals where program_id = $1) as counted,
+         (select count(*)::int from commissions where program_id = $1 and kind = 'lead') as commissions`,
+      [programId],
+    )
+  )[0]
+/** Moves a customer's latest click to so many seconds inside or outside the program's window of 30 days. */
+const age = (clickId: string, seconds: number) =>
+  api.stack.sql.query(
+    `update customers set last_click_at = now() - interval '30 days' + make_interval(secs => $2) where click_id = $1`,
+    [clickId, seconds],
+  )
+
+let users = 0
+const newUser = () => `user-${(users += 1)}`
+
+describe('server lead', () => {
+  test('with a click id is recorded and settles: status, day of signup, event, pay per lead, count', async () => {
+    const clickId = await api.click(verified)
+    const before = await state(verified)
+    const customer_key = newUser()
+    const answer = await api.call(
+      leadPath,
+      { customer_key, click_id: clickId, session_id: 's', page_url: 'https://shop.example.com/signup' },
+      key,
+    )
+    expect(answer).toMatchObject({ status: 200 })
+    expect(answer.body).toEqual({
+      success: true,
+      lead_id: expect.any(Number),
+      click_id: clickId,
+      customer_status: 'lead',
+    })
+    expect(await customerOf(clickId)).toMatchObject({
+      customer_key,
+      customer_status: 'lead',
+      signup_date: expect.any(Date),
+    })
+    expect(await eventsOf(clickId)).toEqual([
+      {
+        id: String(answer.body.lead_id),
+        customer_key,
+        provisional: false,
+        session_id: 's',
+        page_url: 'https://shop.example.com/signup',
+        is_test: false,
+      },
+    ])
+    expect(await state(verified)).toEqual({
+      events: before.events + 1,
+      keys: before.keys + 1,
+      leads: before.leads + 1,
+      counted: before.counted + 1,
+      commissions: before.commissions + 1,
+    })
+    expect(
+      await api.rows(
+        `select m.amount_cents, m.currency, m.status from commissions m join customers c on c.id = m.customer_id where c.click_id = $1`,
+        [clickId],
+      ),
+    ).toEqual([{ amount_cents: '250', currency: 'usd', status: 'pending' }])
+  })
+
+  test.for([['click_id'], ['clickId']] as const)('takes %s', async ([field]) => {
+    const clickId = await api.click(verified)
+    const answer = await api.call(leadPath, { customer_key: newUser(), [field]: clickId }, key)
+    expect(answer.body).toMatchObject({ click_id: clickId, customer_status: 'lead' })
+  })
+
+  test('a customer key already known needs no click id; a repeat is 200, changes nothing and says duplicate', async () => {
+    const clickId = await api.click(verified)
+    const customer_key = newUser()
+    const first = await api.call(leadPath, { customer_key, click_id: clickId }, key)
+    const before = [await state(verified), await customerOf(clickId)]
+    for (const click_id of [undefined, clickId, await api.click(verified)]) {
+      const again = await api.call(leadPath, { customer_key, click_id, email: 'new@example.com' }, key)
+      expect(again.body).toEqual({ ...first.body, duplicate: true })
+    }
+    expect([await state(verified), await customerOf(clickId)]).toEqual(before)
+  })
+
+  test('a known key wins over a click id that points elsewhere', async () => {
+    const [first, second] = [await api.click(verified), await api.click(verified)]
+    const customer_key = newUser()
+    await api.call(leadPath, { customer_key, click_id: first }, key)
+    await api.call(leadPath, { customer_key, click_id: second }, key)
+    expect(await customerOf(second)).toMatchObject({ customer_key: null, customer_status: 'click' })
+  })
+
+  test('a second person on one click makes a second customer with the same link and partner', async () => {
+    const clickId = await api.click(verified)
+    const first = await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
+    const second = await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
+    expect(second.body).toMatchObject({ success: true, customer_status: 'lead' })
+    expect(second.body.click_id).not.toBe(first.body.click_id)
+    const [one, other] = [await customerOf(clickId), await customerOf(second.body.click_id)]
+    expect(other).toMatchObject({ partner_id: one.partner_id, link_id: one.link_id })
+  })
+
+  test('the e-mail address is kept as a keyed hash of its normalised form only', async () => {
+    const [one, other] = [await api.click(verified), await api.click(verified)]
+    await api.call(leadPath, { customer_key: newUser(), click_id: one, email: ' Ann@Example.com ' }, key)
+    await api.call(leadPath, { customer_key: newUser(), click_id: other, email: 'ann@example.com' }, key)
+    const { email_hash } = await customerOf(one)
+    expect(email_hash).toMatch(/^[0-9a-f]{64}$/)
+    expect(await customerOf(other)).toMatchObject({ email_hash })
+  })
+
+  test('a sale that came before the lead leaves status conversion; the lead still counts', async () => {
+    const clickId = await api.click(verified)
+    const customer_key = newUser()
+    await api.call(salePath, { transaction_id: customer_key, customer_key, click_id: clickId, amount_cents: 100 }, key)
+    const before = await state(verified)
+    const answer = await api.call(leadPath, { customer_key }, key)
+    expect(answer.body).toMatchObject({ success: true, customer_status: 'conversion' })
+    expect(answer.body).not.toHaveProperty('duplicate')
+    expect((await state(verified)).counted).toBe(before.counted + 1)
+  })
+
+  test('a program without pay per lead makes no commission', async () => {
+    const unpaid = await api.program()
+    await api.call(leadPath, { customer_key: 'u', click_id: await api.click(unpaid) }, { key: unpaid.apiKey })
+    expect(await state(unpaid)).toMatchObject({ counted: 1, commissions: 0 })
+  })
+
+  describe('400 without a click id and without a known customer, nothing recorded', async () => {
+    const foreign = await api.click(allowed)
+    const expired = await api.click(verified)
+    await age(expired, -1)
+    test.for([
+      ['no click id', {}],
+      ['click id null', { click_id: null }],
+      ['click id empty', { click_id: '', clickId: '' }],
+      ['click id that is none', { click_id: 'abc' }],
+      ['click id never issued', { click_id: `cust_1767225600000_${'1'.repeat(20)}${verified.programId}` }],
+      ["another program's click id", { click_id: foreign }],
+      ['click id a second outside the cookie window', { click_id: expired }],
+    ] as const)('%s', async ([, fields]) => {
+      const before = await state(verified)
+      const answer = await api.call(leadPath, { customer_key: newUser(), email: 'a@example.com', ...fields }, key)
+      expect(answer).toMatchObject({ status: 400, body: { error: { code: 'no_attribution' } } })
+      expect(await state(verified)).toEqual(before)
+    })
+  })
+
+  test('a click id a moment inside the cookie window is valid, and a new click opens the window again', async () => {
+    const clickId = await api.click(verified)
+    await age(clickId, 60)
+    expect((await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)).status).toBe(200)
+    const renewed = await api.click(verified)
+    await age(renewed, -60)
+    await api.click(verified, { existing_click_id: renewed })
+    expect((await api.call(leadPath, { customer_key: newUser(), click_id: renewed }, key)).status).toBe(200)
+  })
+
+  test.for([
+    ["the key's own", () => verified.programId, 200],
+    ['another', () => allowed.programId, 400],
+  ] as const)('additional_data.program_id: %s', async ([, programId, status]) => {
+    const body = {
+      customer_key: newUser(),
+      click_id: await api.click(verified),
+      additional_data: { program_id: programId() },
+    }
+    const answer = await api.call(leadPath, body, key)
+    expect(answer.status).toBe(status)
+    if (status === 400) expect(answer.body.error.details).toMatchObject([{ field: 'additional_data.program_id' }])
+  })
+})
+
+const made = (program: Sandbox) => `cust_1767225600000_${'2'.repeat(20)}${program.programId}`
+
+describe('browser lead', () => {
+  const browser = { headers: { origin: 'https://shop.example.com' } }
+
+  test('on a server-verified program: 200 provisional; does not settle, keep the user id, count or pay', async () => {
+    const clickId = await api.click(verified)
+    const before = await state(verified)
+    const body = {
+      customer_key: newUser(),
+      click_id: clickId,
+      email: 'a@example.com',
+      program_id: verified.programId,
+    }
+    const answer = await api.call(leadPath, body, browser)
+    expect(answer.status).toBe(200)
+    expect(answer.body).toEqual({
+      success: true,
+      lead_id: expect.any(Number),
+      click_id: clickId,
+      customer_status: 'click',
+      provisional: true,
+    })
+    expect(await customerOf(clickId)).toMatchObject({
+      customer_key: null,
+      customer_status: 'click',
+      signup_date: null,
+      email_hash: null,
+    })
+    expect(await eventsOf(clickId)).toMatchObject([{ provisional: true, customer_key: null }])
+    expect(await state(verified)).toEqual({ ...before, events: before.events + 1 })
+  })
+
+  test('provisional lead + repeated browser signup → unchanged, 200 provisional, nothing new recorded', async () => {
+    const clickId = await api.click(verified)
+    const first = await api.call(leadPath, { customer_key: newUser(), click_id: clickId })
+    const before = await state(verified)
+    const again = await api.call(leadPath, { customer_key: newUser(), click_id: clickId })
+    expect(again).toMatchObject({ status: 200, body: first.body })
+    expect(await state(verified)).toEqual(before)
+  })
+
+  test('provisional lead + server lead call → settled; counts and pays per lead', async () => {
+    const clickId = await api.click(verified)
+    const customer_key = newUser()
+    await api.call(leadPath, { customer_key, click_id: clickId })
+    const before = await state(verified)
+    const answer = await api.call(leadPath, { customer_key, click_id: clickId }, key)
+    expect(answer.body).toMatchObject({ customer_status: 'lead', click_id: clickId })
+    expect(answer.body).not.toHaveProperty('provisional')
+    expect(await state(verified)).toMatchObject({
+      counted: before.counted + 1,
+      commissions: before.commissions + 1,
+    })
+  })
+
+  test('provisional lead + sale call → unchanged; a sale call does not settle it', async () => {
+    const clickId = await api.click(verified)
+    const customer_key = newUser()
+    await api.call(leadPath, { customer_key, click_id: clickId })
+    const before = await state(verified)
+    await api.call(salePath, { transaction_id: customer_key, customer_key, click_id: clickId, amount_cents: 100 }, key)
+    expect(await customerOf(clickId)).toMatchObject({ signup_date: null, provisional_lead_at: expect.any(Date) })
+    expect(await state(verified)).toMatchObject({ counted: before.counted, commissions: before.commissions })
+  })
+
+  test('a settled lead answers provisional too, so that a browser learns nothing', async () => {
+    const clickId = await api.click(verified)
+    await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
+    const before = await state(verified)
+    const answer = await api.call(leadPath, { customer_key: newUser(), click_id: clickId })
+    expect(answer.body).toMatchObject({ success: true, customer_status: 'click', provisional: true })
+    expect(await state(verified)).toEqual(before)
+  })
+
+  test('on a browser_allowed program it settles', async () => {
+    const clickId = await api.click(allowed)
+    const before = await state(allowed)
+    const customer_key = newUser()
+    const { body, status } = await api.call(leadPath, { customer_key, clickId })
+    expect(status).toBe(200)
+    expect(body).toEqual({ success: true, lead_id: expect.any(Number), click_id: clickId, customer_status: 'lead' })
+    expect(await customerOf(clickId)).toMatchObject({ customer_key, signup_date: expect.any(Date) })
+    expect(await state(allowed)).toMatchObject({ counted: before.counted + 1, commissions: before.commissions + 1 })
+  })
+
+  test('settled lead + repeated browser signup on browser_allowed → 400 already_settled, unchanged', async () => {
+    const clickId = await api.click(allowed)
+    const body = { customer_key: newUser(), click_id: clickId }
+    await api.call(leadPath, body)
+    const before = await state(allowed)
+    expect(await api.call(leadPath, body)).toMatchObject({
+      status: 400,
+      body: { error: { code: 'already_settled' } },
+    })
+    expect(await state(allowed)).toEqual(before)
+  })
+
+  describe('400, nothing recorded', async () => {
+    const click = { verified: await api.click(verified), allowed: await api.click(allowed) }
+    const expired = { verified: await api.click(verified), allowed: await api.click(allowed) }
+    await Promise.all(Object.values(expired).map((clickId) => age(clickId, -1)))
+    await api.call(leadPath, { customer_key: 'known', click_id: await api.click(allowed) })
+    test.for([
+      ['no click id', {}, 'no_attribution'],
+      ['click id that is none', { click_id: 'x' }, 'no_attribution'],
+      ['click id never issued, server-verified', { click_id: made(verified) }, 'no_attribution'],
+      ['click id never issued, browser_allowed', { click_id: made(allowed) }, 'no_attribution'],
+      ['the same with a key that is known', { click_id: made(allowed), customer_key: 'known' }, 'no_attribution'],
+      ['outside the window, server-verified', { click_id: expired.verified }, 'no_attribution'],
+      ['outside the window, browser_allowed', { click_id: expired.allowed }, 'no_attribution'],
+      ['program_id of another program', { click_id: click.verified, program_id: allowed.programId }, 'invalid_request'],
+      ['customer_key missing', { click_id: click.verified, customer_key: undefined }, 'invalid_request'],
+    ] as const)('%s', async ([, fields, code]) => {
+      const before = [await state(verified), await state(allowed)]
+      const answer = await api.call(leadPath, { customer_key: newUser(), ...fields })
+      expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
+      expect([await state(verified), await state(allowed)]).toEqual(before)
+    })
+  })
+
+  test('any Authorization header makes it a server lead: a bad one is 401, never downgraded', async () => {
+    const click_id = await api.click(allowed)
+    const before = await state(allowed)
+    for (const authorization of ['Bearer', 'Bearer nonsense', 'Basic YTpi']) {
+      const answer = await api.call(leadPath, { customer_key: newUser(), click_id }, { headers: { authorization } })
+      expect(answer).toMatchObject({ status: 401, body: { error: { code: 'unauthorized' } } })
+    }
+    expect(await state(allowed)).toEqual(before)
+  })
+
+  test('any site may call it: preflight and answer', async () => {
+    const preflight = await api.call(leadPath, undefined, {
+      ...browser,
+      method: 'OPTIONS',
+      databaseRequests: 0,
+    })
+    expect(preflight).toMatchObject({ status: 204 })
+    expect(preflight.headers.get('access-control-allow-methods')).toBe('POST')
+    const answer = await api.call(leadPath, {}, browser)
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+  })
+})
+
+describe('test lead', () => {
+  const test_mode = true
+  test.for([
+    ['from the server, no click id', key, {}, verified],
+    ['from the server, program_id of the key', key, { additional_data: { program_id: verified.programId } }, verified],
+    ['from the browser, program_id', {}, { additional_data: { program_id: allowed.programId } }, allowed],
+    ['from the browser, program_id beside it', {}, { program_id: verified.programId }, verified],
+    [
+      'from the browser, click id',
+      {},
+      { click_id: `cust_1767225600000_${'3'.repeat(20)}${verified.programId}` },
+      verified,
+    ],
+  ] as const)('%s: an event with is_test and nothing else', async ([, options, fields, program]) => {
+    const before = await state(program)
+    const additional_data = { test_mode, ...('additional_data' in fields ? fields.additional_data : {}) }
+    const answer = await api.call(leadPath, { customer_key: newUser(), ...fields, additional_data }, options)
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { success: true, lead_id: expect.any(Number), customer_status: 'lead', test_mode: true },
+    })
+    expect(await state(program)).toEqual({ ...before, events: before.events + 1 })
+    expect(
+      await api.rows(`select is_test, customer_id, program_id::int from affiliate_lead_events where id = $1`, [
+        answer.body.lead_id,
+      ]),
+    ).toEqual([{ is_test: true, customer_id: null, program_id: program.programId }])
+  })
+
+  test.for([
+    ["from the server, another program's id", key, { program_id: allowed.programId }],
+    ['from the browser, no program', {}, {}],
+    ['from the browser, program that does not exist', {}, { program_id: 999_999_999 }],
+  ] as const)('400 %s', async ([, options, data]) => {
+    const answer = await api.call(
+      leadPath,
+      { customer_key: newUser(), additional_data: { test_mode, ...data } },
+      options,
+    )
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  })
+})
+
+describe('leads at once', () => {
+  test('twenty of one key on one click are one lead', async () => {
+    const clickId = await api.click(verified)
+    const before = await state(verified)
+    const body = { customer_key: newUser(), click_id: clickId }
+    const answers = await api.callAll(
+      leadPath,
+      times(20, () => body),
+      key,
+    )
+    expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
+    expect(answers.filter((answer) => !('duplicate' in answer.body))).toHaveLength(1)
+    expect(new Set(answers.map((answer) => answer.body.lead_id)).size).toBe(1)
+    expect(await state(verified)).toEqual({
+      events: before.events + 1,
+      keys: before.keys + 1,
+      leads: before.leads + 1,
+      counted: before.counted + 1,
+      commissions: before.commissions + 1,
+    })
+  })
+
+  test('twenty of one key, each on a click of its own, are one lead', async () => {
+    const clickIds = await Promise.all(times(20, () => api.callAll(clickPath, [clickOf(verified)])))
+    const before = await state(verified)
+    const customer_key = newUser()
+    const bodies = clickIds.map(([answer]) => ({ customer_key, click_id: answer?.body.click_id }))
+    const answers = await api.callAll(leadPath, bodies, key)
+    expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
+    expect(await state(verified)).toMatchObject({ keys: before.keys + 1, counted: before.counted + 1 })
+  })
+
+  test('twenty keys on one click are twenty customers of its partner', async () => {
+    const clickId = await api.click(verified)
+    const before = await state(verified)
+    const answers = await api.callAll(
+      leadPath,
+      times(20, () => ({ customer_key: newUser(), click_id: clickId })),
+      key,
+    )
+    expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
+    expect(new Set(answers.map((answer) => answer.body.click_id)).size).toBe(20)
+    expect(await state(verified)).toMatchObject({ keys: before.keys + 20, counted: before.counted + 20 })
+  })
+
+  test('twenty browser signups on browser_allowed: one settles, the others are 400 already_settled', async () => {
+    const body = { customer_key: newUser(), click_id: await api.click(allowed) }
+    const answers = await api.callAll(
+      leadPath,
+      times(20, () => body),
+    )
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect(answers.filter((answer) => answer.body.error?.code === 'already_settled')).toHaveLength(19)
+  })
+
+  test('twenty provisional signups are one event', async () => {
+    const clickId = await api.click(verified)
+    await api.callAll(
+      leadPath,
+      times(20, () => ({ customer_key: newUser(), click_id: clickId })),
+    )
+    expect(await eventsOf(clickId)).toHaveLength(1)
+  })
+})
+
+function clickOf(program: Sandbox) {
+  return { affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }
+}

@@ -1,0 +1,391 @@
+import { request } from 'node:http'
+import { describe, expect, test } from 'vitest'
+import { generateApiKey } from '../lib/api-keys.ts'
+import { errorCodes } from '../lib/errors.ts'
+import { clickPath, keyedPaths, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
+
+const api = await startTrackingApi()
+const program = await api.program()
+const key = { key: program.apiKey }
+const unknownKey = await generateApiKey()
+const retiredKey = await generateApiKey()
+await api.stack.sql.query(
+  `insert into api_keys (program_id, key_hash, hint, retired_at) values ($1, decode($2, 'hex'), 'last', now())`,
+  [program.programId, retiredKey.keyHash],
+)
+
+const names: Record<string, string> = {
+  [clickPath]: 'click',
+  [leadPath]: 'lead',
+  [salePath]: 'sale',
+  [refundPath]: 'refund',
+  [statusPath]: 'status',
+}
+const postPaths = [clickPath, ...keyedPaths]
+
+let number = 0
+/** A body that its endpoint takes. */
+async function goodBody(path: string): Promise<Record<string, unknown>> {
+  const id = `r${(number += 1)}`
+  if (path === clickPath) return { affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }
+  const click_id = await api.click(program)
+  const sale = { transaction_id: id, customer_key: id, click_id, amount_cents: 1000 }
+  if (path === leadPath) return { customer_key: id, click_id }
+  if (path === salePath) return sale
+  await api.call(salePath, sale, key)
+  return { transaction_id: id, refund_amount_cents: 100 }
+}
+const keyOf = (path: string) => (path === clickPath ? {} : key)
+
+const padded = async (path: string, bytes: number) => {
+  const text = JSON.stringify({ ...(await goodBody(path)), padding: '' })
+  return text.replace('"padding":""', `"padding":"${'x'.repeat(bytes - text.length)}"`)
+}
+
+describe('not found, method, type, size, JSON', () => {
+  test.for(postPaths)('%s: 404 for a path beside it, on its own address too', async (path) => {
+    expect(await api.call(`${path}/more`, {}, { databaseRequests: 0 })).toMatchObject({
+      status: 404,
+      body: { error: { code: 'not_found' } },
+    })
+  })
+
+  test.for([
+    ...postPaths.flatMap((path) => ['GET', 'PUT', 'PATCH', 'DELETE'].map((method) => [path, method] as const)),
+    ...['POST', 'PUT', 'DELETE'].map((method) => [statusPath, method] as const),
+  ])('%s: %s is 405 with Allow', async ([path, method]) => {
+    const answer = await api.call(path, undefined, { method, databaseRequests: 0 })
+    expect(answer).toMatchObject({ status: 405, body: { error: { code: 'method_not_allowed' } } })
+    const allow = path === statusPath ? 'GET' : path === clickPath || path === leadPath ? 'POST, OPTIONS' : 'POST'
+    expect(answer.headers.get('allow')).toBe(allow)
+  })
+
+  test.for(
+    postPaths.flatMap((path) =>
+      ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', ''].map((type) => [path, type] as const),
+    ),
+  )('%s: content type %j is 415', async ([path, type]) => {
+    const answer = await api.call(path, await goodBody(path), { ...keyOf(path), headers: { 'content-type': type } })
+    expect(answer).toMatchObject({ status: 415, body: { error: { code: 'unsupported_media_type' } } })
+  })
+
+  test.for(postPaths)('%s: application/json with a charset is taken', async (path) => {
+    const headers = { 'content-type': 'Application/JSON; charset=utf-8' }
+    expect(await api.call(path, await goodBody(path), { ...keyOf(path), headers })).toMatchObject({ status: 200 })
+  })
+
+  test.for(
+    postPaths.flatMap((path) => ['', '{', 'null,', "{'a': 1}", '{"a": 1} x', 'undefined'].map((text) => [path, text])),
+  )('%s: body %j is 400 invalid_json', async ([path = '', text = '']) => {
+    expect(await api.call(path, text, keyOf(path))).toMatchObject({
+      status: 400,
+      body: { error: { code: 'invalid_json' } },
+    })
+  })
+
+  test.for(postPaths.flatMap((path) => ['null', '[]', '"text"', '7', '{}'].map((text) => [path, text])))(
+    '%s: body %s is 400 invalid_request',
+    async ([path = '', text = '']) => {
+      expect(await api.call(path, text, keyOf(path))).toMatchObject({
+        status: 400,
+        body: { error: { code: 'invalid_request' } },
+      })
+    },
+  )
+
+  test.for(postPaths)('%s: a body of 64 KiB is taken, one byte more is 413', async (path) => {
+    expect(await api.call(path, await padded(path, 65_536), keyOf(path))).toMatchObject({ status: 200 })
+    const answer = await api.call(path, await padded(path, 65_537), { ...keyOf(path), databaseRequests: 0 })
+    expect(answer).toMatchObject({ status: 413, body: { error: { code: 'payload_too_large' } } })
+  })
+
+  test.for(postPaths)('%s: 413 also where the body comes in chunks without a length', async (path) => {
+    const body = await padded(path, 65_537)
+    const answer = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+      const sent = request(
+        api.stack.baseUrl + path,
+        { method: 'POST', headers: { 'content-type': 'application/json', 'transfer-encoding': 'chunked' } },
+        (response) => {
+          let text = ''
+          response.on('data', (chunk: Buffer) => (text += chunk.toString()))
+          response.on('end', () => resolve({ status: response.statusCode, text }))
+        },
+      )
+      sent.on('error', reject)
+      sent.write(body.slice(0, 30_000))
+      sent.end(body.slice(30_000))
+    })
+    expect(answer.status).toBe(413)
+    expect(JSON.parse(answer.text)).toMatchObject({ success: false, error: { code: 'payload_too_large' } })
+  })
+})
+
+describe('text and values that cannot be kept are 400 invalid_request', () => {
+  test.for(
+    postPaths.flatMap((path) =>
+      (
+        [
+          ['NUL in a field', { session_id: 'a\0b', transaction_id: 'a\0b' }],
+          ['NUL in a field that is not known', { unknown: ['\0'] }],
+          ['a lone high surrogate', { unknown: '\ud83d' }],
+          ['a lone low surrogate', { unknown: '\udc00 text' }],
+          ['NUL in a name', { 'a\0': 1 }],
+          ['a number above 2^53', { additional_data: { order: '12345678901234567890' } }],
+          ['nesting of nine levels', { additional_data: { b: { c: { d: { e: { f: { g: { h: {} } } } } } } } }],
+        ] as const
+      ).map(([name, fields]) => [path, name, fields] as const),
+    ),
+  )('%s: %s', async ([path, , fields]) => {
+    const body = JSON.stringify({ ...(await goodBody(path)), ...fields }).replace(
+      '"12345678901234567890"',
+      '12345678901234567890',
+    )
+    const answer = await api.call(path, body, keyOf(path))
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+    expect(answer.body.error.details.length).toBeGreaterThan(0)
+  })
+
+  test.for(postPaths)('%s: eight levels and an emoji are taken', async (path) => {
+    const additional_data = { b: { c: { d: { e: { f: { g: '🛒' } } } } } }
+    expect(await api.call(path, { ...(await goodBody(path)), additional_data }, keyOf(path))).toMatchObject({
+      status: 200,
+    })
+  })
+
+  test('details are bounded', async () => {
+    const answer = await api.call(clickPath, { list: Array.from({ length: 5000 }, () => '\0') })
+    expect(answer.body.error.details).toHaveLength(20)
+  })
+
+  test('`__proto__` in free data changes nothing', async () => {
+    const body = `{"affiliate_url": "https://x.example.com/?aff=${program.partnerCode}", "additional_data": {"__proto__": {"test_mode": true}}}`
+    expect((await api.call(clickPath, body)).body).toHaveProperty('click_id')
+  })
+})
+
+describe('API key', () => {
+  const flipped = program.apiKey.slice(0, -1) + (program.apiKey.endsWith('0') ? '1' : '0')
+  const headers: [string, Record<string, string>, number][] = [
+    ['missing', {}, 0],
+    ['malformed: no scheme', { authorization: program.apiKey }, 0],
+    ['malformed: another scheme', { authorization: `Basic ${program.apiKey}` }, 0],
+    ['malformed: no key', { authorization: 'Bearer ' }, 0],
+    ['malformed: two keys', { authorization: `Bearer ${program.apiKey} ${program.apiKey}` }, 0],
+    ['invalid: not a key', { authorization: 'Bearer abc' }, 0],
+    ['invalid: wrong checksum, no database request', { authorization: `Bearer ${flipped}` }, 0],
+    ['invalid: a key that was never given out', { authorization: `Bearer ${unknownKey.key}` }, 1],
+  ]
+  const calls = [
+    ...[salePath, refundPath].map((path) => [path, 'POST'] as const),
+    [leadPath, 'POST'] as const,
+    [statusPath, 'GET'] as const,
+  ]
+
+  test.for(
+    calls.flatMap(([path, method]) =>
+      headers
+        .filter(([name]) => path !== leadPath || name !== 'missing')
+        .map(([name, header, requests]) => [path, name, method, header, requests] as const),
+    ),
+  )('%s: %s is 401 unauthorized', async ([path, , method, header, databaseRequests]) => {
+    const body = method === 'GET' ? undefined : await goodBody(path)
+    const answer = await api.call(path, body, { method, headers: header, databaseRequests })
+    expect(answer).toMatchObject({ status: 401, body: { error: { code: 'unauthorized' } } })
+  })
+
+  test.for(calls)('%s: a retired key is 401 in the typed envelope', async ([path, method]) => {
+    const body = method === 'GET' ? undefined : await goodBody(path)
+    const answer = await api.call(path, body, { method, key: retiredKey.key, databaseRequests: 1 })
+    expect(answer).toMatchObject({ status: 401, body: { status: 401, error: { code: 'api_key_retired' } } })
+  })
+
+  test.for(keyedPaths)('%s: the scheme is matched without regard to case', async (path) => {
+    const authorization = `bearer ${program.apiKey}`
+    expect(await api.call(path, await goodBody(path), { headers: { authorization } })).toMatchObject({ status: 200 })
+  })
+})
+
+describe('order of refusals', () => {
+  const big = JSON.stringify({ padding: 'x'.repeat(70_000) })
+  test.for(
+    keyedPaths.flatMap((path) => [
+      [path, 'method before key', { method: 'PUT', body: '{}', key: 'x' }, 'method_not_allowed'] as const,
+      [path, 'size before key', { body: big, key: 'x' }, 'payload_too_large'] as const,
+      [
+        path,
+        'key before content type',
+        { body: '{}', key: unknownKey.key, type: 'text/plain' },
+        'unauthorized',
+      ] as const,
+      [path, 'key before JSON', { body: '{', key: unknownKey.key }, 'unauthorized'] as const,
+      [path, 'key before shape', { body: '{}', key: unknownKey.key }, 'unauthorized'] as const,
+      [path, 'retired key before shape', { body: '{}', key: retiredKey.key }, 'api_key_retired'] as const,
+      [
+        path,
+        'content type before JSON',
+        { body: '{', key: program.apiKey, type: 'a/b' },
+        'unsupported_media_type',
+      ] as const,
+    ]),
+  )('%s: %s', async ([path, , sent, code]) => {
+    const answer = await api.call(path, sent.body, {
+      key: sent.key,
+      ...('method' in sent && { method: sent.method }),
+      headers: { 'content-type': 'type' in sent ? sent.type : 'application/json' },
+    })
+    expect(answer.body.error.code).toBe(code)
+  })
+})
+
+test.for(postPaths)('%s also answers at the root of its own address', async (path) => {
+  const { port } = new URL(api.stack.baseUrl)
+  const host = `track-${names[path]}.localhost:${port}`
+  const body = JSON.stringify(await goodBody(path))
+  const status = await new Promise((resolve, reject) => {
+    const sent = request(
+      {
+        port,
+        host: '127.0.0.1',
+        method: 'POST',
+        path: '/',
+        headers: {
+          host,
+          'content-type': 'application/json',
+          ...(path !== clickPath && { authorization: `Bearer ${program.apiKey}` }),
+        },
+      },
+      (response) => resolve(response.resume().statusCode),
+    )
+    sent.on('error', reject)
+    sent.end(body)
+  })
+  expect(status).toBe(200)
+})
+
+describe('500 internal_error tells nothing of the cause but the request id, and leaves nothing behind', () => {
+  const broken = [
+    [clickPath, 'daily_totals'],
+    [leadPath, 'affiliate_lead_events'],
+    [salePath, 'commissions'],
+    [refundPath, 'refunds'],
+  ] as const
+  test.for(broken)('%s', async ([path, table]) => {
+    const body = await goodBody(path)
+    const { sql } = api.stack
+    const counts = async () =>
+      (
+        await sql.query(`select (select count(*) from affiliate_click_events) as clicks, (select count(*) from sales) as sales,
+        (select sum(refunded_cents) from sales) as refunded, (select count(customer_key) from customers) as keys`)
+      ).rows
+    const before = await counts()
+    await sql.query(
+      `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'secret cause'; end $$`,
+    )
+    await sql.query(`create trigger refuse before insert or update on ${table} for each row execute function refuse()`)
+    const answer = await api.call(path, body, keyOf(path))
+    await sql.query(`drop function refuse cascade`)
+    expect(answer).toMatchObject({ status: 500, body: { error: { code: 'internal_error' } } })
+    expect(Object.keys(answer.body.error)).toEqual(['code', 'message'])
+    expect(answer.body.error.message).toContain(answer.headers.get('x-request-id'))
+    expect(JSON.stringify(answer.body)).not.toMatch(/secret|refuse|select|insert|neon|postgres/i)
+    expect(await counts()).toEqual(before)
+    expect(await api.call(path, body, keyOf(path))).toMatchObject({ status: 200 })
+  })
+})
+
+describe('a database that breaks once is answered as if nothing had happened, and recorded once', () => {
+  const effect: Record<string, string> = {
+    [clickPath]: `select (select count(*)::int from affiliate_click_events) + (select sum(clicks)::int from link_clicks) +
+      (select sum(clicks)::int from daily_totals) + (select count(*)::int from customers) as n`,
+    [leadPath]: `select (select count(*)::int from affiliate_lead_events) + (select coalesce(sum(leads), 0)::int from daily_totals) as n`,
+    [salePath]: `select (select count(*)::int from sales) + (select count(*)::int from commissions) + (select sum(sales)::int from daily_money) as n`,
+    [refundPath]: `select (select sum(refunded_cents)::int from sales) + (select count(*)::int from refunds) +
+      (select count(*)::int from outbox) + (select sum(reversed_cents)::int from commissions) as n`,
+  }
+  const effectOf = async (path: string) => Number((await api.rows(effect[path] ?? ''))[0].n)
+  const faults = ['drop-before', 'drop-after', 'unavailable', 'kill-backend'] as const
+
+  test.for(postPaths.flatMap((path) => faults.map((action) => [path, action] as const)))(
+    '%s: %s',
+    async ([path, action]) => {
+      const [plain, faulty] = [await goodBody(path), await goodBody(path)]
+      const start = await effectOf(path)
+      const expected = await api.call(path, plain, keyOf(path))
+      const once = (await effectOf(path)) - start
+      api.stack.neon.inject({ action })
+      const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests: 2 })
+      expect(answer.status).toBe(200)
+      expect(shapeOf(answer.body)).toEqual(shapeOf(expected.body))
+      expect((await effectOf(path)) - start).toBe(2 * once)
+    },
+  )
+
+  const testBodies = [
+    [
+      clickPath,
+      { affiliate_url: 'https://x.example.com/', additional_data: { test_mode: true, program_id: program.programId } },
+      {},
+    ],
+    [leadPath, { customer_key: 't', additional_data: { test_mode: true } }, key],
+    [leadPath, { customer_key: 't', program_id: program.programId, additional_data: { test_mode: true } }, {}],
+  ] as const
+  test.for(testBodies)('%s: a test event', async ([path, body, options]) => {
+    const table = path === clickPath ? 'affiliate_click_events' : 'affiliate_lead_events'
+    const before = Number((await api.rows(`select count(*) as n from ${table}`))[0].n)
+    api.stack.neon.inject({ action: 'drop-after' })
+    expect(await api.call(path, body, { ...options, databaseRequests: 2 })).toMatchObject({ status: 200 })
+    expect(Number((await api.rows(`select count(*) as n from ${table}`))[0].n)).toBe(before + 1)
+  })
+
+  test.for([
+    ['provisional lead', {}, {}],
+    ['settled lead on browser_allowed', { lead_auth_policy: 'browser_allowed' }, {}],
+  ] as const)('browser lead: %s', async ([, settings]) => {
+    const own = await api.program(settings)
+    const body = { customer_key: 'u', click_id: await api.click(own) }
+    api.stack.neon.inject({ action: 'drop-after' })
+    expect(await api.call(leadPath, body, { databaseRequests: 2 })).toMatchObject({ status: 200 })
+    expect(
+      await api.rows(`select count(*)::int as n from affiliate_lead_events where program_id = $1`, [own.programId]),
+    ).toEqual([{ n: 1 }])
+  })
+
+  test.for([...postPaths, statusPath])(
+    '%s: a database that stays away is 503 unavailable with Retry-After',
+    async (path) => {
+      const body = path === statusPath ? undefined : await goodBody(path)
+      api.stack.neon.inject({ action: 'drop-before', times: 2 })
+      const answer = await api.call(path, body, {
+        ...keyOf(path),
+        ...(path === statusPath && { method: 'GET' }),
+        databaseRequests: 2,
+      })
+      expect(answer).toMatchObject({ status: 503, body: { error: { code: 'unavailable' } } })
+      expect(answer.headers.get('retry-after')).toBe('1')
+    },
+  )
+
+  test('a sale whose answers were both lost is a 409 with same_payload when it is sent again', async () => {
+    const body = await goodBody(salePath)
+    api.stack.neon.inject({ action: 'drop-after', times: 2 })
+    expect(await api.call(salePath, body, { ...key, databaseRequests: 2 })).toMatchObject({ status: 503 })
+    expect(await api.call(salePath, body, key)).toMatchObject({
+      status: 409,
+      body: { error: { code: 'duplicate_transaction', same_payload: true } },
+    })
+  })
+})
+
+test('every error code of the table has a status from 400 on and a title', () => {
+  for (const { status, title } of Object.values(errorCodes)) {
+    expect(status).toBeGreaterThanOrEqual(400)
+    expect(title).not.toBe('')
+  }
+})
+
+/** The names of an answer's fields, and the values that do not depend on which thing it was. */
+function shapeOf(body: Record<string, unknown>) {
+  return Object.fromEntries(
+    Object.entries(body).map(([name, value]) => [name, name.endsWith('id') ? typeof value : value]),
+  )
+}
