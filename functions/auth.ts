@@ -17,7 +17,7 @@ const app = createApp<Env>()
  */
 app.on(['GET', 'POST'], '/api/auth/*', limitBody, async (c) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
-  const response = await openAuth(c.env).handler(c.req.raw)
+  const response = await openAuth(c.env).handler(fromProgram(c.req.raw))
   if (response.status >= 400) throw await refusal(response)
   const headers = new Headers(response.headers)
   headers.set('Cache-Control', 'no-store')
@@ -28,6 +28,17 @@ app.on(['GET', 'POST'], '/api/auth/*', limitBody, async (c) => {
   return Response.json({ ...body, token: signedToken }, { headers })
 })
 app.all('/api/auth/*', onlyMethods('GET', 'POST'))
+
+/**
+ * Node's fetch sends `Sec-Fetch-Mode` and nothing else of that family, which better-auth takes for a browser without an
+ * origin and refuses. Browsers always send `Sec-Fetch-Site` with it, so the header alone is dropped.
+ */
+function fromProgram(request: Request): Request {
+  if (request.headers.has('sec-fetch-site') || !request.headers.has('sec-fetch-mode')) return request
+  const headers = new Headers(request.headers)
+  headers.delete('sec-fetch-mode')
+  return new Request(request, { headers })
+}
 
 const codes: Record<number, ErrorCode> = {
   400: 'invalid_request',

@@ -136,7 +136,7 @@ export function requireAction(access: Access, action: Action): NonNullable<Acces
 export interface Viewer {
   user: { id: string; name: string; email: string }
   /** The partner account tied to the user, and how many of its notifications are unread. */
-  partner: { id: number; name: string; unread: number } | null
+  partner: { id: number; name: string; payoutEmail: string | null; unread: number } | null
   workspaces: { id: string; name: string; role: Role }[]
   programs: ViewerProgram[]
 }
@@ -162,7 +162,7 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
     select
       json_build_object('id', u.id, 'name', u.name, 'email', u.email) as "user",
       (
-        select json_build_object('id', p.id, 'name', p.name, 'unread', (
+        select json_build_object('id', p.id, 'name', p.name, 'payoutEmail', coalesce(p.payout_email, p.email), 'unread', (
           select count(*) from notifications n
           where n.partner_id = p.id and n.audience = 'partner' and not exists (
             select from notification_reads r

@@ -249,3 +249,8 @@ export async function listProgramsOfPartner(db: Database, partnerId: number): Pr
     where m.partner_id = ${partnerId} order by g.name, g.id`)
   return rows.map((row) => ({ ...row, id: Number(row.id) }))
 }
+
+/** Where a partner wants to be paid; null is their e-mail address. */
+export async function setPayoutEmail(db: Database, partnerId: number, payoutEmail: string | null): Promise<void> {
+  await db.query(sql`update partners set payout_email = ${payoutEmail} where id = ${partnerId}`)
+}

@@ -6,7 +6,13 @@ import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { listInbox, markInboxRead } from '../../lib/inbox.ts'
 import { majorUnits } from '../../lib/money.ts'
-import { addLink, linkAddress, listProgramsOfPartner, type ProgramOfPartner } from '../../lib/partners.ts'
+import {
+  addLink,
+  linkAddress,
+  listProgramsOfPartner,
+  type ProgramOfPartner,
+  setPayoutEmail,
+} from '../../lib/partners.ts'
 import { askWithdrawal, listWithdrawals } from '../../lib/withdrawals.ts'
 import { BarChart } from './chart.tsx'
 import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
@@ -405,6 +411,19 @@ async function renderWithdrawals(c: PartnerContext, form: FormState, status: 200
             </form>
           )}
         </Card>
+        <Card title="Where to pay you">
+          <form method="post" action="/partner/payout" class="row end">
+            <Field
+              name="payout_email"
+              label="Payout address"
+              type="email"
+              value={partner.payoutEmail ?? ''}
+              form={form}
+              required
+            />
+            <button type="submit">Save</button>
+          </form>
+        </Card>
         <Card title="Your withdrawals">
           {withdrawals.length === 0 ? (
             <Empty title="None yet">
@@ -458,6 +477,19 @@ partnerPages.post('/partner/withdrawals', requirePartner, async (c) => {
     return renderWithdrawals(c, { values, errors: { amount: error.message } }, 409)
   }
   flash(c, 'good', `You asked for ${formatCents(amountCents, currency)}.`)
+  return c.redirect('/partner/withdrawals', 303)
+})
+
+const payoutForm = z.object({
+  payout_email: z.string().check(z.trim(), z.maxLength(320), z.email('Enter an e-mail address.')),
+})
+
+partnerPages.post('/partner/payout', requirePartner, async (c) => {
+  const values = await readForm(c)
+  const parsed = payoutForm.safeParse(values)
+  if (!parsed.success) return renderWithdrawals(c, { values, errors: fieldErrors(parsed.error.issues) }, 400)
+  await setPayoutEmail(c.get('db'), c.get('partner').id, parsed.data.payout_email)
+  flash(c, 'good', 'Your payout address is saved.')
   return c.redirect('/partner/withdrawals', 303)
 })
 

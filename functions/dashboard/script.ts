@@ -1,6 +1,6 @@
 /**
  * The dashboard's only script, served as a file. Pages work without it; it copies to the clipboard, asks before what cannot
- * be undone, and keeps the parts marked `data-poll` fresh.
+ * be undone, keeps the parts marked `data-poll` fresh, and brings the current page into view in a navigation that scrolls.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -47,4 +47,6 @@ async function poll(part) {
   }
 }
 for (const part of document.querySelectorAll('[data-poll]')) poll(part)
+
+document.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 `

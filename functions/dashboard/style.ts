@@ -758,6 +758,17 @@ export const style = css`
       justify-content: end;
       flex-wrap: wrap;
     }
+    td details.switcher[open] {
+      width: 100%;
+    }
+    td .switcher summary {
+      width: fit-content;
+    }
+    td form.menu {
+      position: static;
+      width: 100%;
+      box-shadow: none;
+    }
   }
 
   /* The chart. */

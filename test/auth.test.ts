@@ -1,0 +1,190 @@
+import { expect, test } from 'vitest'
+import { findAccess } from '../lib/access.ts'
+import { createPerson } from '../lib/local/people.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({ functions: ['auth'] })
+const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const password = 'correct horse battery'
+
+interface Answer {
+  token?: string
+  user?: { email: string }
+  error?: { code: string }
+}
+
+async function call(path: string, body: object, headers: Record<string, string> = {}) {
+  const response = await fetch(`${stack.baseUrl}/api/auth/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  const answer: Answer = await response.json()
+  return { status: response.status, headers: response.headers, answer }
+}
+
+function newEmail() {
+  return `ada-${crypto.randomUUID()}@example.com`
+}
+
+async function signUp(email = newEmail()) {
+  const { answer } = await call('sign-up/email', { name: 'Ada', email, password })
+  return { email, token: answer.token ?? '' }
+}
+
+/** Whether a token signs anybody in, by the check that the dashboard's reads make. */
+async function isSignedIn(token: string) {
+  return await findAccess(stack.db, env, new Headers({ authorization: `Bearer ${token}` }), undefined).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function lastMail(recipient: string) {
+  const { rows } = await stack.sql.query<{ body: string }>(
+    'select body from mails where recipient = $1 order by id desc limit 1',
+    [recipient],
+  )
+  return rows[0]?.body ?? ''
+}
+
+test('sign-up makes an account and a session in a cookie that only this host and no script can read', async () => {
+  const email = newEmail()
+  const { status, headers, answer } = await call('sign-up/email', { name: 'Ada', email: email.toUpperCase(), password })
+  expect(status).toBe(200)
+  expect(answer.user?.email).toBe(email)
+  expect(headers.get('cache-control')).toBe('no-store')
+  const cookie = headers.get('set-cookie') ?? ''
+  expect(cookie).toMatch(/^__Host-svc_session=[^;]+; Max-Age=2592000; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
+  expect(await isSignedIn(answer.token ?? '')).toBe(true)
+  const fromCookie = new Headers({ cookie: cookie.split(';')[0] ?? '' })
+  await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ user: { email } })
+})
+
+test('a copy of the database signs nobody in: stored tokens lack their signature, passwords are hashed', async () => {
+  const { email, token } = await signUp()
+  const { rows } = await stack.sql.query<{ token: string; password: string }>(
+    'select s.token, a.password from users u join sessions s on s.user_id = u.id join accounts a on a.user_id = u.id where u.email = $1',
+    [email],
+  )
+  expect(token.startsWith(`${rows[0]?.token}.`)).toBe(true)
+  expect(await isSignedIn(rows[0]?.token ?? '')).toBe(false)
+  expect(rows[0]?.password).not.toContain(password)
+})
+
+test('sign-out ends the session at once', async () => {
+  const { token } = await signUp()
+  expect((await call('sign-out', {}, { authorization: `Bearer ${token}` })).status).toBe(200)
+  expect(await isSignedIn(token)).toBe(false)
+})
+
+test('a person made without sign-up signs in with their password', async () => {
+  const { email } = await createPerson(stack.db, env, { name: 'Grace', email: newEmail(), password })
+  const { status, answer } = await call('sign-in/email', { email, password })
+  expect(status).toBe(200)
+  expect(await isSignedIn(answer.token ?? '')).toBe(true)
+})
+
+const taken = await signUp()
+const refusals: [what: string, path: string, body: object, status: number, code: string][] = [
+  ['a wrong password', 'sign-in/email', { email: taken.email, password: 'wrong horse' }, 401, 'unauthorized'],
+  ['an unknown address', 'sign-in/email', { email: newEmail(), password }, 401, 'unauthorized'],
+  ['a taken address', 'sign-up/email', { name: 'Eve', email: taken.email, password }, 409, 'conflict'],
+  ['a short password', 'sign-up/email', { name: 'Eve', email: newEmail(), password: 'short' }, 400, 'invalid_request'],
+  ['no address', 'sign-up/email', { name: 'Eve', password }, 400, 'invalid_request'],
+  ['a made-up reset token', 'reset-password', { token: 'nonsense', newPassword: password }, 400, 'invalid_request'],
+  [
+    'a password change without a session',
+    'change-password',
+    { currentPassword: password, newPassword: password },
+    401,
+    'unauthorized',
+  ],
+  ['a path that does not exist', 'sign-in/magic', {}, 404, 'not_found'],
+]
+
+test.each(refusals)('%s is refused in the platform envelope', async (_what, path, body, status, code) => {
+  expect(await call(path, body)).toMatchObject({ status, answer: { success: false, error: { code } } })
+})
+
+const origins: [what: string, headers: (cookie: string) => Record<string, string>, status: number][] = [
+  ['of this origin', (cookie) => ({ cookie, origin: stack.baseUrl }), 200],
+  ['of another origin', (cookie) => ({ cookie, origin: 'https://evil.example' }), 403],
+  ['of no origin', (cookie) => ({ cookie, origin: 'null' }), 403],
+]
+
+test.each(origins)('a cookie is taken from a request %s only where that is ours', async (_what, headersFor, status) => {
+  const { token } = await signUp()
+  const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
+  expect((await call('sign-out', {}, headersFor(cookie))).status).toBe(status)
+  expect(await isSignedIn(token)).toBe(status !== 200)
+})
+
+test('a page of another origin cannot sign its visitor in to an account of its own', async () => {
+  const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
+  expect((await call('sign-in/email', { email: taken.email, password }, headers)).status).toBe(403)
+})
+
+test('a changed password signs out everywhere else', async () => {
+  const { email, token } = await signUp()
+  const { answer: other } = await call('sign-in/email', { email, password })
+  const newPassword = 'a new horse battery'
+  const body = { currentPassword: password, newPassword, revokeOtherSessions: true }
+  const { status, answer } = await call('change-password', body, { authorization: `Bearer ${token}` })
+  expect(status).toBe(200)
+  expect(await isSignedIn(other.token ?? '')).toBe(false)
+  expect(await isSignedIn(token)).toBe(false)
+  expect(await isSignedIn(answer.token ?? '')).toBe(true)
+  expect((await call('sign-in/email', { email, password })).status).toBe(401)
+  expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
+})
+
+test('a forgotten password is replaced by the link in the mail, once, and ends every session', async () => {
+  const { email, token } = await signUp()
+  expect((await call('request-password-reset', { email })).status).toBe(200)
+  const mail = await lastMail(email)
+  const resetToken = /\/reset-password\?token=(\S+)/.exec(mail)?.[1] ?? ''
+  expect(mail).toContain(`${stack.baseUrl}/reset-password?token=`)
+  const { rows } = await stack.sql.query('select 1 from verifications where identifier like $1', [`%${resetToken}%`])
+  expect(rows).toEqual([])
+  const newPassword = 'a new horse battery'
+  expect((await call('reset-password', { token: resetToken, newPassword })).status).toBe(200)
+  expect((await call('reset-password', { token: resetToken, newPassword: password })).status).toBe(400)
+  expect(await isSignedIn(token)).toBe(false)
+  expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
+})
+
+test('asking for a reset does not tell whether there is an account, and mails nobody who has none', async () => {
+  const unknown = newEmail()
+  const [known, other] = await Promise.all([
+    call('request-password-reset', { email: taken.email }),
+    call('request-password-reset', { email: unknown }),
+  ])
+  expect(other.answer).toEqual(known.answer)
+  expect(await lastMail(unknown)).toBe('')
+})
+
+test('an expired session signs nobody in', async () => {
+  const { email, token } = await signUp()
+  await stack.sql.query(
+    "update sessions set expires_at = now() - interval '1 second' where user_id = (select id from users where email = $1)",
+    [email],
+  )
+  expect(await isSignedIn(token)).toBe(false)
+})
+
+test('tries at one account are counted for everyone: after twenty the right password is refused too', async () => {
+  const { email } = await signUp()
+  const key = `email:${email}`
+  await stack.sql.query('update sign_in_attempts set attempts = 18 where key = $1', [key])
+  const tries = await Promise.all(Array.from({ length: 4 }, () => call('sign-in/email', { email, password })))
+  expect(tries.map(({ status }) => status).toSorted()).toEqual([200, 200, 429, 429])
+  const refused = tries.find(({ status }) => status === 429)
+  expect(refused?.headers.get('retry-after')).toBe('900')
+  expect(refused?.answer.error?.code).toBe('rate_limited')
+  await stack.sql.query(
+    "update sign_in_attempts set window_started_at = window_started_at - interval '16 minutes' where key = $1",
+    [key],
+  )
+  expect((await call('sign-in/email', { email, password })).status).toBe(200)
+})
