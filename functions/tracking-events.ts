@@ -3,7 +3,7 @@ import { createApp, onlyMethods } from '../lib/app.ts'
 import { openDatabase } from '../lib/database.ts'
 import { readEvents } from '../lib/events.ts'
 import { checked, findReader, privateHeaders, type ReadEnv } from '../lib/program-reads.ts'
-import { eventsQuery, programPath } from '../lib/requests.ts'
+import { eventsQuery, programPath } from '../lib/read-requests.ts'
 
 const path = '/api/tracking/events/:programId'
 const app = createApp<ReadEnv>()

@@ -3,7 +3,7 @@ import { createApp, onlyMethods } from '../lib/app.ts'
 import { openDatabase } from '../lib/database.ts'
 import { readPerformance } from '../lib/performance.ts'
 import { checked, findReader, privateHeaders, type ReadEnv } from '../lib/program-reads.ts'
-import { performanceQuery, programPath } from '../lib/requests.ts'
+import { performanceQuery, programPath } from '../lib/read-requests.ts'
 
 const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type * as z from 'zod/mini'
 import type { Database } from './database.ts'
-import type { eventsQuery } from './requests.ts'
+import type { eventsQuery } from './read-requests.ts'
 
 interface EventCommon {
   id: number

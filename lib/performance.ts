@@ -3,7 +3,7 @@ import type * as z from 'zod/mini'
 import type { Access } from './access.ts'
 import type { Database } from './database.ts'
 import { currencyExponent, majorUnits } from './money.ts'
-import type { performanceQuery } from './requests.ts'
+import type { performanceQuery } from './read-requests.ts'
 
 /** One calendar day (UTC) of a range. Money is in the currency's major unit. */
 export interface DayPerformance {

@@ -4,7 +4,7 @@ import type * as z from 'zod/mini'
 import { type Access, findAccess, type SessionEnv } from './access.ts'
 import { clientAddress, enforceRateLimit, type RateLimit, refuseInput } from './app.ts'
 import { type DatabaseEnv, openDatabase } from './database.ts'
-import { programPath } from './requests.ts'
+import { programPath } from './read-requests.ts'
 
 export interface ReadEnv extends DatabaseEnv, SessionEnv {
   RATE_LIMIT?: RateLimit

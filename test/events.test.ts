@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { readEvents, type TrackingEvent } from '../lib/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { eventsQuery } from '../lib/requests.ts'
+import { eventsQuery } from '../lib/read-requests.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
