@@ -1,7 +1,7 @@
 import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/app.ts'
 import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/clicks.ts'
 import { ApiError } from '../lib/errors.ts'
-import { clickRequest } from '../lib/requests.ts'
+import { clickRequest } from '../lib/click-request.ts'
 import { visitorDevice, visitorLocation } from '../lib/visitor.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 

@@ -1,33 +1,6 @@
 import * as z from 'zod/mini'
 import { isCurrency, maxAmountCents } from './money.ts'
-
-/** Text of at most `length` characters, or null, or nothing. */
-function text(length: number) {
-  return z.nullish(z.string().check(z.maxLength(length)))
-}
-
-const url = () => text(8192)
-const id = () => z.nullish(z.int().check(z.positive()))
-const key = () => z.string().check(z.minLength(1), z.maxLength(255))
-
-/** Free data of the integrator. `test_mode: true` makes the event a test event; `program_id` names its program. */
-const additionalData = z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: id() }))
-
-/** Body of POST /api/v1/track/click. */
-export const clickRequest = z.object({
-  affiliate_url: z.string().check(z.minLength(1), z.maxLength(8192)),
-  page_url: url(),
-  page_title: text(1024),
-  referrer_url: url(),
-  session_id: text(255),
-  user_agent: text(2048),
-  screen_resolution: z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>'))),
-  viewport_size: z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>'))),
-  language: text(64),
-  timezone: text(64),
-  existing_click_id: text(255),
-  additional_data: additionalData,
-})
+import { additionalData, id, key, text, url } from './request-fields.ts'
 
 /** Body of POST /api/v1/track/lead. */
 export const leadRequest = z.object({
