@@ -55,6 +55,8 @@ export interface EventPage {
   meta: { pagination: { page: number; pageSize: number; pageCount: number; total: number } }
 }
 
+type EventFilter = Pick<z.output<typeof eventsQuery>, 'eventType' | 'dateFrom' | 'dateTo'>
+
 /**
  * One page of a program's events, newest first; equal timestamps are ordered by type, then id. Test events and sales without
  * a customer are not listed. Of each type the newest `3 * pageSize` within the dates are read from its own table and merged, so
@@ -65,16 +67,33 @@ export async function readEvents(
   programId: number,
   query: z.output<typeof eventsQuery>,
 ): Promise<EventPage> {
-  const { page = 1, pageSize = 10, eventType } = query
-  const types = eventType ? [eventType] : (['click', 'lead', 'conversion'] as const)
-  const results = await db.batch(types.map((type) => eventsStatement(type, programId, query, 3 * pageSize)))
-  const events = results.flat().map(asEvent)
-  events.sort((a, b) => compare(b.timestamp, a.timestamp) || compare(a.event_type, b.event_type) || compare(a.id, b.id))
+  const { page = 1, pageSize = 10 } = query
+  const { events } = await newestEvents(db, programId, query, 3 * pageSize)
   const total = events.length
   return {
     data: events.slice((page - 1) * pageSize, page * pageSize),
     meta: { pagination: { page, pageSize, pageCount: Math.ceil(total / pageSize), total } },
   }
+}
+
+/**
+ * The newest events of each type, up to `limit` of each, merged in the order of `readEvents`. `completeAfter` is the moment after
+ * which none is missing: that of the oldest event of a type which reached the limit. Null where all are there.
+ */
+export async function newestEvents(
+  db: Database,
+  programId: number,
+  filter: EventFilter,
+  limit: number,
+): Promise<{ events: TrackingEvent[]; completeAfter: string | null }> {
+  const types = filter.eventType ? [filter.eventType] : (['click', 'lead', 'conversion'] as const)
+  const results = await db.batch(types.map((type) => eventsStatement(type, programId, filter, limit)))
+  const events = results.flat().map(asEvent)
+  events.sort((a, b) => compare(b.timestamp, a.timestamp) || compare(a.event_type, b.event_type) || compare(a.id, b.id))
+  const cutAt = results
+    .filter((rows) => rows.length >= limit)
+    .map((rows) => Math.min(...rows.map(({ timestamp }) => timestamp.getTime())))
+  return { events, completeAfter: cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString() }
 }
 
 /** An event as its statement selects it: under the names of the answer, `bigint` as text. */
@@ -126,7 +145,7 @@ const sources = {
 export function eventsStatement(
   type: TrackingEvent['event_type'],
   programId: number,
-  { dateFrom, dateTo }: Pick<z.output<typeof eventsQuery>, 'dateFrom' | 'dateTo'>,
+  { dateFrom, dateTo }: EventFilter,
   limit: number,
 ) {
   const { table, time, listed, columns } = sources[type]

@@ -3,58 +3,15 @@ import { expect, test } from 'vitest'
 import { readEvents, type TrackingEvent } from '../lib/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { eventsQuery } from '../lib/read-requests.ts'
+import { fillEvents } from './support/events.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
 const sandbox = await createSandbox(db, { AUTH_SECRET: 'secret' })
 const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
 
-/**
- * Fills a program with events, many of them at equal times (eight of them a second, with microseconds), over the boundary of two
- * months so that they lie in two partitions. A third of the customers have bought; a fifth of the events are tests.
- */
-async function fill(programId: number, count: number): Promise<void> {
-  const time = `timestamptz '2026-10-31 23:59:00Z' + make_interval(secs => (hashint4(n) & 1023) / 8.0) + interval '7 microseconds' * (n % 2)`
-  const values = [programId, count]
-  await sql.query(
-    `insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, first_purchase_date)
-    select l.program_id, 'cust_1790000000000_' || lpad(n::text, 20, '0') || l.program_id, 'user-' || n, l.id, l.partner_id,
-      case n % 3 when 0 then 'conversion' else 'click' end, now(), case n % 3 when 0 then now() end
-    from generate_series(1, 30) n, referral_links l where l.program_id = $1`,
-    [programId],
-  )
-  const { rows } = await sql.query<{ id: string }>('select min(id) as id from customers where program_id = $1', [
-    programId,
-  ])
-  const first = Number(rows[0]?.id)
-  await sql.query(
-    `insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id, page_url,
-      referrer_url, geo_country, geo_region, geo_city, device_type, device_os, browser_name, created_at)
-    select $1, n % 5 = 0, ${time}, 7000 + (n * 31) % 6997, ${first} + n % 30, (select min(id) from referral_links where program_id = $1),
-      's' || n, 'https://shop.example.com/' || n, case when n % 2 = 0 then 'https://example.org/' end, 'DE', 'Bavaria', 'Munich',
-      'mobile', 'iOS', 'Safari', ${time} + interval '1 second'
-    from generate_series(1, $2) n`,
-    values,
-  )
-  await sql.query(
-    `insert into affiliate_lead_events (program_id, is_test, lead_timestamp, customer_id, customer_key, provisional, session_id)
-    select $1, n % 5 = 0, ${time}, ${first} + n % 30, case when n % 4 > 0 then 'user-' || n % 30 end, n % 4 = 0, 's' || n
-    from generate_series(1, $2) n`,
-    values,
-  )
-  await sql.query(
-    `insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, sale_date, amount_cents, commission_base_cents,
-      currency, sale_type, payment_status, is_recurring, processor_event_id)
-    select $1, n % 5 = 0, n::text, case when n % 7 > 0 then ${first} + n % 30 end,
-      case when n % 7 > 0 then (select min(partner_id) from referral_links where program_id = $1) end,
-      ${time}, n, n, 'eur', 'subscription', case when n % 6 = 0 then 'unpaid' else 'paid' end, n % 2 = 0,
-      case when n % 3 = 0 then 'evt_' || n end
-    from generate_series(1, $2) n`,
-    values,
-  )
-}
-await fill(sandbox.programId, 400)
-await fill(other.programId, 50)
+await fillEvents(sql, sandbox.programId, 400)
+await fillEvents(sql, other.programId, 50)
 
 /** Every event a program lists, newest first, as plain SQL says it: one JSON object a row. */
 async function listRows(): Promise<TrackingEvent[]> {

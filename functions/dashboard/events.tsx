@@ -1,10 +1,11 @@
+import type * as z from 'zod/mini'
 import type { Viewer, ViewerProgram } from '../../lib/access.ts'
 import { toCsv } from '../../lib/csv.ts'
-import { readEvents, type TrackingEvent } from '../../lib/events.ts'
+import { newestEvents, type TrackingEvent } from '../../lib/events.ts'
 import { majorUnits } from '../../lib/money.ts'
 import { eventsQuery } from '../../lib/read-requests.ts'
 import { renderProgram } from './layout.tsx'
-import { addressOf, createPages, csvResponse, type PageContext, requireProgram } from './page.ts'
+import { addressOf, createPages, csvResponse, momentOf, type PageContext, requireProgram } from './page.ts'
 import { Badge, Card, DateRange, Empty, formatCents, Heading, Pager, Segments, Table, Time } from './parts.tsx'
 
 /** What happened, event by event. */
@@ -12,8 +13,10 @@ export const eventPages = createPages()
 
 type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
 
+type EventsQuery = z.output<typeof eventsQuery>
+
 const pageSize = 25
-const csvPageSize = 100
+const csvRowsOfType = 5000
 
 const kinds = [
   ['', 'All'],
@@ -22,28 +25,45 @@ const kinds = [
   ['conversion', 'Sales'],
 ] as const
 
-/** The query as the API takes it; an address that holds no valid one shows everything. */
-function queryOf(c: ProgramContext) {
-  const { page, eventType, dateFrom, dateTo } = c.req.query()
-  const raw = Object.fromEntries(
-    Object.entries({ page, eventType, dateFrom, dateTo }).filter(([, value]) => value !== undefined && value !== ''),
-  )
-  const parsed = eventsQuery.safeParse(raw)
-  return {
-    query: parsed.success ? parsed.data : {},
-    problem: parsed.success ? undefined : parsed.error.issues[0]?.message,
-    raw: parsed.success ? raw : {},
-  }
+/**
+ * The query as the API takes it, with `before`: where an earlier list ended. An address that holds no valid query shows
+ * everything.
+ */
+function queryOf(c: ProgramContext): { query: EventsQuery; raw: Record<string, string | undefined>; problem?: string } {
+  const { page, eventType, dateFrom, dateTo, before } = c.req.query()
+  const given = Object.entries({ page, eventType, dateFrom, dateTo }).filter(([, value]) => value)
+  const parsed = eventsQuery.safeParse(Object.fromEntries(given))
+  if (!parsed.success) return { query: {}, raw: {}, problem: parsed.error.issues[0]?.message ?? '' }
+  const query = parsed.data
+  const end = momentOf(before)
+  if (!end || (query.dateTo && query.dateTo < end)) return { query, raw: { eventType, dateFrom, dateTo } }
+  return { query: { ...query, dateTo: end }, raw: { eventType, dateFrom, dateTo, before } }
+}
+
+/**
+ * The newest events, up to `limit` of each type, as far back as none is missing, and where the next list begins: so that
+ * reading list after list skips nothing and shows nothing twice.
+ */
+async function listOf(c: ProgramContext, query: EventsQuery, limit: number) {
+  const { events, completeAfter } = await newestEvents(c.get('db'), c.get('program').id, query, limit)
+  if (completeAfter === null) return { events, before: undefined }
+  const complete = events.filter(({ timestamp }) => timestamp > completeAfter)
+  if (complete.length > 0) return { events: complete, before: completeAfter }
+  // More than a list holds happened within one millisecond.
+  return { events, before: new Date(Date.parse(completeAfter) - 1).toISOString() }
 }
 
 eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), async (c) => {
   const program = c.get('program')
   const { query, raw, problem } = queryOf(c)
-  const { data, meta } = await readEvents(c.get('db'), program.id, { ...query, pageSize })
-  const { page, pageCount, total } = meta.pagination
+  const { events, before } = await listOf(c, query, 3 * pageSize)
   const base = `/programs/${program.id}/events`
-  const oldest = data.at(-1)
-  const ends = page >= pageCount && total >= 3 * pageSize && oldest !== undefined
+  const pageCount = Math.max(Math.ceil(events.length / pageSize), 1)
+  const page = Math.min(query.page ?? 1, pageCount)
+  const data = events.slice((page - 1) * pageSize, page * pageSize)
+  const isFiltered = Object.values(raw).some(Boolean)
+  const turnTo = (target: number) => addressOf(base, { ...raw, page: String(target) })
+  const goOn = before && addressOf(base, { ...raw, before })
   return renderProgram(c, {
     title: 'Events',
     current: '/events',
@@ -56,7 +76,7 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
           <Segments
             label="Type"
             items={kinds.map(([kind, text]) => ({
-              href: addressOf(base, { ...raw, page: undefined, eventType: kind }),
+              href: addressOf(base, { ...raw, before: undefined, eventType: kind }),
               text,
               current: (query.eventType ?? '') === kind,
             }))}
@@ -69,16 +89,16 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
           problem={problem}
           keep={query.eventType ? { eventType: query.eventType } : {}}
           aside={
-            <a class="button" href={addressOf(`${base}.csv`, { ...raw, page: undefined })}>
+            <a class="button" href={addressOf(`${base}.csv`, raw)}>
               Export CSV
             </a>
           }
         />
         <Card>
           {data.length === 0 ? (
-            <Empty title={Object.keys(raw).length > 0 ? 'Nothing here' : 'No events yet'}>
+            <Empty title={isFiltered ? 'Nothing here' : 'No events yet'}>
               <p>
-                {Object.keys(raw).length > 0 ? (
+                {isFiltered ? (
                   <>
                     No event fits. <a href={base}>Show all events</a>
                   </>
@@ -104,19 +124,11 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
                 ]}
               />
               <Pager
-                newer={page > 1 ? addressOf(base, { ...raw, page: String(page - 1) }) : undefined}
-                older={page < pageCount ? addressOf(base, { ...raw, page: String(page + 1) }) : undefined}
+                newer={page > 1 ? turnTo(page - 1) : raw['before'] && addressOf(base, { ...raw, before: undefined })}
+                older={page < pageCount ? turnTo(page + 1) : goOn}
               >
-                Page {page} of {pageCount}. A list holds the newest {3 * pageSize} events of each type; dates reach
-                older ones.
-                {ends && (
-                  <>
-                    {' '}
-                    <a href={addressOf(base, { ...raw, page: undefined, dateTo: oldest.timestamp })}>
-                      Go on with older events
-                    </a>
-                  </>
-                )}
+                Page {page} of {pageCount} of this list, which holds the newest {3 * pageSize} events of a type.
+                {before && ' Older ones follow on its last page.'}
               </Pager>
             </>
           )}
@@ -179,13 +191,7 @@ function ClickId({ id }: { id: string }) {
 
 eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'), async (c) => {
   const program = c.get('program')
-  const { query } = queryOf(c)
-  const db = c.get('db')
-  const first = await readEvents(db, program.id, { ...query, page: 1, pageSize: csvPageSize })
-  const pages = Array.from({ length: Math.max(first.meta.pagination.pageCount - 1, 0) }, (_, index) => index + 2)
-  const rest = await Promise.all(
-    pages.map((page) => readEvents(db, program.id, { ...query, page, pageSize: csvPageSize })),
-  )
+  const { events } = await listOf(c, queryOf(c).query, csvRowsOfType)
   const columns = [
     'id',
     'event_type',
@@ -206,12 +212,10 @@ eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'
     'is_recurring',
   ] as const
   const blank = Object.fromEntries(columns.map((column) => [column, null])) as Record<(typeof columns)[number], null>
-  const rows = [first, ...rest].flatMap(({ data }) =>
-    data.map((event) => ({
-      ...blank,
-      ...event,
-      amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
-    })),
-  )
+  const rows = events.map((event) => ({
+    ...blank,
+    ...event,
+    amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
+  }))
   return csvResponse(c, `events-${program.id}`, toCsv(columns, rows))
 })

@@ -161,8 +161,8 @@ export function addressOf(base: string, parameters: Record<string, string | unde
   return entries.length === 0 ? base : `${base}?${new URLSearchParams(entries).toString()}`
 }
 
-/** An ISO 8601 moment in a query, or undefined where it is none. */
+/** An ISO 8601 moment in a query, or undefined where it is none that anything here could have happened at. */
 export function momentOf(text: string | undefined): Date | undefined {
   const moment = new Date(text ?? '')
-  return Number.isNaN(moment.getTime()) ? undefined : moment
+  return moment.getTime() > 0 ? moment : undefined
 }

@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { sessionCookie } from '../lib/session.ts'
+import { fillEvents } from './support/events.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({ functions: ['dashboard', 'tracking-events', 'tracking-performance'] })
+const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const sandbox = await createSandbox(stack.db, env)
+await fillEvents(stack.sql, sandbox.programId, 400)
+
+async function get(path: string): Promise<string> {
+  const cookie = `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`
+  const response = await fetch(new URL(path, stack.baseUrl), { headers: { cookie } })
+  expect(response.status).toBe(200)
+  return await response.text()
+}
+
+/** The events of a program within a filter, newest first, as plain SQL lists them. */
+async function listed(where = 'true'): Promise<{ at: string; type: string; id: string }[]> {
+  const { rows } = await stack.sql.query(
+    `select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, type, id from (
+      select 'click' as type, click_timestamp as at, id from affiliate_click_events where program_id = $1 and not is_test
+      union all
+      select 'lead', lead_timestamp, id from affiliate_lead_events where program_id = $1 and not is_test
+      union all
+      select 'conversion', sale_date, id from sales where program_id = $1 and not is_test and customer_id is not null
+    ) event where ${where} order by date_trunc('milliseconds', at) desc, type, id`,
+    [sandbox.programId],
+  )
+  return rows
+}
+
+const base = `/programs/${sandbox.programId}`
+const filters: [what: string, query: string, where: string][] = [
+  ['all events', '', 'true'],
+  ['the clicks', '?eventType=click', "type = 'click'"],
+  ['the events of a day', '?dateFrom=2026-11-01&dateTo=2026-11-01', "at >= '2026-11-01' and at < '2026-11-02'"],
+  ['the sales until a day', '?eventType=conversion&dateTo=2026-10-31', "type = 'conversion' and at < '2026-11-01'"],
+]
+
+test.each(filters)('turning the pages of the event list shows %s once each', async (_what, query, where) => {
+  const shown: string[] = []
+  let path: string | undefined = `${base}/events${query}`
+  while (path) {
+    const html: string = await get(path)
+    shown.push(...Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? ''))
+    path = /href="([^"]+)" rel="next"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
+  }
+  expect(shown).toEqual((await listed(where)).map(({ at }) => at))
+})
+
+test.each(filters)('the CSV of the event list holds %s', async (_what, query, where) => {
+  const [head, ...lines] = (await get(`${base}/events.csv${query}`)).trimEnd().split('\r\n')
+  expect(head).toMatch(/^id,event_type,timestamp,/)
+  const rows = lines.map((line) => line.split(','))
+  expect(rows.map(([id, type, at]) => ({ at, type, id }))).toEqual(await listed(where))
+})
+
+test('the overview and its CSV show what the performance read answers', async () => {
+  for (const query of ['', '?period=90d', '?dateFrom=2026-10-30&dateTo=2026-11-02']) {
+    const response = await fetch(`${stack.baseUrl}/api/tracking/performance/${sandbox.programId}${query}`, {
+      headers: { authorization: `Bearer ${sandbox.dashboardToken}` },
+    })
+    const { data, metrics } = await response.json()
+    if (query.includes('dateFrom')) expect(metrics).toMatchObject({ totalClicks: 320, otherCurrencies: { eur: {} } })
+    const values = Array.from((await get(base + query)).matchAll(/<dd class="value">([^<]+)</g), ([, value]) => value)
+    expect(values.slice(0, 4)).toEqual(
+      [metrics.totalClicks, metrics.totalLeads, metrics.totalConversions, metrics.totalSales].map(String),
+    )
+    const [, ...lines] = (await get(`${base}/performance.csv${query}`)).trimEnd().split('\r\n')
+    expect(lines).toEqual(
+      data.map((day: Record<string, unknown>) =>
+        [
+          day['date'],
+          day['clicks'],
+          day['leads'],
+          day['conversions'],
+          day['revenue'],
+          day['partners'],
+          day['commission'],
+        ].join(),
+      ),
+    )
+  }
+})
