@@ -17,8 +17,8 @@ import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type 
 
 /**
  * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
- * elsewhere in place of the one in `.local/`, and `QUEUE_URL` with the AWS variables a queue of SQS. `RATE_LIMITS=off` lifts the
- * limits of wrangler.toml, for load tests, whose requests all come from one address.
+ * elsewhere in place of the one in `.local/`, and `QUEUE_URL` with the AWS variables a queue of SQS. `RATE_LIMITS=on` counts
+ * requests as wrangler.toml says; it is off because on one machine all requests come from one address.
  */
 const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
@@ -64,7 +64,7 @@ async function start(): Promise<void> {
     environment,
     common: { ...localOnly, ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))) },
     port,
-    rateLimits: process.env['RATE_LIMITS'] !== 'off',
+    rateLimits: process.env['RATE_LIMITS'] === 'on',
     onLog(line, level) {
       log.write(`${line}\n`)
       if (level === 'error' || level === 'warn' || !line.startsWith('{')) console.log(color.dim(line))

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -51,7 +51,7 @@ export function readFunctions(): FunctionEntry[] {
   const config = parse(readFileSync(`${root}wrangler.toml`, 'utf8')) as unknown as WranglerEnv & {
     env: Record<string, WranglerEnv>
   }
-  const functions = Object.entries(config.env).map(([name, env]) => ({
+  return Object.entries(config.env).map(([name, env]) => ({
     name,
     main: env.main,
     paths: (env.routes ?? []).map(({ pattern }) => pattern.slice(pattern.indexOf('/'))),
@@ -69,7 +69,6 @@ export function readFunctions(): FunctionEntry[] {
     compatibilityDate: env.compatibility_date ?? config.compatibility_date ?? '',
     compatibilityFlags: env.compatibility_flags ?? config.compatibility_flags ?? [],
   }))
-  return functions.filter(({ main }) => existsSync(root + main))
 }
 
 /** The script of each function by its name, built in one pass with the settings that wrangler builds with. */
