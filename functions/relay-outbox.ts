@@ -1,10 +1,12 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { openQueue, type OutboxMessage, type QueueEnv, relayOutbox, sendToQueue } from '../lib/outbox.ts'
 
+const relayMilliseconds = 45_000 // It runs every minute.
+
 /** Scheduled: sends what is in the outbox and was not delivered, after a function or the queue failed. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & QueueEnv): Promise<void> {
-    const sent = await relayOutbox(openDatabase(env), openQueue(env), env.QUEUE_URL)
+    const sent = await relayOutbox(openDatabase(env), openQueue(env), env.QUEUE_URL, Date.now() + relayMilliseconds)
     if (sent > 0) console.log(JSON.stringify({ function: 'relay-outbox', sent }))
   },
 }

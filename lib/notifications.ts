@@ -1,8 +1,8 @@
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs'
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
-import type { Database } from './database.ts'
-import type { OutboxMessage } from './outbox.ts'
+import { type Database, retryOnce } from './database.ts'
+import { callsAtOnce, inCalls, messagesPerCall, type OutboxMessage } from './outbox.ts'
 
 const outboxMessage = z.object({ program_id: z.int().check(z.positive()), outbox_id: z.int().check(z.positive()) })
 
@@ -22,7 +22,7 @@ export function parseOutboxMessage(body: string | undefined): OutboxMessage | un
  */
 export async function writeNotifications(db: Database, messages: OutboxMessage[]): Promise<OutboxMessage[]> {
   if (messages.length === 0) return []
-  const told = await db.query(sql<{ program_id: string; id: string }>`with named as (
+  const statement = sql<{ program_id: string; id: string }>`with named as (
   select distinct program_id, id
   from unnest(${messages.map((m) => m.program_id)}::bigint[], ${messages.map((m) => m.outbox_id)}::bigint[]) as m (program_id, id)
 ),
@@ -38,55 +38,72 @@ delivered as (
   update outbox o set delivered_at = now() from row
   where o.program_id = row.program_id and o.id = row.id and o.delivered_at is null
 )
-select program_id, id from row`)
+select program_id, id from row`
+  const told = await retryOnce(() => db.query(statement))
   const done = new Set(told.map((row) => `${row.program_id}:${row.id}`))
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 
+/** Longer than a round takes at its worst: no message comes again while it is worked on. */
 const visibilitySeconds = 60
 
 /**
- * Takes messages off the queue, ten at a time, writes their notifications and deletes what is done, until the queue is empty or
- * `deadline` (ms since 1970) is past. Returns how many were delivered. A message that is not deleted comes again.
+ * Takes messages off the queue, writes their notifications and deletes what is done, in rounds of up to sixty messages, until the
+ * queue is empty or `deadline` (ms since 1970) is past; a round that began before it is finished. Returns how many were
+ * delivered. A message that is not deleted comes again, and after five times goes to the dead letters.
  */
 export async function drainQueue(db: Database, queue: SQSClient, queueUrl: string, deadline: number): Promise<number> {
   let delivered = 0
+  let calls = 1
   while (Date.now() < deadline) {
-    const { Messages: messages = [] } = await queue.send(
-      new ReceiveMessageCommand({
-        QueueUrl: queueUrl,
-        MaxNumberOfMessages: 10,
-        VisibilityTimeout: visibilitySeconds,
-        WaitTimeSeconds: 0,
-      }),
-    )
+    const messages = await receiveMessages(queue, queueUrl, calls)
     if (messages.length === 0) break
-    delivered += (await deliverMessages(db, queue, queueUrl, messages)).length
+    delivered += await deliverMessages(db, queue, queueUrl, messages)
+    calls = messages.length < calls * messagesPerCall ? 1 : Math.min(calls * 2, callsAtOnce)
   }
   return delivered
 }
 
-async function deliverMessages(
-  db: Database,
-  queue: SQSClient,
-  queueUrl: string,
-  messages: Message[],
-): Promise<Message[]> {
+/** The first call asks all of the queue's servers, which takes a second where there is nothing; the others take what is at hand. */
+async function receiveMessages(queue: SQSClient, queueUrl: string, calls: number): Promise<Message[]> {
+  const answers = await Promise.all(
+    Array.from({ length: calls }, (_, call) =>
+      queue.send(
+        new ReceiveMessageCommand({
+          QueueUrl: queueUrl,
+          MaxNumberOfMessages: messagesPerCall,
+          VisibilityTimeout: visibilitySeconds,
+          WaitTimeSeconds: call === 0 ? 1 : 0,
+        }),
+      ),
+    ),
+  )
+  return answers.flatMap(({ Messages: messages = [] }) => messages)
+}
+
+async function deliverMessages(db: Database, queue: SQSClient, queueUrl: string, messages: Message[]): Promise<number> {
   const parsed = messages.map((message) => ({ message, content: parseOutboxMessage(message.Body) }))
   const done = new Set(
     await writeNotifications(
       db,
-      parsed.flatMap(({ content }) => (content ? [content] : [])),
+      parsed.flatMap(({ content }) => content ?? []),
     ),
   )
   const finished = parsed.filter(({ content }) => content && done.has(content)).map(({ message }) => message)
-  if (finished.length > 0) {
-    await queue.send(
-      new DeleteMessageBatchCommand({
-        QueueUrl: queueUrl,
-        Entries: finished.map((message, index) => ({ Id: String(index), ReceiptHandle: message.ReceiptHandle })),
-      }),
-    )
-  }
-  return finished
+  // Each is waited for, so that no call is cut off where another one fails.
+  const deletions = await Promise.allSettled(inCalls(finished).map((batch) => deleteMessages(queue, queueUrl, batch)))
+  for (const deletion of deletions) if (deletion.status === 'rejected') throw deletion.reason
+  return finished.length
+}
+
+/** Deletes up to ten messages. What the queue failed to delete is tried once more; then it comes again and is found told. */
+async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Message[], tries = 2): Promise<void> {
+  const { Failed: failed = [] } = await queue.send(
+    new DeleteMessageBatchCommand({
+      QueueUrl: queueUrl,
+      Entries: messages.map((message, index) => ({ Id: String(index), ReceiptHandle: message.ReceiptHandle })),
+    }),
+  )
+  const left = failed.flatMap(({ Id }) => messages[Number(Id)] ?? [])
+  if (left.length > 0 && tries > 1) await deleteMessages(queue, queueUrl, left, tries - 1)
 }

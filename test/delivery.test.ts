@@ -1,0 +1,257 @@
+import { ChangeMessageVisibilityBatchCommand, SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs'
+import { afterAll, expect, test } from 'vitest'
+import { Database } from '../lib/database.ts'
+import { listDeadLetters, redriveDeadLetters } from '../lib/dead-letters.ts'
+import { startQueue } from '../lib/local/queue.ts'
+import { drainQueue } from '../lib/notifications.ts'
+import { inCalls, openQueue, type OutboxMessage, relayOutbox, sendToQueue } from '../lib/outbox.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, env } = await startEndpoint()
+const queue = await startQueue()
+afterAll(() => queue.close())
+const { programId, partnerIds } = await createLedgerProgram(sql, db)
+
+const soon = () => Date.now() + 20_000
+const queueEnv = {
+  AWS_REGION: 'eu-central-1',
+  AWS_ACCESS_KEY_ID: 'local',
+  AWS_SECRET_ACCESS_KEY: 'local',
+  AWS_ENDPOINT_URL: queue.endpoint,
+  QUEUE_URL: queue.url,
+}
+
+/** Receipts of what was received and may not be deleted. */
+let received: string[] = []
+
+/** The queue's client, without the second that the consumer waits for more. */
+function openClient(): SQSClient {
+  const client = openQueue(queueEnv)
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      if ('WaitTimeSeconds' in args.input) Object.assign(args.input, { WaitTimeSeconds: 0 })
+      const result = await next(args)
+      if ('Messages' in result.output) {
+        received.push(...(result.output.Messages ?? []).flatMap(({ ReceiptHandle }) => ReceiptHandle ?? []))
+      }
+      return result
+    },
+    { step: 'initialize' },
+  )
+  return client
+}
+const client = openClient()
+
+/** What happens in a minute: received messages that were not deleted can be received again. */
+async function letVisibilityEnd() {
+  for (const receipts of inCalls(received)) {
+    const Entries = receipts.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: 0 }))
+    await client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queue.url, Entries }))
+  }
+  received = []
+}
+
+/** Outbox rows that are old enough for the relay, and the messages about them. */
+async function createOutbox(count: number): Promise<OutboxMessage[]> {
+  const { rows } = await sql.query<{ id: string }>(
+    `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
+    select $1, 'commission_reversed', 'partner', $2, gen_random_uuid()::text, '{"amount_cents": 5, "currency": "usd"}', now() - interval '1 minute'
+    from generate_series(1, $3) returning id`,
+    [programId, partnerIds[0], count],
+  )
+  return rows.map(({ id }) => ({ program_id: programId, outbox_id: Number(id) }))
+}
+
+/** How many outbox rows there are, how many are delivered, and their notifications. */
+async function delivery() {
+  const { rows } = await sql.query<Record<'rows' | 'delivered' | 'notifications', number>>(
+    `select count(*)::int as rows, count(o.delivered_at)::int as delivered, count(n.id)::int as notifications
+    from outbox o left join notifications n using (program_id, id)`,
+  )
+  return rows[0]
+}
+
+/** Everything written so far is told once, and the queue is empty. */
+async function expectAllTold() {
+  const state = await delivery()
+  expect(state).toEqual({ rows: state?.rows, delivered: state?.rows, notifications: state?.rows })
+  expect(queue.messages()).toEqual([])
+}
+
+class Killed extends Error {}
+
+/** A process that dies at its `fatal`th call to the outside, before the call is made or when it has had its effect. */
+class Life {
+  steps = 0
+  /** Calls under way; what they reach goes on when the process is dead. */
+  readonly calls: Promise<unknown>[] = []
+  #dead = false
+  readonly #fatal: number
+  readonly #moment: 'before' | 'after'
+
+  constructor(fatal: number, moment: 'before' | 'after') {
+    this.#fatal = fatal
+    this.#moment = moment
+  }
+
+  async step<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.steps += 1
+    const fatal = this.steps === this.#fatal
+    if (this.#dead || (fatal && this.#moment === 'before')) this.#die()
+    const calling = call()
+    this.calls.push(calling)
+    const result = await calling
+    if (fatal) this.#die()
+    return result
+  }
+
+  #die(): never {
+    this.#dead = true
+    throw new Killed()
+  }
+
+  get database(): Database {
+    return new MortalDatabase(this)
+  }
+
+  get client(): SQSClient {
+    const mortal = openClient()
+    // Around the rest, which so sees what the queue answered to a process that died of it.
+    const around = { step: 'initialize', priority: 'high' } as const
+    mortal.middlewareStack.add((next) => (args) => this.step(() => next(args)), around)
+    return mortal
+  }
+}
+
+class MortalDatabase extends Database {
+  readonly #life: Life
+
+  constructor(life: Life) {
+    super(env)
+    this.#life = life
+  }
+
+  override query<Row>(statement: Parameters<Database['query']>[0]): Promise<Row[]> {
+    return this.#life.step(() => super.query(statement) as Promise<Row[]>)
+  }
+}
+
+const lives: { name: string; run: (life: Life) => Promise<number> }[] = [
+  {
+    name: 'the consumer',
+    run: async (life) => {
+      await sendToQueue(client, queue.url, await createOutbox(25))
+      return await drainQueue(life.database, life.client, queue.url, soon())
+    },
+  },
+  {
+    name: 'the relay',
+    run: async (life) => {
+      await createOutbox(25)
+      return await relayOutbox(life.database, life.client, queue.url, soon())
+    },
+  },
+]
+
+test.for(lives)('$name can be killed between any two of its steps, and each event is told once', async ({ run }) => {
+  const whole = new Life(Infinity, 'before')
+  await run(whole)
+  expect(whole.steps).toBeGreaterThan(3)
+  for (let fatal = 1; fatal <= whole.steps; fatal++) {
+    for (const moment of ['before', 'after'] as const) {
+      const life = new Life(fatal, moment)
+      await expect(run(life)).rejects.toThrow(Killed)
+      await Promise.allSettled(life.calls)
+      await letVisibilityEnd()
+      await sql.query('update outbox set sent_at = null where delivered_at is null')
+      await relayOutbox(db, client, queue.url, soon())
+      await drainQueue(db, client, queue.url, soon())
+      await expectAllTold()
+    }
+  }
+})
+
+test('messages that come three times, shuffled, to four consumers at once are told once each', async () => {
+  const messages = await createOutbox(200)
+  const thrice = [...messages, ...messages.toReversed(), ...messages]
+  await sendToQueue(client, queue.url, thrice)
+  await Promise.all([1, 2, 3, 4].map(() => drainQueue(db, openQueue(queueEnv), queue.url, soon())))
+  await expectAllTold()
+})
+
+test('a message that nobody can handle goes to the dead letters after five tries, and holds up no other', async () => {
+  const strange = ['not JSON', '{"program_id": 1}', JSON.stringify({ program_id: programId, outbox_id: 9_999_999 })]
+  const Entries = strange.map((MessageBody, index) => ({ Id: String(index), MessageBody }))
+  await client.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries }))
+  await sendToQueue(client, queue.url, await createOutbox(5))
+  for (const lettersAfter of [0, 0, 0, 0, 0, 3]) {
+    await drainQueue(db, client, queue.url, soon())
+    await letVisibilityEnd()
+    expect(queue.deadLetters()).toHaveLength(lettersAfter)
+  }
+  expect(queue.deadLetters().toSorted()).toEqual(strange.toSorted())
+  await expectAllTold()
+
+  const letters = await listDeadLetters(client, queue.deadLetterUrl, 3)
+  expect(letters.map(({ body }) => body).toSorted()).toEqual(strange.toSorted())
+  expect(queue.deadLetters()).toHaveLength(3)
+})
+
+test('dead letters can be sent back when the cause is mended', async () => {
+  const [message] = await createOutbox(1)
+  await client.send(
+    new SendMessageBatchCommand({
+      QueueUrl: queue.deadLetterUrl,
+      Entries: [{ Id: '0', MessageBody: JSON.stringify(message) }],
+    }),
+  )
+  const waiting = queue.deadLetters().length
+  expect(await redriveDeadLetters(openQueue(queueEnv), queue.deadLetterUrl, queue.url)).toBe(waiting)
+  expect(queue.deadLetters()).toEqual([])
+  expect(await drainQueue(db, client, queue.url, soon())).toBe(1)
+  // What still cannot be handled ends there again.
+  for (let tries = 0; tries < 5; tries++) {
+    await letVisibilityEnd()
+    await drainQueue(db, client, queue.url, soon())
+  }
+  expect(queue.deadLetters()).toHaveLength(waiting - 1)
+})
+
+/** A client of the real queue that refuses one message of each call of this kind, the first time it sees it. */
+function openRefusingClient(command: 'SendMessageBatchCommand' | 'DeleteMessageBatchCommand'): SQSClient {
+  const refusing = openClient()
+  let refused = false
+  refusing.middlewareStack.add(
+    (next, context) => async (args) => {
+      const input = args.input as { Entries?: { Id: string }[] }
+      if (refused || context.commandName !== command || !input.Entries) return await next(args)
+      refused = true
+      const [first, ...others] = input.Entries
+      const result = await next({ ...args, input: Object.assign({}, args.input, { Entries: others }) })
+      Object.assign(result.output, { Failed: [{ Id: first?.Id, SenderFault: false, Code: 'InternalError' }] })
+      return result
+    },
+    { step: 'initialize' },
+  )
+  return refusing
+}
+
+test('a message that the queue refuses among ten is sent again, and one that it fails to delete is told once', async () => {
+  const messages = await createOutbox(10)
+  const taken = await sendToQueue(openRefusingClient('SendMessageBatchCommand'), queue.url, messages)
+  expect(taken).toEqual(messages.slice(1))
+  expect(await relayOutbox(db, client, queue.url, soon())).toBe(10)
+  await drainQueue(db, openRefusingClient('DeleteMessageBatchCommand'), queue.url, soon())
+  await letVisibilityEnd()
+  await drainQueue(db, client, queue.url, soon())
+  await expectAllTold()
+})
+
+test('a run whose deadline is past takes nothing', async () => {
+  await sendToQueue(client, queue.url, await createOutbox(3))
+  expect(await drainQueue(db, client, queue.url, Date.now())).toBe(0)
+  expect(queue.messages()).toHaveLength(3)
+  await drainQueue(db, client, queue.url, soon())
+  await expectAllTold()
+})
