@@ -1,5 +1,6 @@
 import type { Context } from 'hono'
 import { csrf } from 'hono/csrf'
+import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { asApiError, clientAddress, createApp, enforceRateLimit, limitBody } from '../lib/app.ts'
 import { openDatabase } from '../lib/database.ts'
@@ -68,7 +69,13 @@ pages.use((c, next) =>
     referrerPolicy: 'same-origin',
   })(c, next),
 )
-pages.use((c, next) => csrf({ origin: new URL(c.env.BASE_URL).origin })(c, next))
+// It throws an exception of Hono's own, which the rest of the service does not use.
+pages.use((c, next) =>
+  csrf({ origin: new URL(c.env.BASE_URL).origin })(c, next).catch((error: unknown) => {
+    if (!(error instanceof HTTPException)) throw error
+    throw new ApiError('forbidden', 'This came from a page of another site. Go back to the dashboard and try again.')
+  }),
+)
 pages.use(limitBody)
 pages.use(async (c, next) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))

@@ -1,0 +1,326 @@
+import { expect, test } from 'vitest'
+import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { addPartner } from '../lib/partners.ts'
+import { sessionCookie } from '../lib/session.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({
+  functions: ['dashboard', 'relay-outbox', 'track-click', 'track-lead', 'track-sale', 'track-refund'],
+})
+const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const hostile = '<img src=x onerror=alert(1)>"\'&'
+const sandbox = await createSandbox(stack.db, env, { name: `Secret program ${hostile}` })
+const { programId, workspaceId } = sandbox
+const other = await createSandbox(stack.db, env)
+
+async function person(name: string) {
+  return await createPerson(stack.db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
+}
+
+/** Another partner of the same program, who must not see the first one's sales. */
+const rival = await person('rival')
+const { partnerId: rivalId } = await addPartner(stack.db, {
+  programId,
+  name: `=cmd|' /C calc'!A0 ${hostile}`,
+  email: rival.email,
+  code: null,
+})
+await tiePartner(stack.db, rivalId, rival.userId)
+
+const removed = await person('removed')
+await addMember(stack.db, workspaceId, removed.userId, 'owner')
+await stack.sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
+const guest = await person('guest')
+await addMember(stack.db, workspaceId, guest.userId, 'guest')
+const expired = await person('expired')
+await addMember(stack.db, workspaceId, expired.userId, 'owner')
+await stack.sql.query("update sessions set expires_at = now() - interval '1 second' where user_id = $1", [
+  expired.userId,
+])
+
+async function track(path: string, body: object, apiKey?: string) {
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(apiKey && { authorization: `Bearer ${apiKey}` }) },
+    body: JSON.stringify(body),
+  })
+  const answer: { click_id?: string } = await response.json()
+  if (!response.ok) throw new Error(JSON.stringify(answer))
+  return answer
+}
+
+const { click_id: clickId } = await track('click', {
+  affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
+  page_url: `https://shop.example.com/secret-page`,
+})
+await track('lead', { customer_key: 'secret-customer', click_id: clickId }, sandbox.apiKey)
+await track(
+  'sale',
+  { transaction_id: 'secret-transaction', customer_key: 'secret-customer', amount_cents: 10_000 },
+  sandbox.apiKey,
+)
+await track('refund', { transaction_id: 'secret-transaction', refund_amount_cents: 2500 }, sandbox.apiKey)
+
+function cookieOf(token: string) {
+  return `${sessionCookie}=${encodeURIComponent(token)}`
+}
+
+async function get(path: string, token?: string) {
+  const headers = { ...(token && { cookie: cookieOf(token) }) }
+  const response = await fetch(stack.baseUrl + path, { redirect: 'manual', headers })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+async function post(path: string, fields: Record<string, string>, token?: string, origin = stack.baseUrl) {
+  const response = await fetch(stack.baseUrl + path, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin, ...(token && { cookie: cookieOf(token) }) },
+    body: new URLSearchParams(fields),
+  })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+const programPaths = [
+  '',
+  '/performance.csv',
+  '/first-steps',
+  '/events',
+  '/events.csv',
+  '/partners',
+  '/partners.csv',
+  '/commissions',
+  '/commissions.csv',
+  '/withdrawals',
+  '/withdrawals.csv',
+  '/notices',
+  '/deliveries',
+  '/deliveries/notifications',
+  '/settings',
+  '/settings/tag',
+].map((path) => `/programs/${programId}${path}`)
+const ownerPaths = [...programPaths, '/programs/new', `/workspaces/${workspaceId}/members`, '/account']
+const partnerPaths = [
+  '/partner',
+  '/partner/links',
+  '/partner/commissions',
+  '/partner/commissions.csv',
+  '/partner/withdrawals',
+  '/partner/notifications',
+]
+const publicPaths = ['/sign-in', '/sign-up', '/forgot-password', '/reset-password?token=x', '/invitation?token=x']
+
+const pages: [path: string, token: string | undefined][] = [
+  ...ownerPaths.map((path): [string, string] => [path, sandbox.dashboardToken]),
+  ...partnerPaths.map((path): [string, string] => [path, sandbox.partnerToken]),
+  ...publicPaths.map((path): [string, undefined] => [path, undefined]),
+]
+
+test.each(pages)('%s is stored nowhere, runs no inline script and is framed by nobody', async (path, token) => {
+  const { status, headers, text } = await get(path, token)
+  expect(status).toBe(200)
+  expect(headers.get('cache-control')).toBe('no-store')
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+  expect(headers.get('x-frame-options')).toBe('DENY')
+  const policy = headers.get('content-security-policy') ?? ''
+  expect(policy).toContain("default-src 'none'")
+  expect(policy).toContain("frame-ancestors 'none'")
+  expect(policy).not.toContain('unsafe')
+  if (path.includes('.csv')) return
+  const tags = [...text.matchAll(/<([a-z][^>]*)>/g)].map(([, tag = '']) => tag.replaceAll(/"[^"]*"/g, '""'))
+  expect(tags.filter((tag) => /^img|^script(?!.* src="")| style=| on[a-z]+=/.test(tag))).toEqual([])
+})
+
+test('what pages load is kept for ever, under an address that changes with it', async () => {
+  const { text } = await get('/sign-in')
+  const assets = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
+  expect(assets).toHaveLength(3)
+  for (const path of assets) {
+    expect(path).toMatch(/-[0-9a-z]{5,}\.(css|js|svg)$/)
+    const { status, headers } = await get(path)
+    expect(status).toBe(200)
+    expect(headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  }
+  expect((await get('/assets/dashboard-old.css')).status).toBe(404)
+})
+
+const secret = /secret-page|secret-customer|secret-transaction|Secret program/
+
+const strangers: [who: string, token: string | undefined, status: number][] = [
+  ['nobody', undefined, 303],
+  ['an expired session', expired.token, 303],
+  ['a removed member', removed.token, 404],
+  ['a guest to whom the program is not open', guest.token, 404],
+  ["another workspace's owner", sandbox.outsiderToken, 404],
+  ['a partner', sandbox.partnerToken, 404],
+]
+
+test.each(strangers)("%s is shown nothing of a program's pages", async (_who, token, status) => {
+  const answers = await Promise.all(programPaths.map((path) => get(path, token)))
+  expect(answers.map((answer) => answer.status)).toEqual(programPaths.map(() => status))
+  for (const { headers, text } of answers) {
+    expect(text).not.toMatch(secret)
+    if (status === 303) expect(headers.get('location')).toMatch(/^\/sign-in\?next=%2Fprograms%2F/)
+  }
+})
+
+test('a member without tracking:list opens the pages of billing and no other', async () => {
+  const open = [
+    '',
+    '/performance.csv',
+    '/first-steps',
+    '/partners',
+    '/partners.csv',
+    '/commissions',
+    '/commissions.csv',
+  ]
+  const alsoOpen = ['/withdrawals', '/withdrawals.csv', '/settings', '/settings/tag']
+  for (const path of programPaths) {
+    const { status, text } = await get(path, sandbox.billingToken)
+    const own = path.slice(`/programs/${programId}`.length)
+    const expected = [...open, ...alsoOpen].includes(own) ? 200 : 403
+    expect([path, status]).toEqual([path, expected])
+    if (expected === 403) expect(text).not.toMatch(secret)
+    expect(text).not.toContain('secret-customer')
+  }
+})
+
+test('a partner sees their own sales, and another partner of the same program does not', async () => {
+  const own = await Promise.all(partnerPaths.map((path) => get(path, sandbox.partnerToken)))
+  expect(own.map(({ text }) => text).join()).toContain('secret-transaction')
+  const others = await Promise.all(partnerPaths.map((path) => get(path, rival.token)))
+  expect(others.map(({ status }) => status)).toEqual(partnerPaths.map(() => 200))
+  expect(others.map(({ text }) => text).join()).not.toMatch(/secret-transaction|secret-customer|secret-page/)
+  const nobodies = await Promise.all(partnerPaths.map((path) => get(path, sandbox.dashboardToken)))
+  expect(nobodies.map(({ status }) => status)).toEqual(partnerPaths.map(() => 404))
+})
+
+const commissionId = (
+  await stack.sql.query<{ id: string }>('select id from commissions where program_id = $1', [programId])
+).rows[0]?.id
+
+const posts: [path: string, fields: Record<string, string>][] = [
+  ['/programs/new', { name: 'X', domain: 'x.example', commission_bp: '1', currency: 'usd' }],
+  [`/programs/${programId}/partners`, { name: 'X' }],
+  [`/programs/${programId}/partners/${sandbox.partnerId}/deactivate`, {}],
+  [`/programs/${programId}/commissions/${commissionId}/approve`, {}],
+  [`/programs/${programId}/commissions/${commissionId}/reject`, { reason: 'no' }],
+  [`/programs/${programId}/withdrawals/1/pay`, { amount_cents: '1' }],
+  [`/programs/${programId}/withdrawals/1/refuse`, { reason: 'no' }],
+  [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],
+  [`/programs/${programId}/settings/keys`, { key_name: 'x' }],
+  [`/programs/${programId}/settings/keys/1/retire`, {}],
+  [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
+  [`/programs/${programId}/settings/processor/disconnect`, {}],
+  [`/workspaces/${workspaceId}/members`, { email: 'eve@example.com', role: 'owner' }],
+  [`/workspaces/${workspaceId}/members/${removed.userId}/remove`, {}],
+  [
+    `/workspaces/${workspaceId}/members/programs`,
+    { user: guest.userId, program: `${programId}`, program_role: 'admin' },
+  ],
+  ['/account/password', { current: 'x', new: 'a new password' }],
+  ['/partner/withdrawals', { balance: `${programId} usd`, amount: '1', request_id: crypto.randomUUID() }],
+  ['/partner/links', { program: `${programId}`, page: '', code: 'eve' }],
+  ['/sign-out', {}],
+]
+
+/** Everything a post could have changed. */
+async function state() {
+  const { rows } = await stack.sql.query(`
+    select (select count(*) from programs) as programs, (select count(*) from partners) as partners,
+      (select count(*) from api_keys) as keys, (select count(*) from api_keys where retired_at is not null) as retired,
+      (select count(*) from workspace_invitations) as invitations, (select count(*) from sessions) as sessions,
+      (select count(*) from program_members) as openings, (select count(*) from withdrawals) as withdrawals,
+      (select json_agg(p order by id) from programs p) as settings, (select json_agg(c order by id) from commissions c) as commissions,
+      (select json_agg(m order by user_id, workspace_id) from workspace_members m) as members,
+      (select json_agg(l order by id) from referral_links l) as links`)
+  return rows[0] as unknown
+}
+
+test.each(posts)('a post to %s from another origin is refused and changes nothing', async (path, fields) => {
+  const before = await state()
+  for (const token of [sandbox.dashboardToken, sandbox.partnerToken]) {
+    expect((await post(path, fields, token, 'https://evil.example')).status).toBe(403)
+  }
+  expect(await state()).toEqual(before)
+})
+
+const outsiders: [who: string, token: string, statuses: number[]][] = [
+  ["another workspace's owner", other.dashboardToken, [404]],
+  ['a removed member', removed.token, [404]],
+  ['a partner', sandbox.partnerToken, [404]],
+  ['a member who may not', sandbox.billingToken, [403]],
+]
+
+test.each(outsiders)('%s changes nothing of a program', async (_who, token, statuses) => {
+  const before = await state()
+  const own = posts.filter(
+    ([path]) =>
+      /^\/(programs\/\d|workspaces)/.test(path) && !(path.includes('/withdrawals/') && token === sandbox.billingToken),
+  )
+  for (const [path, fields] of own) {
+    const { status } = await post(path, fields, token)
+    expect([path, status]).toEqual([path, statuses[0]])
+  }
+  expect(await state()).toEqual(before)
+})
+
+test("an owner's ids of another program are not found through their own program", async () => {
+  const base = `/programs/${other.programId}`
+  const before = await state()
+  const answers = [
+    await post(`${base}/partners/${sandbox.partnerId}/deactivate`, {}, other.dashboardToken),
+    await post(`${base}/commissions/${commissionId}/reject`, { reason: 'mine now' }, other.dashboardToken),
+    await post(`${base}/commissions/${commissionId}/approve`, {}, other.dashboardToken),
+  ]
+  expect(answers.map(({ status }) => status)).toEqual([404, 404, 409])
+  expect(await state()).toEqual(before)
+})
+
+const destinations: [next: string, location: string][] = [
+  ['/programs/1/events?page=2', '/programs/1/events?page=2'],
+  ['https://evil.example/', '/'],
+  ['//evil.example/', '/'],
+  ['/\\evil.example/', '/'],
+  ['/\t/evil.example', '/'],
+  ['javascript:alert(1)', '/'],
+]
+
+test.each(destinations)('after sign-in, next=%s leads to %s', async (next, location) => {
+  const { status, headers } = await get(`/sign-in?next=${encodeURIComponent(next)}`, sandbox.dashboardToken)
+  expect(status).toBe(303)
+  expect(headers.get('location')).toBe(location)
+})
+
+test('CSV files hold what the pages show, and nothing that a spreadsheet would run', async () => {
+  const partners = await get(`/programs/${programId}/partners.csv`, sandbox.dashboardToken)
+  expect(partners.headers.get('content-disposition')).toBe(`attachment; filename="partners-${programId}.csv"`)
+  expect(partners.text).toContain(`"'=cmd|' /C calc'!A0 <img src=x onerror=alert(1)>""'&"`)
+  const commissions = await get(`/programs/${programId}/commissions.csv`, sandbox.dashboardToken)
+  const [head, row] = commissions.text.split('\r\n')
+  expect(head).toBe('id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until')
+  expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
+})
+
+test('an API key is shown once and works', async () => {
+  const { text } = await post(`/programs/${programId}/settings/keys`, { key_name: 'server' }, sandbox.dashboardToken)
+  const [key = ''] = /svc_live_[0-9A-Za-z]{40,}/.exec(text) ?? []
+  await expect(track('lead', { customer_key: 'second', click_id: clickId }, key)).resolves.toMatchObject({
+    success: true,
+  })
+  expect((await get(`/programs/${programId}/settings`, sandbox.dashboardToken)).text).not.toContain(key)
+})
+
+test('a page costs two rounds to the database at most before its own figures', async () => {
+  const before = stack.neon.requests
+  await get(`/programs/${programId}/commissions`, sandbox.dashboardToken)
+  expect(stack.neon.requests - before).toBe(2)
+})
+
+test('an address that nothing answers is a page, or the envelope under /api/', async () => {
+  const page = await get('/nothing/here')
+  expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])
+  const api = await get('/api/nothing')
+  expect([api.status, JSON.parse(api.text)]).toMatchObject([404, { success: false, error: { code: 'not_found' } }])
+})

@@ -1,0 +1,231 @@
+import { expect, test } from 'vitest'
+import { type Action, findAccess, findViewer, may, type Role, roleActions, roles } from '../lib/access.ts'
+import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { acceptPartnerInvitation, addPartner, findPartnerInvitation, invitePartner } from '../lib/partners.ts'
+import { createProgram, connectProcessor, programDefaults } from '../lib/programs.ts'
+import {
+  acceptInvitation,
+  changeMember,
+  createWorkspace,
+  findInvitation,
+  inviteMember,
+  listMembers,
+  openProgram,
+  revokeInvitation,
+} from '../lib/workspaces.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, env: databaseEnv, neon } = await startEndpoint()
+const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+
+async function person(name = 'Ada') {
+  return await createPerson(db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
+}
+
+async function workspaceWith(...others: Role[]) {
+  const owner = await person()
+  const workspaceId = await createWorkspace(db, { name: 'Analytical', ownerId: owner.userId })
+  const members = await Promise.all(
+    others.map(async (role) => {
+      const member = await person()
+      await addMember(db, workspaceId, member.userId, role)
+      return member
+    }),
+  )
+  const programId = await createProgram(db, workspaceId, { ...programDefaults, name: 'Engine', domain: 'example.com' })
+  return { workspaceId, programId, owner, members }
+}
+
+async function rolesOn(programId: number, token: string) {
+  const headers = new Headers({ authorization: `Bearer ${token}` })
+  const [access, viewer] = await Promise.all([findAccess(db, env, headers, programId), findViewer(db, env, headers)])
+  // The reads and the pages ask in two ways; they must never differ.
+  expect(viewer?.programs.find(({ id }) => id === programId)?.roles ?? []).toEqual(
+    access.roles.includes('guest') && access.roles.length === 1 ? [] : access.roles,
+  )
+  return access.roles
+}
+
+const policy: Record<Action, Role[]> = {
+  'program:read': ['owner', 'admin', 'member', 'billing'],
+  'performance:read': ['owner', 'admin', 'member', 'billing'],
+  'tracking:list': ['owner', 'admin', 'member'],
+  'partner:list': ['owner', 'admin', 'member', 'billing'],
+  'commission:list': ['owner', 'admin', 'member', 'billing'],
+  'notice:list': ['owner', 'admin', 'member'],
+  'delivery:list': ['owner', 'admin', 'member'],
+  'withdrawal:list': ['owner', 'admin', 'billing'],
+  'withdrawal:pay': ['owner', 'admin', 'billing'],
+  'partner:manage': ['owner', 'admin'],
+  'commission:decide': ['owner', 'admin'],
+  'notice:manage': ['owner', 'admin'],
+  'program:create': ['owner', 'admin'],
+  'program:update': ['owner', 'admin'],
+  'api-key:manage': ['owner', 'admin'],
+  'processor:manage': ['owner', 'admin'],
+  'member:manage': ['owner', 'admin'],
+  'owner:manage': ['owner'],
+}
+
+test.each(Object.entries(policy) as [Action, Role[]][])('%s is carried by these roles alone', (action, holders) => {
+  expect(roles.filter((role) => may([role], action))).toEqual(holders)
+})
+
+test('the roles of the policy are those that the database takes', async () => {
+  const { workspaceId } = await workspaceWith(...roles)
+  const { members } = await listMembers(db, workspaceId)
+  expect(new Set(members.map(({ role }) => role))).toEqual(new Set(Object.keys(roleActions)))
+})
+
+test('who may do what on a program is found in one database request', async () => {
+  const { programId, owner } = await workspaceWith()
+  const before = neon.requests
+  await findAccess(db, env, new Headers({ authorization: `Bearer ${owner.token}` }), programId)
+  expect(neon.requests - before).toBe(1)
+})
+
+test('an invitation makes its address a member, once', async () => {
+  const { workspaceId, programId, owner } = await workspaceWith()
+  const invited = await person('Grace')
+  const invitation = {
+    workspaceId,
+    email: invited.email.toUpperCase(),
+    role: 'member',
+    invitedBy: owner.userId,
+  } as const
+  const replaced = await inviteMember(db, invitation)
+  const token = await inviteMember(db, invitation)
+  expect(await findInvitation(db, replaced)).toBeUndefined()
+  expect(await findInvitation(db, token)).toEqual({
+    workspace_name: 'Analytical',
+    email: invited.email,
+    role: 'member',
+  })
+  await expect(acceptInvitation(db, token, owner.userId)).rejects.toMatchObject({ code: 'forbidden' })
+  expect(await acceptInvitation(db, token, invited.userId)).toBe(workspaceId)
+  await expect(acceptInvitation(db, token, invited.userId)).rejects.toMatchObject({ code: 'forbidden' })
+  expect(await rolesOn(programId, invited.token)).toEqual(['member'])
+  await expect(inviteMember(db, invitation)).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test.each([
+  ['taken back', async (workspaceId: string, id: string) => await revokeInvitation(db, workspaceId, id)],
+  [
+    'too old',
+    async (_workspaceId: string, id: string) => {
+      await sql.query("update workspace_invitations set expires_at = now() - interval '1 second' where id = $1", [id])
+    },
+  ],
+])('an invitation that was %s makes nobody a member', async (_what, spoil) => {
+  const { workspaceId, programId, owner } = await workspaceWith()
+  const invited = await person('Grace')
+  const token = await inviteMember(db, { workspaceId, email: invited.email, role: 'admin', invitedBy: owner.userId })
+  const { invitations } = await listMembers(db, workspaceId)
+  await spoil(workspaceId, invitations[0]?.id ?? '')
+  expect(await findInvitation(db, token)).toBeUndefined()
+  await expect(acceptInvitation(db, token, invited.userId)).rejects.toMatchObject({ code: 'forbidden' })
+  expect(await rolesOn(programId, invited.token)).toEqual([])
+})
+
+test('a removed member loses everything at once, stays known, and is a member again by a new invitation', async () => {
+  const { workspaceId, programId, owner, members } = await workspaceWith('guest')
+  const [guest] = members
+  if (!guest) throw new Error('no guest')
+  expect(await rolesOn(programId, guest.token)).toEqual(['guest'])
+  await openProgram(db, { programId, userId: guest.userId, role: 'admin' })
+  expect(await rolesOn(programId, guest.token)).toEqual(['guest', 'admin'])
+  await changeMember(db, { workspaceId, userId: guest.userId, role: null, byOwner: true })
+  expect(await rolesOn(programId, guest.token)).toEqual([])
+  const { members: listed } = await listMembers(db, workspaceId)
+  expect(listed.at(-1)).toMatchObject({ user_id: guest.userId, role: 'guest', removed_at: expect.any(Date) })
+  const token = await inviteMember(db, { workspaceId, email: guest.email, role: 'member', invitedBy: owner.userId })
+  await acceptInvitation(db, token, guest.userId)
+  expect(await rolesOn(programId, guest.token)).toEqual(['member'])
+})
+
+test('a program is opened to members of its own workspace only', async () => {
+  const { programId } = await workspaceWith()
+  const stranger = await person()
+  await openProgram(db, { programId, userId: stranger.userId, role: 'admin' })
+  expect(await rolesOn(programId, stranger.token)).toEqual([])
+})
+
+const changes: [who: string, byOwner: boolean, target: Role, role: Role | null, done: boolean][] = [
+  ['an owner removes an admin', true, 'admin', null, true],
+  ['an owner makes an owner', true, 'member', 'owner', true],
+  ['an owner removes another owner', true, 'owner', null, true],
+  ['an admin removes a member', false, 'member', null, true],
+  ['an admin makes an admin', false, 'member', 'admin', true],
+  ['an admin makes an owner', false, 'member', 'owner', false],
+  ['an admin removes an owner', false, 'owner', null, false],
+  ['an admin lowers an owner', false, 'owner', 'member', false],
+]
+
+test.each(changes)('%s', async (_who, byOwner, target, role, done) => {
+  const { workspaceId, programId, members } = await workspaceWith(target)
+  const [member] = members
+  if (!member) throw new Error('no member')
+  const change = changeMember(db, { workspaceId, userId: member.userId, role, byOwner })
+  await (done ? change : expect(change).rejects.toMatchObject({ code: 'conflict' }))
+  expect(await rolesOn(programId, member.token)).toEqual(done ? (role === null ? [] : [role]) : [target])
+})
+
+test('a workspace never loses its last owner, also when two owners remove each other at once', async () => {
+  const { workspaceId, owner, members } = await workspaceWith('owner')
+  const outcomes = await Promise.allSettled(
+    [owner, ...members].map(({ userId }) => changeMember(db, { workspaceId, userId, role: null, byOwner: true })),
+  )
+  expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  const { members: listed } = await listMembers(db, workspaceId)
+  expect(listed.filter(({ removed_at: removedAt }) => removedAt === null)).toHaveLength(1)
+})
+
+test('a partner account is taken over by the link in its mail, once, and by nobody who is a partner already', async () => {
+  const { programId } = await workspaceWith()
+  const email = `grace-${crypto.randomUUID()}@example.com`
+  const { partnerId } = await addPartner(db, { programId, name: 'Grace', email, code: null })
+  const invitation = await invitePartner(db, partnerId)
+  expect(invitation?.email).toBe(email)
+  const token = invitation?.token ?? ''
+  expect(await findPartnerInvitation(db, token)).toEqual({ name: 'Grace', email })
+  const partner = await person('Grace')
+  const other = await person('Eve')
+  const { partnerId: otherPartner } = await addPartner(db, { programId, name: 'Eve', email: null, code: null })
+  await tiePartner(db, otherPartner, other.userId)
+  await expect(acceptPartnerInvitation(db, token, other.userId)).rejects.toMatchObject({ code: 'conflict' })
+  await acceptPartnerInvitation(db, token, partner.userId)
+  await expect(acceptPartnerInvitation(db, token, other.userId)).rejects.toMatchObject({ code: 'forbidden' })
+  expect(await invitePartner(db, partnerId)).toBeUndefined()
+  const viewer = await findViewer(db, env, new Headers({ authorization: `Bearer ${partner.token}` }))
+  expect(viewer?.partner?.id).toBe(partnerId)
+  expect(viewer?.programs).toEqual([])
+})
+
+test('a person who is a partner of two programs is one partner', async () => {
+  const email = `grace-${crypto.randomUUID()}@example.com`
+  const [first, second] = [await workspaceWith(), await workspaceWith()]
+  const here = await addPartner(db, { programId: first.programId, name: 'Grace', email, code: null })
+  const there = await addPartner(db, {
+    programId: second.programId,
+    name: 'Hopper',
+    email: email.toUpperCase(),
+    code: null,
+  })
+  expect(there.partnerId).toBe(here.partnerId)
+})
+
+test('a code is taken over the whole service, in any case', async () => {
+  const sandbox = await createSandbox(db, env)
+  const { programId } = await workspaceWith()
+  const partner = { programId, name: 'Grace', email: null, code: sandbox.partnerCode.toUpperCase() }
+  await expect(addPartner(db, partner)).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('a processor account connected in one workspace is refused to another', async () => {
+  const [first, second] = [await workspaceWith(), await workspaceWith()]
+  const account = `acct_${crypto.randomUUID().slice(0, 8)}`
+  await connectProcessor(db, first.programId, account)
+  await connectProcessor(db, first.programId, account)
+  await expect(connectProcessor(db, second.programId, account)).rejects.toMatchObject({ code: 'conflict' })
+})
