@@ -40,7 +40,8 @@ const notBackwards = z.refine<DateRange>(({ dateFrom, dateTo }) => !dateFrom || 
   error: 'must not be before dateFrom',
 })
 
-const maxRangeDays = 1100
+/** How long a range of the performance read may be. */
+export const maxRangeDays = 1100
 
 const notTooLong = z.refine<DateRange>(
   ({ dateFrom, dateTo }) =>

@@ -29,15 +29,16 @@ const kinds = [
  * The query as the API takes it, with `before`: where an earlier list ended. An address that holds no valid query shows
  * everything.
  */
-function queryOf(c: ProgramContext): { query: EventsQuery; raw: Record<string, string | undefined>; problem?: string } {
+function queryOf(c: ProgramContext): { query: EventsQuery; raw: Record<string, string | undefined>; refused: boolean } {
   const { page, eventType, dateFrom, dateTo, before } = c.req.query()
   const given = Object.entries({ page, eventType, dateFrom, dateTo }).filter(([, value]) => value)
   const parsed = eventsQuery.safeParse(Object.fromEntries(given))
-  if (!parsed.success) return { query: {}, raw: {}, problem: parsed.error.issues[0]?.message ?? '' }
+  if (!parsed.success) return { query: {}, raw: {}, refused: true }
   const query = parsed.data
   const end = momentOf(before)
-  if (!end || (query.dateTo && query.dateTo < end)) return { query, raw: { eventType, dateFrom, dateTo } }
-  return { query: { ...query, dateTo: end }, raw: { eventType, dateFrom, dateTo, before } }
+  if (!end || (query.dateTo && query.dateTo < end))
+    return { query, raw: { eventType, dateFrom, dateTo }, refused: false }
+  return { query: { ...query, dateTo: end }, raw: { eventType, dateFrom, dateTo, before }, refused: false }
 }
 
 /**
@@ -55,7 +56,7 @@ async function listOf(c: ProgramContext, query: EventsQuery, limit: number) {
 
 eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), async (c) => {
   const program = c.get('program')
-  const { query, raw, problem } = queryOf(c)
+  const { query, raw, refused } = queryOf(c)
   const { events, before } = await listOf(c, query, 3 * pageSize)
   const base = `/programs/${program.id}/events`
   const pageCount = Math.max(Math.ceil(events.length / pageSize), 1)
@@ -84,9 +85,9 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
         </Heading>
         <DateRange
           action={base}
-          from={raw['dateFrom']?.slice(0, 10) ?? ''}
-          to={raw['dateTo']?.slice(0, 10) ?? ''}
-          problem={problem}
+          from={(refused ? c.req.query('dateFrom') : raw['dateFrom']?.slice(0, 10)) ?? ''}
+          to={(refused ? c.req.query('dateTo') : raw['dateTo']?.slice(0, 10)) ?? ''}
+          refused={refused}
           keep={query.eventType ? { eventType: query.eventType } : {}}
           aside={
             <a class="button" href={addressOf(`${base}.csv`, raw)}>

@@ -44,15 +44,14 @@ async function performanceOf(c: ProgramContext) {
     { id: program.id, currency: program.currency, createdAt: new Date(program.createdAt) },
     query,
   )
-  const problem = parsed.success ? undefined : (parsed.error.issues[0]?.message ?? '')
-  return { performance, custom: query.dateFrom !== undefined && query.dateTo !== undefined, problem }
+  return { performance, custom: query.dateFrom !== undefined && query.dateTo !== undefined, refused: !parsed.success }
 }
 
 overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
   const seesPartners = may(program.roles, 'partner:list')
-  const [{ performance, custom, problem }, progress] = await Promise.all([
+  const [{ performance, custom, refused }, progress] = await Promise.all([
     performanceOf(c),
     readProgress(db, program.id),
   ])
@@ -98,9 +97,9 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
         </Heading>
         <DateRange
           action={base}
-          from={custom ? meta.dateFrom.slice(0, 10) : ''}
-          to={custom ? meta.dateTo.slice(0, 10) : ''}
-          problem={problem}
+          from={(refused ? c.req.query('dateFrom') : undefined) ?? meta.dateFrom.slice(0, 10)}
+          to={(refused ? c.req.query('dateTo') : undefined) ?? meta.dateTo.slice(0, 10)}
+          refused={refused}
           aside={
             <a class="button" href={`${base}/performance.csv${search}`}>
               Export CSV

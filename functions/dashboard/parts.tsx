@@ -1,5 +1,6 @@
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { currencyExponent } from '../../lib/money.ts'
+import { maxRangeDays } from '../../lib/read-requests.ts'
 import type { FormState } from './page.ts'
 
 const locale = 'en'
@@ -255,14 +256,15 @@ interface DateRangeProps {
   action: string
   from: string
   to: string
-  problem?: string | undefined
+  /** Whether these dates were asked for and are no range. */
+  refused: boolean
   aside?: Child
   /** Other query parameters that the form keeps. */
   keep?: Record<string, string>
 }
 
 /** Two dates and a button: a range of the reader's own. Both days belong to it. */
-export function DateRange({ action, from, to, problem, aside, keep = {} }: DateRangeProps) {
+export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">
       <div class="row apart end">
@@ -282,9 +284,10 @@ export function DateRange({ action, from, to, problem, aside, keep = {} }: DateR
         </form>
         {aside}
       </div>
-      {problem !== undefined && (
+      {refused && (
         <p class="small bad" role="alert">
-          This range cannot be shown: the last day {problem}.
+          This range cannot be shown. Choose a last day that is not before the first one, and at most {maxRangeDays}{' '}
+          days in all.
         </p>
       )}
     </div>

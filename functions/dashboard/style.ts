@@ -158,7 +158,7 @@ export const style = css`
   .cards {
     display: grid;
     gap: var(--gap);
-    grid-template-columns: repeat(auto-fill, minmax(min(10.25rem, 100%), 1fr));
+    grid-template-columns: repeat(auto-fill, minmax(min(9.25rem, 100%), 1fr));
   }
   .halves {
     display: grid;
