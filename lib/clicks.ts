@@ -78,7 +78,8 @@ interface ClickRow {
 
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
- * program, else a new one), the click event, the link's counter and the program's day, in one statement.
+ * program, else a new one), the click event, the link's counter and the program's day: the function `record_click` of
+ * migrations/0008_click.sql. A statement that was sent twice finds its own customer and records nothing more.
  * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
  */
 export async function recordClick(
@@ -88,7 +89,8 @@ export async function recordClick(
   now = Date.now(),
 ): Promise<RecordedClick> {
   const stem = newClickIdStem(now)
-  const statement = recordClickStatement(click, existingClickId, stem, newEventId(), new Date(now))
+  const statement = sql<ClickRow>`select * from record_click(
+    ${click.partner_code}, ${existingClickId}, ${stem}, ${new Date(now)}, ${newEventId()}, ${eventValues(click)})`
   const [row] = await retryOnce(() => db.query(statement))
   if (!row || row.partner_code === null) throw unknownPartnerCode()
   if (row.program_id === null || row.partner_id === null || row.cookie_window_days === null) {
@@ -97,11 +99,10 @@ export async function recordClick(
       'This referral link has no partner or no program. Ask the advertiser to mend it.',
     )
   }
-  if (!row.is_active)
+  if (!row.is_active || row.click_id === null)
     throw new ApiError('link_disabled', 'This referral link is no longer active. No click was recorded.')
   return {
-    // A statement that was sent twice finds its own customer and records nothing; the id is the one it made.
-    click_id: row.click_id ?? stem + row.program_id,
+    click_id: row.click_id,
     partner_code: row.partner_code,
     cookie_window_days: row.cookie_window_days,
   }
@@ -109,69 +110,6 @@ export async function recordClick(
 
 export const unknownPartnerCode = () =>
   new ApiError('unknown_partner_code', 'No referral link has the code that `aff` gives. Check the link.')
-
-/** The statement of `recordClick`. */
-export function recordClickStatement(
-  click: Click,
-  existingClickId: string | null,
-  stem: string,
-  eventId: number,
-  now: Date,
-) {
-  const created = sql`insert into customers (program_id, click_id, link_id, partner_id, last_click_at)
-  select program_id, ${stem} || program_id, id, partner_id, ${now}::timestamptz from target`
-  const visitor =
-    existingClickId === null
-      ? sql`visitor as (
-  ${created}
-  on conflict on constraint customers_click_id_key do nothing
-  returning id, click_id
-)`
-      : // From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
-        sql`returned as (
-  update customers c set
-    last_click_at = greatest(c.last_click_at, ${now}::timestamptz),
-    link_id = case when c.customer_status = 'click' and t.attribution_model = 'last_click' then t.id else c.link_id end,
-    partner_id = case when c.customer_status = 'click' and t.attribution_model = 'last_click' then t.partner_id else c.partner_id end
-  from target t
-  where c.program_id = t.program_id and c.click_id = ${existingClickId}
-  returning c.id, c.click_id
-),
-created as (
-  ${created}
-  where not exists (select from returned)
-  on conflict on constraint customers_click_id_key do nothing
-  returning id, click_id
-),
-visitor as (select * from returned union all select * from created)`
-  return sql<ClickRow>`with link as (
-  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.attribution_model, p.cookie_window_days
-  from referral_links l left join programs p on p.id = l.program_id
-  where lower(l.code) = lower(${click.partner_code})
-),
-target as (select * from link where is_active and program_id is not null and partner_id is not null),
-${visitor},
-event as (
-  insert into affiliate_click_events (${eventColumns})
-  select t.program_id, false, ${now}::timestamptz, ${eventId}, v.id, t.id, ${eventValues(click)}
-  from target t, visitor v
-  on conflict do nothing
-  returning program_id, link_id
-),
-link_count as (
-  insert into link_clicks as counted (program_id, link_id, slot, clicks, last_clicked_at)
-  select program_id, link_id, counter_slot(), 1, ${now}::timestamptz from event
-  on conflict (program_id, link_id, slot) do update
-  set clicks = counted.clicks + 1, last_clicked_at = greatest(counted.last_clicked_at, excluded.last_clicked_at)
-),
-day_count as (
-  insert into daily_totals as counted (program_id, day, slot, clicks)
-  select program_id, utc_day(${now}::timestamptz), counter_slot(), 1 from event
-  on conflict (program_id, day, slot) do update set clicks = counted.clicks + 1
-)
-select l.is_active, l.program_id, l.partner_id, l.code as partner_code, l.cookie_window_days, v.click_id
-from link l left join visitor v on true`
-}
 
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where

@@ -33,7 +33,7 @@ where c.program_id = clicked.program_id and c.id = clicked.id and c.customer_key
 insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at)
 select program_id, ${newClickIdStem(now)} || program_id, ${customerKey}, link_id, partner_id, last_click_at
 from clicked where customer_key is not null
-on conflict on constraint customers_customer_key_key do nothing`,
+on conflict (program_id, customer_key) where customer_key is not null do nothing`,
   ] as const
 }
 

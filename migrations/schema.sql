@@ -217,17 +217,19 @@ create table customers (
   created_at timestamp with time zone not null default now(),
   constraint customers_pkey PRIMARY KEY (program_id, id),
   constraint customers_click_id_key UNIQUE (program_id, click_id),
-  constraint customers_customer_key_key UNIQUE (program_id, customer_key),
   constraint customers_check CHECK (((signup_date IS NULL) = (lead_event_id IS NULL))),
   constraint customers_check1 CHECK (((provisional_lead_at IS NULL) = (provisional_lead_event_id IS NULL))),
-  constraint customers_check2 CHECK (((customer_status <> 'lead'::text) OR (signup_date IS NOT NULL))),
-  constraint customers_check3 CHECK (((customer_status = 'conversion'::text) = (first_purchase_date IS NOT NULL))),
   constraint customers_click_id_check CHECK ((click_id ~ '^cust_[0-9]{13}_[0-9]{21,40}$'::text)),
-  constraint customers_customer_key_check CHECK (((length(customer_key) >= 1) AND (length(customer_key) <= 255))),
-  constraint customers_customer_status_check CHECK ((customer_status = ANY (ARRAY['click'::text, 'lead'::text, 'conversion'::text]))),
-  constraint customers_email_hash_check CHECK ((length(email_hash) = 32)),
-  constraint customers_program_id_link_id_partner_id_fkey FOREIGN KEY (program_id, link_id, partner_id) REFERENCES referral_links(program_id, id, partner_id)
+  constraint customers_customer_key_check CHECK ((customer_key <> ''::text)),
+  constraint customers_customer_status_check CHECK ((customer_status =
+CASE
+    WHEN (first_purchase_date IS NOT NULL) THEN 'conversion'::text
+    WHEN (signup_date IS NOT NULL) THEN 'lead'::text
+    ELSE 'click'::text
+END)),
+  constraint customers_email_hash_check CHECK ((length(email_hash) = 32))
 );
+CREATE UNIQUE INDEX customers_customer_key_key ON public.customers USING btree (program_id, customer_key) WHERE (customer_key IS NOT NULL);
 CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, email_hash) WHERE (email_hash IS NOT NULL);
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
 CREATE INDEX customers_processor_idx ON public.customers USING btree (program_id, processor_customer_id) WHERE (processor_customer_id IS NOT NULL);
@@ -243,8 +245,7 @@ create table daily_money (
   commission_cents bigint not null default 0,
   constraint daily_money_pkey PRIMARY KEY (program_id, day, currency, slot),
   constraint daily_money_revenue_cents_check CHECK ((revenue_cents >= 0)),
-  constraint daily_money_sales_check CHECK ((sales >= 0)),
-  constraint daily_money_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
+  constraint daily_money_sales_check CHECK ((sales >= 0))
 ) with (fillfactor=50);
 CREATE INDEX daily_money_unfolded_idx ON public.daily_money USING btree (day) WHERE (slot > 0);
 
@@ -256,10 +257,7 @@ create table daily_totals (
   leads bigint not null default 0,
   conversions bigint not null default 0,
   constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot),
-  constraint daily_totals_clicks_check CHECK ((clicks >= 0)),
-  constraint daily_totals_conversions_check CHECK ((conversions >= 0)),
-  constraint daily_totals_leads_check CHECK ((leads >= 0)),
-  constraint daily_totals_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
+  constraint daily_totals_check CHECK ((LEAST(clicks, leads, conversions) >= 0))
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
@@ -270,8 +268,7 @@ create table link_clicks (
   clicks bigint not null,
   last_clicked_at timestamp with time zone not null,
   constraint link_clicks_pkey PRIMARY KEY (program_id, link_id, slot),
-  constraint link_clicks_clicks_check CHECK ((clicks > 0)),
-  constraint link_clicks_slot_check CHECK (((slot >= 0) AND (slot <= 63)))
+  constraint link_clicks_clicks_check CHECK ((clicks > 0))
 ) with (fillfactor=50);
 
 create table mails (
@@ -671,6 +668,81 @@ begin
       return next partition;
     end loop;
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_click(aff text, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, OUT is_active boolean, OUT program_id bigint, OUT partner_id bigint, OUT partner_code text, OUT cookie_window_days integer, OUT click_id text)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  link record;
+  customer bigint;
+  my_slot constant smallint := counter_slot();
+begin
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
+  from referral_links l left join programs p on p.id = l.program_id
+  where lower(l.code) = lower(aff);
+  is_active := link.is_active;
+  program_id := link.program_id;
+  partner_id := link.partner_id;
+  partner_code := link.code;
+  cookie_window_days := link.cookie_window_days;
+  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+    return;
+  end if;
+
+  if existing_click_id is not null then
+    -- From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
+    update customers c set
+      last_click_at = greatest(c.last_click_at, at),
+      link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.id else c.link_id end,
+      partner_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.partner_id else c.partner_id end
+    where c.program_id = link.program_id and c.click_id = existing_click_id
+    returning c.id, c.click_id into customer, click_id;
+    if exists (
+      select from affiliate_click_events e
+      where e.program_id = link.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+    ) then
+      return;
+    end if;
+  end if;
+  if customer is null then
+    click_id := stem || link.program_id;
+    insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
+    values (link.program_id, click_id, link.id, link.partner_id, at)
+    on conflict on constraint customers_click_id_key do nothing
+    returning c.id into customer;
+    if customer is null then
+      return;
+    end if;
+  end if;
+
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+    affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+    referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+    device_type, device_os, browser_name, additional_data);
+
+  -- Almost always the row is there; an update is cheaper than an insert that finds out.
+  update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
+  where c.program_id = link.program_id and c.link_id = link.id and c.slot = my_slot;
+  if not found then
+    insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
+    values (link.program_id, link.id, my_slot, 1, at)
+    on conflict on constraint link_clicks_pkey do update
+    set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
+  end if;
+  update daily_totals c set clicks = c.clicks + 1
+  where c.program_id = link.program_id and c.day = utc_day(at) and c.slot = my_slot;
+  if not found then
+    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, utc_day(at), my_slot, 1)
+    on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
+  end if;
 end $function$
 ;
 

@@ -116,7 +116,7 @@ const corruptions: [check: string, statement: string][] = [
   ["a day's sales, revenue", 'delete from daily_money where program_id = $1'],
   [
     'a customer is a conversion',
-    "update customers set customer_status = 'click', first_purchase_date = null where program_id = $1",
+    "update customers set customer_status = case when signup_date is null then 'click' else 'lead' end, first_purchase_date = null where program_id = $1",
   ],
   ["a sale has its customer's partner", 'update sales set partner_id = partner_id + 1 where program_id = $1'],
   ['a settled or provisional lead', 'delete from affiliate_lead_events where program_id = $1'],
