@@ -35,7 +35,8 @@ async function start(): Promise<void> {
   running.push({ name: 'the lock', stop: unlockDataFolder })
   await refuseTakenPort()
   const secrets = readSecrets()
-  const functions = readFunctions()
+  const limited = process.env['RATE_LIMITS'] === 'on'
+  const functions = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
 
   const [database, queue, scripts] = await settled([
     startDatabase(secrets.DATABASE_PASSWORD),
@@ -64,7 +65,6 @@ async function start(): Promise<void> {
     environment,
     common: { ...localOnly, ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))) },
     port,
-    rateLimits: process.env['RATE_LIMITS'] === 'on',
     onLog(line, level) {
       log.write(`${line}\n`)
       if (level === 'error' || level === 'warn' || !line.startsWith('{')) console.log(color.dim(line))

@@ -132,7 +132,6 @@ export async function startWorkers(options: {
   /** Values that every function is given. */
   common: Record<string, string>
   port?: number
-  rateLimits?: boolean
   onLog?: (line: string, level: string) => void
 }): Promise<Workers> {
   const { functions, scripts, environment, common } = options
@@ -145,9 +144,7 @@ export async function startWorkers(options: {
     routes: [...entry.paths.map((path) => `*${path}`), `${entry.name}.localhost/*`],
     bindings: { ...common, ...valuesFor(entry, environment) },
     serviceBindings: entry.services,
-    ratelimits: Object.fromEntries(
-      (options.rateLimits === false ? [] : entry.rateLimits).map(({ name, ...limit }) => [name, limit]),
-    ),
+    ratelimits: Object.fromEntries(entry.rateLimits.map(({ name, ...limit }) => [name, limit])),
   }))
   subscribe('child_process', stopWorkerdWithThisProcess)
   const miniflare = new Miniflare(
