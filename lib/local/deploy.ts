@@ -15,7 +15,7 @@ import { type FunctionEntry, readFunctions } from './workers.ts'
  * deploys the named ones; `--dry-run` builds only; other options go to wrangler.
  *
  * What differs from one operator to the next comes from the environment, so wrangler.toml stays as it is: `DOMAIN` stands for
- * `example.com` in every route and address, a variable of the environment replaces one of the same name under `vars`, and
+ * `example.com` in every route and address and `API_HOST` for `api.example.com` (`api.` and the domain unless it is given), a variable of the environment replaces one of the same name under `vars`, and
  * required secrets that the environment has are uploaded with the function; those it has not must be there from before.
  */
 
@@ -41,29 +41,31 @@ interface Outcome {
 const isDryRun = process.argv.includes('--dry-run')
 const options = process.argv.slice(2).filter((argument) => argument.startsWith('-'))
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
-const domain = process.env['DOMAIN']
 
-/** wrangler.toml with this operator's domain and variables. */
-function operatorConfig(functions: FunctionEntry[]): string {
-  const text = readFileSync(`${root}wrangler.toml`, 'utf8')
-  const config = parse(domain ? text.replaceAll(placeholderDomain, domain) : text) as {
-    env: Record<string, { vars?: Record<string, string> }>
-  }
+/**
+ * wrangler.toml with the operator's addresses and variables. `missing` is what it cannot be deployed without, in sentences.
+ * Variables of features that are optional may stay empty.
+ */
+export function operatorConfig(
+  wranglerToml: string,
+  environment: Record<string, string | undefined>,
+): { toml: string; missing: string[] } {
+  const { DOMAIN: domain } = environment
+  const host = environment['API_HOST'] ?? (domain && `api.${domain}`)
+  const placed = wranglerToml
+    .replaceAll(`api.${placeholderDomain}`, host ?? `api.${placeholderDomain}`)
+    .replaceAll(placeholderDomain, domain ?? placeholderDomain)
+  const config = parse(placed) as { env: Record<string, { vars?: Record<string, string> }> }
   const empty = new Set<string>()
-  for (const { name } of functions) {
-    const vars = config.env[name]?.vars ?? {}
-    for (const variable of Object.keys(vars)) {
-      vars[variable] = process.env[variable] ?? vars[variable] ?? ''
-      if (vars[variable] === '' && !optionalVariables.has(variable)) empty.add(variable)
+  for (const { vars = {} } of Object.values(config.env)) {
+    for (const name of Object.keys(vars)) {
+      vars[name] = environment[name] ?? vars[name] ?? ''
+      if (vars[name] === '' && !optionalVariables.has(name)) empty.add(name)
     }
   }
-  if (!isDryRun && !domain) {
-    throw new LocalStackError('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com npm run deploy')
-  }
-  if (!isDryRun && empty.size > 0) {
-    throw new LocalStackError(`Functions need a value of ${[...empty].join(', ')}. Set it in the environment.`)
-  }
-  return stringify(config)
+  const missing = [...empty].map((name) => `Functions need a value of ${name}. Set it in the environment.`)
+  if (!domain) missing.unshift('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com npm run deploy')
+  return { toml: stringify(config), missing }
 }
 
 async function deploy(entry: FunctionEntry, config: string, folder: string): Promise<Outcome> {
@@ -109,11 +111,13 @@ async function deployAll(): Promise<void> {
   const unknown = wanted.find((name) => !all.some((entry) => entry.name === name))
   if (unknown) throw new LocalStackError(`${unknown} has no entry in wrangler.toml.`)
   const functions = all.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+  const { toml, missing } = operatorConfig(readFileSync(`${root}wrangler.toml`, 'utf8'), process.env)
+  if (missing[0] && !isDryRun) throw new LocalStackError(missing.join('\n'))
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
   // Beside wrangler.toml, since wrangler resolves the functions' files from where its configuration is.
   const config = `${root}wrangler.deploy.toml`
   try {
-    writeFileSync(config, operatorConfig(functions))
+    writeFileSync(config, toml)
     // A function that others are bound to must be there before them.
     const bound = new Set(all.flatMap(({ services }) => Object.values(services).map(({ name }) => name)))
     const outcomes: Outcome[] = []
@@ -143,10 +147,12 @@ async function deployAll(): Promise<void> {
   }
 }
 
-try {
-  await deployAll()
-} catch (error) {
-  if (!(error instanceof LocalStackError)) throw error
-  console.error(error.message)
-  process.exitCode = 1
+if (import.meta.main) {
+  try {
+    await deployAll()
+  } catch (error) {
+    if (!(error instanceof LocalStackError)) throw error
+    console.error(error.message)
+    process.exitCode = 1
+  }
 }
