@@ -1,0 +1,137 @@
+import { build } from 'esbuild'
+import { createElement, StrictMode } from 'react'
+import { renderToString } from 'react-dom/server'
+import { SvcProvider, useSvc } from 'svc-tracker/react'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { BrowserContext, Page } from 'playwright-core'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { launchBrowser } from './support/browser.ts'
+import { startShop } from './support/shop.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({ functions: ['tracker-script', 'track-click', 'track-lead'] })
+const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const sandbox = await createSandbox(stack.db, env)
+const shop = await startShop(stack.baseUrl)
+const browser = await launchBrowser(shop.browserArg)
+const baseUrl = 'http://api.svc.test'
+
+/** The app as its server renders it: what the hook gave is the text of #helper. */
+function App() {
+  return createElement('p', { id: 'helper' }, useSvc() === null ? 'none' : 'there')
+}
+const serverHtml = (props: object) =>
+  renderToString(
+    createElement(
+      StrictMode,
+      null,
+      createElement(SvcProvider, { programId: sandbox.programId, baseUrl, ...props }, createElement(App)),
+    ),
+  )
+
+/** The same app for the browser: hydrated where the server rendered it, else rendered. `hooks` counts what the hook gave. */
+const clientScript = async (props: object) => {
+  const { outputFiles } = await build({
+    stdin: {
+      loader: 'tsx',
+      resolveDir: import.meta.dirname,
+      contents: `
+        import { StrictMode, useEffect } from 'react'
+        import { createRoot, hydrateRoot } from 'react-dom/client'
+        import { SvcProvider, useSvc } from 'svc-tracker/react'
+        window.seen = []
+        function App() {
+          const svc = useSvc()
+          window.seen.push(svc === null ? 'none' : 'there')
+          // What an app does in its first effect, long before the script has loaded.
+          useEffect(() => { if (svc && !window.early) window.early = svc.signup('early') }, [svc])
+          return <p id="helper">{svc === null ? 'none' : 'there'}</p>
+        }
+        const tree = (
+          <StrictMode>
+            <SvcProvider programId="${sandbox.programId}" baseUrl="${baseUrl}" {...${JSON.stringify(props)}}><App /></SvcProvider>
+          </StrictMode>
+        )
+        const root = document.querySelector('#root')
+        if (root.hasChildNodes()) hydrateRoot(root, tree)
+        else createRoot(root).render(tree)
+      `,
+    },
+    bundle: true,
+    write: false,
+    jsx: 'automatic',
+    define: { 'process.env.NODE_ENV': '"development"' },
+  })
+  return outputFiles[0]?.text ?? ''
+}
+
+let context: BrowserContext
+let page: Page
+const complaints: string[] = []
+
+beforeEach(async () => {
+  Object.assign(shop, { handler: undefined, fault: undefined, delayMs: 0, calls: [] })
+  context = await browser.newContext()
+  context.on('weberror', (error) => complaints.push(String(error.error())))
+  page = await context.newPage()
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+  })
+})
+
+afterEach(async () => {
+  await context.close()
+  expect(complaints.splice(0)).toEqual([])
+})
+
+async function open(rendered: string, props: object = {}, parameter = 'aff'): Promise<void> {
+  const script = await clientScript(props)
+  shop.html = `<!doctype html><title>App</title><link rel="icon" href="data:," /><div id="root">${rendered}</div><script>${script.replaceAll('</script', '<\\/script')}</script>`
+  await page.goto(`http://app.example.test/?${parameter}=${sandbox.partnerCode}`, { waitUntil: 'domcontentloaded' })
+}
+
+const clicks = () => shop.calls.filter(({ path }) => path.endsWith('/click')).length
+
+describe('on the server', () => {
+  test('the provider renders its children, and the hook gives null', () => {
+    expect(serverHtml({})).toBe('<p id="helper">none</p>')
+  })
+})
+
+describe('in the browser', () => {
+  test.each([
+    ['rendered by the server', serverHtml({}), ['none', 'none', 'there', 'there']],
+    ['rendered by the browser', '', ['there', 'there']],
+  ])('an app %s under StrictMode loads the script once and has one click', async (_, rendered, seen) => {
+    await open(rendered)
+    expect(await page.evaluate('early')).toMatchObject({ success: true, provisional: true })
+    expect(await page.textContent('#helper')).toBe('there')
+    expect(await page.evaluate('seen')).toEqual(seen)
+    expect(await page.locator('script[data-svc-program-id]').count()).toBe(1)
+    expect(clicks()).toBe(1)
+    expect(await page.evaluate(() => window.svc?.getClickId())).toMatch(/^cust_/)
+  })
+
+  test('a returning visitor has a click id before the script has loaded', async () => {
+    await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
+    await context.route('**/js/svc-tracker.js', () => {})
+    await open('')
+    expect(await page.evaluate(() => window.svc?.getClickId())).toBe('cust_1_2')
+  })
+
+  test('with consent required it waits for it', async () => {
+    await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
+    await open('', { consent: 'required' })
+    await page.waitForFunction(() => window.svc?.v)
+    expect([clicks(), await page.evaluate(() => window.svc?.getClickId())]).toEqual([0, null])
+    await page.evaluate(() => window.svc?.consent())
+    expect(await page.evaluate('early')).toMatchObject({ success: true })
+    expect(clicks()).toBe(1)
+  })
+
+  test("takes other vendors' parameters", async () => {
+    await open('', { params: 'via' }, 'via')
+    expect(await page.evaluate('early')).toMatchObject({ success: true })
+    expect(clicks()).toBe(1)
+  })
+})
