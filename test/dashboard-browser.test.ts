@@ -1,0 +1,231 @@
+import { readFileSync } from 'node:fs'
+import type { AxeResults } from 'axe-core'
+import type { BrowserContext, Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { launchBrowser } from './support/browser.ts'
+import { startStack } from './support/stack.ts'
+
+const [stack, browser] = await Promise.all([startStack(), launchBrowser()])
+const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
+const password = 'correct horse battery'
+
+/** What a browser said on its console: a page must give it no cause. */
+const complaints: string[] = []
+
+async function openBrowser(): Promise<{ context: BrowserContext; page: Page }> {
+  const context = await browser.newContext({
+    baseURL: stack.baseUrl,
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  context.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text())
+  })
+  return { context, page: await context.newPage() }
+}
+
+async function call(path: string, body: object, apiKey?: string) {
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(apiKey && { authorization: `Bearer ${apiKey}` }) },
+    body: JSON.stringify(body),
+  })
+  const answer: { click_id: string } = await response.json()
+  if (!response.ok) throw new Error(JSON.stringify(answer))
+  return answer
+}
+
+async function linkInMail(recipient: string) {
+  const { rows } = await stack.sql.query<{ body: string }>(
+    'select body from mails where recipient = $1 order by id desc limit 1',
+    [recipient],
+  )
+  return /https?:\S+/.exec(rows[0]?.body ?? '')?.[0] ?? ''
+}
+
+async function signUp(page: Page, name: string, email: string) {
+  await page.getByLabel('Your name').fill(name)
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Create account' }).click()
+}
+
+const figure = (page: Page, label: string) =>
+  page.locator('.metric', { has: page.getByText(label, { exact: true }) }).locator('.value')
+
+async function goTo(page: Page, name: string) {
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click()
+}
+
+const advertiser = await openBrowser()
+const partner = await openBrowser()
+const partnerEmail = `grace-${crypto.randomUUID()}@example.com`
+
+test(
+  'from sign-up to a sale, its payment and its reversal, as advertiser and as partner',
+  { timeout: 120_000 },
+  async () => {
+    const { page } = advertiser
+    await page.goto('/')
+    await page.getByRole('link', { name: 'Create an account' }).click()
+    await signUp(page, 'Ada', `ada-${crypto.randomUUID()}@example.com`)
+    await page.getByLabel('Company').fill('Analytical')
+    await page.getByLabel('Program name').fill('Engine')
+    await page.getByLabel('Domain of your site').fill('https://engine.example.com/start')
+    await page.getByLabel('Commission on each sale, %').fill('12.345')
+    await page.getByRole('button', { name: 'Make the program' }).click()
+    await page.getByText('Enter a percentage with two decimals at most.').waitFor()
+    await page.getByLabel('Commission on each sale, %').fill('12,5')
+    await page.getByRole('button', { name: 'Make the program' }).click()
+
+    await page.getByText('Engine is ready.').waitFor()
+    const programId = Number(/\/programs\/(\d+)$/.exec(page.url())?.[1])
+    await page.getByRole('button', { name: 'Copy tracker tag' }).click()
+    await page.getByRole('button', { name: 'Copy tracker tag' }).getByText('Copied').waitFor()
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
+      `<script src="${stack.baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}" defer></script>`,
+    )
+
+    await page.getByRole('link', { name: 'Add the first partner' }).click()
+    await page.getByLabel('Name').fill('Grace')
+    await page.getByLabel('E-mail').fill(partnerEmail)
+    await page.getByRole('button', { name: 'Add the partner' }).click()
+    await page.getByText('An invitation is on its way.').waitFor()
+    await page.getByRole('button', { name: 'Copy link with the code' }).click()
+    const link = await page.evaluate(() => navigator.clipboard.readText())
+    expect(link).toMatch(/^https:\/\/engine\.example\.com\/\?aff=grace\d{4}$/)
+
+    await goTo(page, 'Overview')
+    await page.getByText("Waiting. Open your site through the partner's link").waitFor()
+    const loads = await page.evaluate(() => performance.timeOrigin)
+    const { click_id: clickId } = await call('click', { affiliate_url: link, page_url: 'https://engine.example.com/' })
+    await page.getByText('Your first click is here').waitFor()
+    expect(await page.evaluate(() => performance.timeOrigin)).toBe(loads)
+
+    await page.getByRole('link', { name: 'settings', exact: true }).click()
+    await page.getByText('Last click').waitFor()
+    await page.getByRole('button', { name: 'Make a key' }).click()
+    const apiKey = (await page.getByLabel('API key', { exact: true }).textContent())?.trim() ?? ''
+    await call('lead', { customer_key: 'u1', click_id: clickId }, apiKey)
+    await call('sale', { transaction_id: 't1', customer_key: 'u1', amount_cents: 20_000 }, apiKey)
+    await call('sale', { transaction_id: 't2', customer_key: 'u1', amount_cents: 8000 }, apiKey)
+
+    await goTo(page, 'Overview')
+    expect(await figure(page, 'Revenue').textContent()).toBe('$280.00')
+    expect(await figure(page, 'Commission').textContent()).toBe('$35.00')
+    await goTo(page, 'Events')
+    await page.getByText('$200.00').waitFor()
+
+    await partner.page.goto(await linkInMail(partnerEmail))
+    await partner.page.getByRole('link', { name: 'Create an account' }).click()
+    expect(await partner.page.getByLabel('E-mail').inputValue()).toBe(partnerEmail)
+    await signUp(partner.page, 'Grace', partnerEmail)
+    await partner.page.getByRole('button', { name: 'Open the partner account' }).click()
+    expect(await figure(partner.page, 'Pending').textContent()).toBe('$35.00')
+    expect(await figure(partner.page, 'Available').textContent()).toBe('$0.00')
+
+    await goTo(page, 'Commissions')
+    await page.getByRole('row', { name: /t1/ }).getByRole('button', { name: 'Approve' }).click()
+    await page.getByText("Approved: it is in the partner's balance.").waitFor()
+    await goTo(partner.page, 'Withdrawals')
+    expect(await partner.page.getByLabel('Amount').inputValue()).toBe('25')
+    await partner.page.getByRole('button', { name: 'Ask for it' }).click()
+    await partner.page.getByText('You asked for $25.00.').waitFor()
+
+    page.once('dialog', (dialog) => void dialog.accept())
+    await goTo(page, 'Withdrawals')
+    await page.getByRole('button', { name: 'Mark as paid: the withdrawal of $25.00 by Grace' }).click()
+    await page.getByText('Marked as paid.').waitFor()
+    await goTo(partner.page, 'Earnings')
+    expect(await figure(partner.page, 'Paid').textContent()).toBe('$25.00')
+
+    await call('refund', { transaction_id: 't1', refund_reason: 'Arrived broken' }, apiKey)
+    await stack.scheduled('relay-outbox')
+    await stack.scheduled('deliver-notifications')
+    await goTo(page, 'Commissions')
+    const reversed = page.getByRole('row', { name: /t1/ })
+    await reversed.getByText('Reversed').waitFor()
+    expect(await reversed.textContent()).toContain('Refund of $200.00')
+    expect(await reversed.textContent()).toContain('Arrived broken')
+    await goTo(page, 'Notices 1 unread')
+    await page
+      .getByText('Review by hand: $25.00 of a commission for the sale t1 was reversed after Grace had been paid.')
+      .waitFor()
+    await partner.page.reload()
+    expect(await figure(partner.page, 'Owed after reversals').textContent()).toBe('-$25.00')
+    await goTo(partner.page, 'Notifications 1 unread')
+    await partner.page
+      .getByText('Your commission for the sale t1 was reversed: $25.00 is deducted from your balance.')
+      .waitFor()
+    await partner.page.getByRole('button', { name: 'Mark all as read' }).click()
+    await partner.page.getByRole('link', { name: 'Notifications', exact: true }).waitFor()
+
+    await goTo(page, 'Commissions')
+    await page.getByRole('row', { name: /t2/ }).getByText('Reject', { exact: true }).click()
+    await page.getByLabel('Reason, which the partner is told').fill('Own order')
+    await page.getByRole('button', { name: 'Reject for good' }).click()
+    await page.getByText('Rejected. The partner is told the reason.').waitFor()
+    await goTo(partner.page, 'Commissions')
+    await partner.page.getByText('Own order').waitFor()
+    expect(complaints.filter((text) => !text.includes('status of 400'))).toEqual([])
+  },
+)
+
+/** Pages by who opens them, after the walk above has filled them. */
+const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
+  [
+    'nobody',
+    ['/sign-in', '/sign-up', '/forgot-password', '/reset-password?token=x', '/invitation?token=x', '/nothing'],
+  ],
+  [
+    'advertiser',
+    [
+      '',
+      '?period=90d',
+      '/events',
+      '/partners',
+      '/commissions',
+      '/withdrawals',
+      '/notices',
+      '/deliveries',
+      '/deliveries/notifications',
+      '/settings',
+    ].map((path) => `/programs/1${path}`),
+  ],
+  ['advertiser', ['/programs/new', '/members', '/account']],
+  ['partner', ['', '/links', '/commissions', '/withdrawals', '/notifications'].map((path) => `/partner${path}`)],
+]
+
+test.each(pages)(
+  '%s: every page is fit for all readers, in light, dark and on a phone (%#)',
+  { timeout: 120_000 },
+  async (who, paths) => {
+    const { context, page } = who === 'nobody' ? await openBrowser() : { advertiser, partner }[who]
+    const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
+    for (const path of paths) {
+      await page.goto(path === '/members' ? `/workspaces/${rows[0]?.workspace_id}/members` : path)
+      await page.evaluate(() => {
+        for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
+      })
+      await page.evaluate(axe)
+      // Only colours differ in the dark.
+      for (const [colorScheme, rules] of [
+        ['light', '{}'],
+        ['dark', '{ runOnly: "color-contrast" }'],
+      ] as const) {
+        await page.emulateMedia({ colorScheme })
+        const { violations } = await page.evaluate<AxeResults>(`axe.run(${rules})`)
+        const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        expect([path, colorScheme, serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])]).toEqual([
+          path,
+          colorScheme,
+          [],
+        ])
+      }
+      await page.setViewportSize({ width: 390, height: 844 })
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+      expect([path, overflow]).toEqual([path, 0])
+      await page.setViewportSize({ width: 1280, height: 800 })
+    }
+    if (who === 'nobody') await context.close()
+  },
+)
