@@ -204,7 +204,10 @@ export interface TopPartner {
   revenue_cents: number
 }
 
-/** The partners whose sales earned most in a range, in the program's currency. Both bounds belong to it. */
+/**
+ * The partners whose sales earned most in a range, in the program's currency. Both bounds belong to it, to the
+ * millisecond. It costs by the commissions of the range.
+ */
 export async function topPartners(
   db: Database,
   program: { id: number; currency: string },
@@ -212,14 +215,24 @@ export async function topPartners(
   limit: number,
 ): Promise<TopPartner[]> {
   const rows = await db.query<Record<keyof TopPartner, string>>(sql`
-    select p.id, p.name, count(s.id) as sales, coalesce(sum(s.amount_cents), 0) as revenue_cents,
-      sum(c.amount_cents - c.reversed_cents) as commission_cents
-    from commissions c
-    join partners p on p.id = c.partner_id
-    left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = ${program.id} and c.currency = ${program.currency}
-      and c.created_at >= ${range.from}::timestamptz and c.created_at <= ${range.to}::timestamptz
-    group by p.id, p.name order by commission_cents desc, p.id limit ${limit}`)
+    with made as not materialized (
+      select partner_id, sale_id, amount_cents - reversed_cents as commission_cents from commissions
+      where program_id = ${program.id} and currency = ${program.currency}
+        and created_at >= ${range.from}::timestamptz and created_at < ${new Date(range.to.getTime() + 1)}::timestamptz
+    ),
+    -- Sales are looked up for those alone who are shown.
+    top as (
+      select partner_id, sum(commission_cents) as commission_cents from made
+      group by partner_id order by commission_cents desc, partner_id limit ${limit}
+    ),
+    sold as (
+      select top.partner_id, count(*) as sales, sum(s.amount_cents) as revenue_cents
+      from top join made using (partner_id) join sales s on s.program_id = ${program.id} and s.id = made.sale_id
+      group by top.partner_id
+    )
+    select p.id, p.name, coalesce(sold.sales, 0) as sales, coalesce(sold.revenue_cents, 0) as revenue_cents, top.commission_cents
+    from top join partners p on p.id = top.partner_id left join sold on sold.partner_id = top.partner_id
+    order by top.commission_cents desc, p.id`)
   return rows.map((row) => ({
     id: Number(row.id),
     name: row.name,
