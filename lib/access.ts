@@ -19,7 +19,6 @@ const payment = ['partner:list', 'commission:list', 'withdrawal:list', 'withdraw
 const management = [
   'partner:manage',
   'commission:decide',
-  'notice:manage',
   'program:create',
   'program:update',
   'api-key:manage',

@@ -7,9 +7,18 @@ import { isCurrency, maxAmountCents } from './money.ts'
 const hostname =
   /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::\d{1,5})?$/
 
+function wholeNumber(minimum: number, maximum: number, unit: string) {
+  const message = `Enter ${minimum} to ${maximum} ${unit}.`
+  return z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
+}
+
+const days = (minimum: number, maximum: number) => wholeNumber(minimum, maximum, 'days')
+
 /** What an advertiser sets of a program. Bounds are those of the table `programs`. */
 export const programSettings = z.object({
-  name: z.string().check(z.trim(), z.minLength(1, 'Give the program a name.'), z.maxLength(200)),
+  name: z
+    .string()
+    .check(z.trim(), z.minLength(1, 'Give the program a name.'), z.maxLength(200, 'Use at most 200 characters.')),
   /** The site's host, `example.com`; a pasted address is cut down to it. */
   domain: z.pipe(
     z.string(),
@@ -28,11 +37,13 @@ export const programSettings = z.object({
   commission_bp: z
     .int('Enter a percentage with two decimals at most.')
     .check(z.gte(0), z.lte(10_000, 'A commission is 100% at most.')),
-  lead_commission_cents: z.int().check(z.gte(0), z.lte(maxAmountCents)),
-  cookie_window_days: z.int().check(z.gte(1), z.lte(3650)),
-  hold_days: z.int().check(z.gte(0), z.lte(365)),
+  lead_commission_cents: z
+    .int("Enter an amount in the program's currency.")
+    .check(z.gte(0), z.lte(maxAmountCents, 'Enter a smaller amount.')),
+  cookie_window_days: days(1, 3650),
+  hold_days: days(0, 365),
   /** Null: sales earn for ever. */
-  commission_duration_months: z.nullable(z.int().check(z.gte(1), z.lte(1200))),
+  commission_duration_months: z.nullable(wholeNumber(1, 1200, 'months')),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
 })

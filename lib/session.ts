@@ -68,3 +68,12 @@ export async function createSession(db: Database, userId: string, secret: string
     values (${crypto.randomUUID()}, ${userId}, ${token}, now() + make_interval(secs => ${sessionSeconds}))`)
   return await signToken(token, secret)
 }
+
+/** Deletes what no longer has an effect: sessions and one-time secrets that have run out, and old counts of tries. */
+export async function deleteExpired(db: Database): Promise<void> {
+  await db.batch([
+    sql`delete from sessions where expires_at < now()`,
+    sql`delete from verifications where expires_at < now()`,
+    sql`delete from sign_in_attempts where window_started_at < now() - interval '1 day'`,
+  ])
+}

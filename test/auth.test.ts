@@ -3,7 +3,10 @@ import { findAccess } from '../lib/access.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { startStack } from './support/stack.ts'
 
-const stack = await startStack({ functions: ['auth'] })
+const stack = await startStack({
+  functions: ['auth', 'dashboard', 'relay-outbox', 'delete-expired'],
+  environment: { GITHUB_CLIENT_ID: 'github-client' },
+})
 const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const password = 'correct horse battery'
 
@@ -187,4 +190,41 @@ test('tries at one account are counted for everyone: after twenty the right pass
     [key],
   )
   expect((await call('sign-in/email', { email, password })).status).toBe(200)
+})
+
+test('a provider whose id is set can be signed in with, and another cannot', async () => {
+  const post = async (provider: string) =>
+    await fetch(`${stack.baseUrl}/sign-in/${provider}?next=/account`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: stack.baseUrl, 'content-type': 'application/x-www-form-urlencoded' },
+    })
+  const page = await fetch(`${stack.baseUrl}/sign-in`)
+  expect(page.headers.get('content-security-policy')).toContain("form-action 'self' https://github.com;")
+  expect(await page.text()).toContain('Continue with GitHub')
+  const response = await post('github')
+  expect(response.status).toBe(303)
+  const address = new URL(response.headers.get('location') ?? '')
+  expect(address.origin + address.pathname).toBe('https://github.com/login/oauth/authorize')
+  expect(address.searchParams.get('client_id')).toBe('github-client')
+  expect(address.searchParams.get('redirect_uri')).toBe(`${stack.baseUrl}/api/auth/callback/github`)
+  expect(address.searchParams.get('state')).toMatch(/.{20,}/)
+  expect((await post('google')).status).toBe(404)
+})
+
+test('what has run out is deleted, and nothing else', async () => {
+  const { email, token } = await signUp()
+  await call('sign-in/email', { email, password })
+  await stack.sql.query(
+    `update sessions set expires_at = now() - interval '1 second'
+    where user_id = (select id from users where email = $1) and token <> $2`,
+    [email, token.split('.')[0]],
+  )
+  await stack.scheduled('delete-expired')
+  const { rows } = await stack.sql.query(
+    'select token from sessions s join users u on u.id = s.user_id where email = $1',
+    [email],
+  )
+  expect(rows).toEqual([{ token: token.split('.')[0] }])
+  expect(await isSignedIn(token)).toBe(true)
 })

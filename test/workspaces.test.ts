@@ -59,7 +59,6 @@ const policy: Record<Action, Role[]> = {
   'withdrawal:pay': ['owner', 'admin', 'billing'],
   'partner:manage': ['owner', 'admin'],
   'commission:decide': ['owner', 'admin'],
-  'notice:manage': ['owner', 'admin'],
   'program:create': ['owner', 'admin'],
   'program:update': ['owner', 'admin'],
   'api-key:manage': ['owner', 'admin'],

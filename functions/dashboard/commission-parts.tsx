@@ -1,5 +1,6 @@
 import { type CommissionStatus, type ListedCommission } from '../../lib/commission-list.ts'
-import { Badge, Day, formatCents, type Tone } from './parts.tsx'
+import { formatMoney } from '../../lib/money.ts'
+import { Badge, Day, type Tone } from './parts.tsx'
 
 const tones: Record<CommissionStatus, Tone> = {
   pending: 'warn',
@@ -33,7 +34,7 @@ export function CommissionState({ commission }: { commission: ListedCommission }
       {rejectedAt && reason && <span class="small">{reason}</span>}
       {refunds.map((refund) => (
         <span class="small">
-          {refund.reason === 'chargeback' ? 'Chargeback' : 'Refund'} of {formatCents(refund.amount_cents, currency)} on{' '}
+          {refund.reason === 'chargeback' ? 'Chargeback' : 'Refund'} of {formatMoney(refund.amount_cents, currency)} on{' '}
           <Day at={refund.at} />
           {refund.reason_text && `: ${refund.reason_text}`}
           {refund.returned && ' (put back)'}
@@ -48,8 +49,8 @@ export function CommissionAmount({ commission }: { commission: ListedCommission 
   const { amount_cents: amount, reversed_cents: reversed, currency } = commission
   return (
     <div>
-      <strong>{formatCents(amount - reversed, currency)}</strong>
-      {reversed > 0 && <div class="muted small">of {formatCents(amount, currency)}</div>}
+      <strong>{formatMoney(amount - reversed, currency)}</strong>
+      {reversed > 0 && <div class="muted small">of {formatMoney(amount, currency)}</div>}
     </div>
   )
 }
@@ -60,7 +61,7 @@ export function CommissionCause({ commission }: { commission: ListedCommission }
   return (
     <div>
       <span class="number">
-        Sale{commission.sale_cents !== null && ` of ${formatCents(commission.sale_cents, commission.currency)}`}
+        Sale{commission.sale_cents !== null && ` of ${formatMoney(commission.sale_cents, commission.currency)}`}
       </span>
       <div class="muted small">{commission.transaction_id}</div>
     </div>

@@ -2,11 +2,11 @@ import type * as z from 'zod/mini'
 import type { Viewer, ViewerProgram } from '../../lib/access.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { newestEvents, type TrackingEvent } from '../../lib/events.ts'
-import { majorUnits } from '../../lib/money.ts'
+import { formatMoney, majorUnits } from '../../lib/money.ts'
 import { eventsQuery } from '../../lib/read-requests.ts'
 import { renderProgram } from './layout.tsx'
 import { addressOf, createPages, csvResponse, momentOf, type PageContext, requireProgram } from './page.ts'
-import { Badge, Card, DateRange, Empty, formatCents, Heading, Pager, Segments, Table, Time } from './parts.tsx'
+import { Badge, Card, DateRange, Empty, Heading, Pager, Segments, Table, Time } from './parts.tsx'
 
 /** What happened, event by event. */
 export const eventPages = createPages()
@@ -149,7 +149,7 @@ function What({ event }: { event: TrackingEvent }) {
   if (event.event_type === 'conversion') {
     return (
       <div>
-        <strong>{formatCents(event.amount_cents, event.currency)}</strong>{' '}
+        <strong>{formatMoney(event.amount_cents, event.currency)}</strong>{' '}
         <span class="muted">
           {event.sale_type}
           {event.is_recurring && ', renewal'}

@@ -1,8 +1,9 @@
 import type { Child } from 'hono/jsx'
 import { type InboxItem, listInbox, markInboxRead } from '../../lib/inbox.ts'
+import { formatMoney } from '../../lib/money.ts'
 import { renderProgram } from './layout.tsx'
 import { createPages, flash, momentOf, requireProgram } from './page.ts'
-import { Badge, Card, Empty, formatCents, Heading, Pager, Table, Time } from './parts.tsx'
+import { Badge, Card, Empty, Heading, Pager, Table, Time } from './parts.tsx'
 
 /** What an advertiser should look at by hand. */
 export const noticePages = createPages()
@@ -11,7 +12,7 @@ const pageSize = 50
 
 /** A notification in words. */
 export function noticeText({ kind, payload, partner_name: partner }: InboxItem): Child {
-  const amount = formatCents(payload.amount_cents, payload.currency)
+  const amount = formatMoney(payload.amount_cents, payload.currency)
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const why = payload.reason ? ` Reason: ${payload.reason}.` : ''
   switch (kind) {
@@ -20,7 +21,7 @@ export function noticeText({ kind, payload, partner_name: partner }: InboxItem):
     case 'commission_refunded':
       return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
     case 'withdrawal_reduced':
-      return `Your withdrawal was reduced by ${formatCents(payload.reduced_by_cents ?? 0, payload.currency)} to ${amount}, because a commission${sale} was reversed.${why}`
+      return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency)} to ${amount}, because a commission${sale} was reversed.${why}`
     case 'paid_commission_reversed':
       return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
     case 'dispute_reinstated':

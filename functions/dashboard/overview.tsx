@@ -4,6 +4,7 @@ import { topPartners } from '../../lib/partners.ts'
 import { type Performance, readPerformance, type Trend } from '../../lib/performance.ts'
 import { type ProgramProgress, readProgress } from '../../lib/programs.ts'
 import { performanceQuery } from '../../lib/read-requests.ts'
+import { formatMoney } from '../../lib/money.ts'
 import { type Bar, BarChart } from './chart.tsx'
 import { renderProgram } from './layout.tsx'
 import { createPages, csvResponse, type PageContext, requireProgram } from './page.ts'
@@ -13,7 +14,6 @@ import {
   DateRange,
   Empty,
   formatAmount,
-  formatCents,
   formatDate,
   formatNumber,
   Heading,
@@ -147,11 +147,11 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
                 columns={[
                   { label: 'Partner', cell: ({ name }) => <strong>{name}</strong> },
                   { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-                  { label: 'Revenue', right: true, cell: (row) => formatCents(row.revenue_cents, program.currency) },
+                  { label: 'Revenue', right: true, cell: (row) => formatMoney(row.revenue_cents, program.currency) },
                   {
                     label: 'Commission',
                     right: true,
-                    cell: (row) => formatCents(row.commission_cents, program.currency),
+                    cell: (row) => formatMoney(row.commission_cents, program.currency),
                   },
                 ]}
               />

@@ -5,7 +5,7 @@ import { commissionStatuses, earningsByDay, listCommissions } from '../../lib/co
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { listInbox, markInboxRead } from '../../lib/inbox.ts'
-import { majorUnits } from '../../lib/money.ts'
+import { formatMoney, majorUnits } from '../../lib/money.ts'
 import {
   addLink,
   linkAddress,
@@ -38,7 +38,6 @@ import {
   Day,
   Empty,
   Field,
-  formatCents,
   formatDate,
   formatNumber,
   Heading,
@@ -46,6 +45,7 @@ import {
   Problem,
   Segments,
   Table,
+  formatAmount,
 } from './parts.tsx'
 import { smallestUnits } from './program-form.tsx'
 import { WithdrawalAmount, WithdrawalState } from './withdrawals.tsx'
@@ -119,11 +119,11 @@ partnerPages.get('/partner', requirePartner, async (c) => {
         <Card title={`Earned in the last ${chartDays} days`}>
           <BarChart
             title="Earned"
-            format={(value) => formatCents(value, currency, 'short')}
+            format={(value) => formatAmount(majorUnits(value, currency), currency, 'short')}
             bars={days.map(({ date, amount_cents: cents }) => ({
               label: formatDate(date),
               value: cents,
-              text: formatCents(cents, currency),
+              text: formatMoney(cents, currency),
             }))}
           />
         </Card>
@@ -141,7 +141,7 @@ function Amount({ label, cents, currency }: { label: string; cents: number; curr
   return (
     <div class="card metric">
       <dt>{label}</dt>
-      <dd class={cents < 0 ? 'value bad' : 'value'}>{formatCents(cents, currency)}</dd>
+      <dd class={cents < 0 ? 'value bad' : 'value'}>{formatMoney(cents, currency)}</dd>
     </div>
   )
 }
@@ -389,7 +389,7 @@ async function renderWithdrawals(c: PartnerContext, form: FormState, status: 200
                     ({ program, currency, available_cents: cents }) =>
                       [
                         `${program.id} ${currency}`,
-                        `${program.name}: ${formatCents(cents, currency)} available`,
+                        `${program.name}: ${formatMoney(cents, currency)} available`,
                       ] as const,
                   )}
                   form={form}
@@ -476,7 +476,7 @@ partnerPages.post('/partner/withdrawals', requirePartner, async (c) => {
     if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
     return renderWithdrawals(c, { values, errors: { amount: error.message } }, 409)
   }
-  flash(c, 'good', `You asked for ${formatCents(amountCents, currency)}.`)
+  flash(c, 'good', `You asked for ${formatMoney(amountCents, currency)}.`)
   return c.redirect('/partner/withdrawals', 303)
 })
 

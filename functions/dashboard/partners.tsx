@@ -3,7 +3,7 @@ import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { sendMail } from '../../lib/mail.ts'
-import { majorUnits } from '../../lib/money.ts'
+import { formatMoney, majorUnits } from '../../lib/money.ts'
 import {
   addPartner,
   invitePartner,
@@ -25,7 +25,7 @@ import {
   readForm,
   requireProgram,
 } from './page.ts'
-import { Badge, Card, Empty, Field, formatCents, formatNumber, Heading, Pager, Problem, Table } from './parts.tsx'
+import { Badge, Card, Empty, Field, formatNumber, Heading, Pager, Problem, Table } from './parts.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
 export const partnerListPages = createPages()
@@ -186,7 +186,7 @@ function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: 
     <div class="stack tight">
       {balances.map((balance) => (
         <span class={balance.balance_cents < 0 ? 'bad' : undefined}>
-          {formatCents(balance.balance_cents, balance.currency)}
+          {formatMoney(balance.balance_cents, balance.currency)}
         </span>
       ))}
     </div>

@@ -1,9 +1,8 @@
 import type { Child, PropsWithChildren } from 'hono/jsx'
-import { currencyExponent } from '../../lib/money.ts'
 import { maxRangeDays } from '../../lib/read-requests.ts'
 import type { FormState } from './page.ts'
 
-const locale = 'en'
+const locale = 'en-US'
 const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: 'UTC' })
 const timeFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
 const numberFormat = new Intl.NumberFormat(locale)
@@ -12,21 +11,10 @@ export function formatNumber(value: number): string {
   return numberFormat.format(value)
 }
 
-type Length = 'full' | 'short'
-
-function currencyFormat(currency: string, length: Length) {
+/** An amount in major units; `short` leaves out decimals that are zero. */
+export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
   const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
-  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay })
-}
-
-/** An amount in minor units as people read it, in the currency's own decimals; `short` leaves out decimals that are zero. */
-export function formatCents(amountCents: number, currency: string, length: Length = 'full'): string {
-  return currencyFormat(currency, length).format(`${amountCents}e-${currencyExponent(currency)}` as `${number}`)
-}
-
-/** An amount in major units. */
-export function formatAmount(amount: number, currency: string, length: Length = 'full'): string {
-  return currencyFormat(currency, length).format(amount)
+  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
 }
 
 export function formatDate(date: Date | string): string {

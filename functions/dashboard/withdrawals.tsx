@@ -1,7 +1,7 @@
 import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { majorUnits } from '../../lib/money.ts'
+import { formatMoney, majorUnits } from '../../lib/money.ts'
 import {
   listWithdrawals,
   payWithdrawal,
@@ -20,7 +20,7 @@ import {
   readForm,
   requireProgram,
 } from './page.ts'
-import { Badge, Card, Day, Empty, formatCents, Heading, Pager, Segments, Table, type Tone } from './parts.tsx'
+import { Badge, Card, Day, Empty, Heading, Pager, Segments, Table, type Tone } from './parts.tsx'
 
 /** What partners asked to be paid. */
 export const withdrawalPages = createPages()
@@ -61,9 +61,9 @@ export function WithdrawalAmount({ withdrawal }: { withdrawal: Withdrawal }) {
   const { amount_cents: amount, requested_cents: requested, currency } = withdrawal
   return (
     <div>
-      <strong>{formatCents(amount, currency)}</strong>
+      <strong>{formatMoney(amount, currency)}</strong>
       {amount < requested && (
-        <div class="muted small">reduced from {formatCents(requested, currency)} by a reversal</div>
+        <div class="muted small">reduced from {formatMoney(requested, currency)} by a reversal</div>
       )}
     </div>
   )
@@ -160,7 +160,7 @@ withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdraw
 
 function Decisions({ withdrawal, base }: { withdrawal: Withdrawal; base: string }) {
   if (withdrawal.status !== 'requested') return null
-  const amount = formatCents(withdrawal.amount_cents, withdrawal.currency)
+  const amount = formatMoney(withdrawal.amount_cents, withdrawal.currency)
   const subject = `the withdrawal of ${amount} by ${withdrawal.partner_name}`
   return (
     <div class="row right">
