@@ -58,7 +58,7 @@ export class ApiError extends Error {
 }
 
 /** These two are answered as RFC 9457 problem documents, because clients meet them on any endpoint. */
-const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
+export const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
 
 /** Renders an error in the platform envelope, or in the typed one where its code asks for that. */
 export function errorResponse(error: ApiError): Response {

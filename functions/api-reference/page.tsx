@@ -1,0 +1,241 @@
+import { raw } from 'hono/html'
+import type { Example, Operation } from '../../lib/api-operations.ts'
+import { operations } from '../../lib/api-operations.ts'
+import { errorCodes, problemCodes } from '../../lib/errors.ts'
+import { jsonSchema } from '../../lib/openapi.ts'
+import { style } from './style.ts'
+
+/** A JSON Schema, as far as the page reads it. */
+interface Schema {
+  type?: string | string[]
+  enum?: unknown[]
+  const?: unknown
+  anyOf?: Schema[]
+  items?: Schema
+  properties?: Record<string, Schema>
+  required?: string[]
+  maxLength?: number
+  maximum?: number
+}
+
+const callers: Record<Operation['auth'], string> = {
+  none: 'Public. Any site may call it from the browser.',
+  key: 'Program API key: Authorization: Bearer svc_live_…',
+  'key or browser': 'Program API key: Authorization: Bearer svc_live_…; from the browser without it.',
+  session: 'Dashboard session: Authorization: Bearer <session token>, or the dashboard’s cookie.',
+  signature: 'Signed by the payment processor: Stripe-Signature.',
+}
+
+/** The API for people: each endpoint with its fields, answers and examples, and the table of error codes. */
+export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; documentPath: string }) {
+  return (
+    <>
+      {raw('<!doctype html>')}
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="color-scheme" content="light dark" />
+          <title>API reference</title>
+          <style>{raw(style)}</style>
+        </head>
+        <body>
+          <nav aria-label="Endpoints">
+            <a class="home" href="#top">
+              API reference
+            </a>
+            <ul>
+              {operations.map(({ id, method, summary }) => (
+                <li>
+                  <a href={`#${id}`}>
+                    <Method method={method} /> {summary}
+                  </a>
+                </li>
+              ))}
+              <li>
+                <a href="#errors">Error codes</a>
+              </li>
+            </ul>
+          </nav>
+          <main id="top">
+            <h1>API reference</h1>
+            <p>
+              Base address: <code>{baseUrl}</code>. The same for programs:{' '}
+              <a href={documentPath}>OpenAPI 3.1 document</a>.
+            </p>
+            <p>
+              Bodies are JSON, 64 KiB at most. Amounts in fields that end in <code>_cents</code> are integers in the
+              minor unit of their currency. Fields that are not known are ignored. Every answer carries{' '}
+              <code>X-Request-Id</code>.
+            </p>
+            {operations.map((operation) => (
+              <Endpoint operation={operation} baseUrl={baseUrl} />
+            ))}
+            <ErrorCodes />
+          </main>
+        </body>
+      </html>
+    </>
+  )
+}
+
+function Method({ method }: { method: string }) {
+  return <span class={`method ${method}`}>{method.toUpperCase()}</span>
+}
+
+function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: string }) {
+  const { id, method, path, summary, description, auth, body, parameters = [], success, errors } = operation
+  return (
+    <section id={id}>
+      <h2>{summary}</h2>
+      <p class="path">
+        <Method method={method} /> <code>{path}</code>
+      </p>
+      <p>
+        <Prose text={description} />
+      </p>
+      <p class="auth">{callers[auth]}</p>
+      {parameters.map(({ in: place, fields }) => (
+        <Table
+          caption={place === 'path' ? 'Path' : 'Query'}
+          head={['Parameter', 'Meaning']}
+          rows={Object.entries(fields).map(([name, { description: text }]) => [
+            <code>{name}</code>,
+            <Prose text={text} />,
+          ])}
+        />
+      ))}
+      {body && (
+        <Table
+          caption="Body"
+          head={['Field', 'Type', 'Meaning']}
+          rows={fieldsOf(jsonSchema(body.schema)).map(({ name, type, required }) => [
+            <>
+              <code>{name}</code>
+              {required && <span class="required"> required</span>}
+            </>,
+            type,
+            <Prose text={body.fields[name] ?? ''} />,
+          ])}
+        />
+      )}
+      <h3>Answer</h3>
+      <p>
+        <Prose text={success.description} />
+      </p>
+      <p>
+        Errors:{' '}
+        {errors.map((code) => (
+          <>
+            <a href={`#error-${code}`}>
+              <code>{code}</code>
+            </a>{' '}
+          </>
+        ))}
+      </p>
+      <h3>Examples</h3>
+      {operation.examples.map((example, index) => (
+        <details open={index === 0}>
+          <summary>
+            {example.summary} <span class="status">{example.status}</span>
+          </summary>
+          <pre tabindex={0}>{requestText(operation, example, baseUrl)}</pre>
+          <pre tabindex={0}>{JSON.stringify(example.response, null, 2)}</pre>
+        </details>
+      ))}
+    </section>
+  )
+}
+
+function ErrorCodes() {
+  return (
+    <section id="errors">
+      <h2>Error codes</h2>
+      <p>
+        An error is <code>{'{"success": false, "error": {"code", "message", "details"?}}'}</code>. The code is stable;
+        the message says what was wrong and what to do.{' '}
+        {[...problemCodes].map((code) => (
+          <code>{code} </code>
+        ))}
+        come as <code>application/problem+json</code> (RFC 9457) with the same <code>error</code> inside.
+      </p>
+      <Table
+        caption="Error codes"
+        head={['Code', 'Status', 'When']}
+        rows={Object.entries(errorCodes).map(([code, { status, title }]) => [
+          <code id={`error-${code}`}>{code}</code>,
+          String(status),
+          <Prose text={title} />,
+        ])}
+      />
+    </section>
+  )
+}
+
+function Table({ caption, head, rows }: { caption: string; head: string[]; rows: unknown[][] }) {
+  return (
+    <div class="table" tabindex={0} role="region" aria-label={caption}>
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {head.map((title) => (
+              <th scope="col">{title}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((cells) => (
+            <tr>
+              {cells.map((cell) => (
+                <td>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** Text in which `code` stands between backticks. */
+function Prose({ text }: { text: string }) {
+  return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
+}
+
+function fieldsOf(schema: Schema): { name: string; type: string; required: boolean }[] {
+  return Object.entries(schema.properties ?? {}).map(([name, property]) => ({
+    name,
+    type: typeText(property),
+    required: schema.required?.includes(name) ?? false,
+  }))
+}
+
+/** The type in words. That a field may also be null goes without saying where it is not required. */
+function typeText({ type, enum: values, anyOf, maxLength, maximum }: Schema): string {
+  if (anyOf) return anyOf.flatMap((one) => typeText(one) || []).join(' or ')
+  if (values) return values.map(String).join(' or ')
+  const names = [type].flat().filter((name) => name !== 'null')
+  if (maxLength !== undefined) return `${names.join(' or ')}, up to ${maxLength} characters`
+  if (maximum !== undefined && maximum < Number.MAX_SAFE_INTEGER)
+    return `${names.join(' or ')} up to ${maximum.toLocaleString('en')}`
+  return names.join(' or ')
+}
+
+/** The example as a request to copy. */
+function requestText({ method, path, auth, parameters = [] }: Operation, { body, browser }: Example, baseUrl: string) {
+  const example = (place: 'path' | 'query') =>
+    parameters
+      .filter((parameter) => parameter.in === place)
+      .flatMap(({ fields }) => Object.entries(fields))
+      .flatMap(([name, field]) => (field.example === undefined ? [] : [[name, String(field.example)] as const]))
+  const filled = example('path').reduce((address, [name, value]) => address.replace(`{${name}}`, value), path)
+  const query = new URLSearchParams(example('query').map(([name, value]) => [name, value])).toString()
+  const token = auth === 'session' ? '$SESSION_TOKEN' : '$SVC_API_KEY'
+  const lines = [
+    `curl${method === 'post' ? ' -X POST' : ''} '${baseUrl}${filled}${query && `?${query}`}'`,
+    ...(auth === 'none' || auth === 'signature' || browser ? [] : [`-H "Authorization: Bearer ${token}"`]),
+    ...(body ? [`-H 'Content-Type: application/json'`, `-d '${JSON.stringify(body, null, 2)}'`] : []),
+  ]
+  return lines.join(' \\\n  ')
+}

@@ -1,0 +1,226 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import { describe, expect, test } from 'vitest'
+import { type Example, type Operation, operations } from '../lib/api-operations.ts'
+import { errorCodes } from '../lib/errors.ts'
+import { readFunctions } from '../lib/local/workers.ts'
+import { openApiDocument } from '../lib/openapi.ts'
+import { addLink } from '../lib/partners.ts'
+import { startTrackingApi } from './support/api.ts'
+
+const functions = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status', 'api-reference']
+const api = await startTrackingApi({ functions: [...functions, 'tracking-performance', 'tracking-events'] })
+const { stack } = api
+const program = await api.program({ name: 'Shop' })
+
+interface Media {
+  schema: object
+  examples?: Record<string, { value: unknown }>
+}
+interface Documented {
+  requestBody?: { content: Record<string, Media> }
+  responses: Record<string, { content: Record<string, Media> }>
+}
+interface OpenApi {
+  openapi: string
+  servers: unknown
+  paths: Record<string, Record<string, Documented>>
+  components: { schemas: Record<string, object> }
+}
+
+const answer = await fetch(`${stack.baseUrl}/api/v1/openapi.json`)
+const document = (await answer.json()) as OpenApi
+
+/** The document with no field allowed that it does not name, so that an answer can hold nothing undocumented. */
+const strict = JSON.parse(JSON.stringify(document), (_, value: unknown) =>
+  typeof value === 'object' && value !== null && 'properties' in value && !('additionalProperties' in value)
+    ? { ...value, additionalProperties: false }
+    : value,
+) as OpenApi
+const ajv = new Ajv2020({ strict: false, allErrors: true })
+addFormats.default(ajv)
+ajv.addSchema(strict, 'document')
+
+/** What is wrong with a value by the schema at a place of the document. */
+function violations(place: (string | number)[], value: unknown): unknown {
+  const pointer = place.map((part) => encodeURIComponent(String(part).replaceAll('~', '~0').replaceAll('/', '~1')))
+  ajv.validate(`document#/${pointer.join('/')}`, value)
+  return ajv.errors
+}
+
+const documented = ({ path, method }: Operation): Documented => {
+  const found = document.paths[path]?.[method]
+  if (!found) throw new Error(`${method} ${path} is not in the document.`)
+  return found
+}
+const typeOf = (operation: Operation, status: number) =>
+  Object.keys(documented(operation).responses[status]?.content ?? {})
+
+test('the document is served as JSON to any site, with the address of the API', () => {
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('content-type')).toMatch(/^application\/json/)
+  expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+  expect(document).toEqual(JSON.parse(JSON.stringify(openApiDocument(stack.baseUrl))))
+  expect(document.servers).toEqual([{ url: stack.baseUrl }])
+})
+
+test('it is valid by the OpenAPI 3.1 schema', async () => {
+  const validator = new Validator()
+  expect(await validator.validate({ ...structuredClone(document) })).toMatchObject({ valid: true })
+  expect(validator.version).toBe('3.1')
+})
+
+test('it describes every public route of wrangler.toml, and nothing else', () => {
+  const own = ['api-reference', 'auth', 'dashboard']
+  const routes = readFunctions()
+    .filter(({ name }) => !own.includes(name))
+    .flatMap(({ paths }) => paths)
+    .filter((path) => path.startsWith('/api/'))
+    .map((path) => path.replace(/\/?\*$/, ''))
+  expect(Object.keys(document.paths).map((path) => path.replace(/\/\{.*/, ''))).toEqual(expect.arrayContaining(routes))
+})
+
+test('an answer with a field that the document does not name would be noticed', () => {
+  const place = ['paths', '/api/v1/track/sale', 'post', 'responses', 200, 'content', 'application/json', 'schema']
+  const [sale] = operations.flatMap(({ id, examples }) => (id === 'trackSale' ? examples : []))
+  expect(violations(place, sale?.response)).toBeNull()
+  expect(violations(place, { ...Object(sale?.response), more: 1 })).not.toBeNull()
+})
+
+describe('every example is what its own schema says', () => {
+  test.for(
+    operations.flatMap((operation) =>
+      operation.examples.map((example) => [operation.path, example.name, operation, example] as const),
+    ),
+  )('%s: %s', ([path, , operation, example]) => {
+    if (operation.body) {
+      expect(
+        violations(
+          ['paths', path, operation.method, 'requestBody', 'content', 'application/json', 'schema'],
+          example.body,
+        ),
+      ).toBeNull()
+    }
+    for (const type of typeOf(operation, example.status)) {
+      const place = ['paths', path, operation.method, 'responses', example.status, 'content', type, 'schema']
+      if (type === 'application/json') expect(violations(place, example.response)).toBeNull()
+    }
+  })
+
+  test.for(
+    operations.flatMap((operation) =>
+      Object.entries(documented(operation).responses).map(([status]) => [operation.path, status, operation] as const),
+    ),
+  )('%s: answers with %s', ([path, status, operation]) => {
+    const { content } = documented(operation).responses[status] ?? { content: {} }
+    for (const [type, { examples = {} }] of Object.entries(content)) {
+      expect(Object.keys(examples)).not.toEqual([])
+      for (const { value } of Object.values(examples)) {
+        const place = ['paths', path, operation.method, 'responses', status, 'content', type, 'schema']
+        expect(violations(place, value)).toBeNull()
+      }
+    }
+  })
+})
+
+describe('the service answers the examples as the document says', async () => {
+  expect(program.programId).toBe(1)
+  const link = { programId: 1, partnerId: program.partnerId, pageUrl: null }
+  await addLink(stack.db, { ...link, code: 'jane' })
+  await addLink(stack.db, { ...link, code: 'former' })
+  await stack.sql.query(`update referral_links set is_active = false where code = 'former'`)
+  const clickIds = new Set(JSON.stringify(operations.map(({ examples }) => examples)).match(/cust_\d+_\d+/g))
+  for (const clickId of clickIds) {
+    await stack.sql.query(
+      `insert into customers (program_id, click_id, link_id, partner_id, last_click_at)
+       select program_id, $1, id, partner_id, now() from referral_links where code = 'jane'`,
+      [clickId],
+    )
+  }
+
+  async function send(operation: Operation, example: Example): Promise<Response> {
+    const { method, path, auth, body, parameters = [] } = operation
+    const url = new URL(stack.baseUrl + path.replace('{programId}', String(program.programId)))
+    for (const [name, field] of parameters.flatMap(({ in: place, fields }) =>
+      place === 'query' ? Object.entries(fields) : [],
+    )) {
+      if (field.example !== undefined) url.searchParams.set(name, String(field.example))
+    }
+    const token =
+      auth === 'session' ? program.dashboardToken : auth === 'none' || example.browser ? undefined : program.apiKey
+    return await fetch(url, {
+      method: method.toUpperCase(),
+      headers: {
+        ...(body && { 'content-type': 'application/json' }),
+        ...(token && { authorization: `Bearer ${token}` }),
+      },
+      ...(body && { body: JSON.stringify(example.body) }),
+    })
+  }
+
+  test.for(
+    operations
+      .filter(({ auth }) => auth !== 'signature')
+      .flatMap((operation) =>
+        operation.examples.map((example) => [operation.path, example.name, operation, example] as const),
+      ),
+  )('%s: %s', async ([path, , operation, example]) => {
+    const response = await send(operation, example)
+    const body: unknown = await response.json()
+    expect(response.status).toBe(example.status)
+    const [type = ''] = (response.headers.get('content-type') ?? '').split(';')
+    const place = ['paths', path, operation.method, 'responses', response.status, 'content', type, 'schema']
+    expect(violations(place, body)).toBeNull()
+    expect(body).toMatchObject(comparable(example.response))
+  })
+})
+
+/** What an example says of the outcome: lists, figures, ids and times differ from one call to the next. */
+function comparable(response: unknown): object {
+  const fixed = [
+    'success',
+    'status',
+    'reason',
+    'deductionAmount',
+    'error',
+    'customer_status',
+    'provisional',
+    'duplicate',
+    'attributed',
+    'commission_cents',
+    'test_mode',
+    'message',
+    'partner_code',
+  ]
+  return Object.fromEntries(Object.entries(response as object).filter(([name]) => fixed.includes(name)))
+}
+
+describe('the reference page', async () => {
+  const page = await fetch(`${stack.baseUrl}/api/v1/reference`)
+  const html = await page.text()
+
+  test('is HTML that loads nothing from elsewhere and follows the light or dark setting', () => {
+    expect(page.status).toBe(200)
+    expect(page.headers.get('content-type')).toMatch(/^text\/html/)
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
+    expect(html).toMatch(/^<!doctype html>/)
+    expect(html).not.toMatch(/<script|<link|<img|@import|url\(/)
+    expect(html).toContain('color-scheme: light dark')
+  })
+
+  test.for(operations.map(({ path, summary }) => [path, summary]))('has %s', ([path = '', summary = '']) => {
+    expect(html).toContain(path)
+    expect(html).toContain(summary)
+  })
+
+  test.for(Object.entries(errorCodes))('has the error code %s with its status', ([code, { status }]) => {
+    expect(html).toMatch(new RegExp(`<code id="error-${code}">${code}</code></td><td>${status}</td>`))
+  })
+
+  test.for(['/api/v1/openapi.json', '/api/v1/reference'])('%s takes GET only', async (path) => {
+    const refused = await fetch(stack.baseUrl + path, { method: 'POST' })
+    expect(refused.status).toBe(405)
+    expect(refused.headers.get('allow')).toBe('GET, HEAD')
+  })
+})
