@@ -10,19 +10,20 @@ import { isTransient } from './errors.ts'
  * The first binds the key to the click's customer where that has none yet. The second makes a second customer, with the same
  * link and partner and a click id of its own, where the click's customer already carries another key: two people on one
  * computer. Neither does anything where the key is known, where the click is of another program, or outside the program's
- * cookie window. They are two statements because the second must see what the first waited for.
+ * cookie window (as of `at`, ISO 8601, where given). They are two statements because the second must see what the first waited for.
  */
 export function bindCustomerStatements(
   program: RawBuilder<unknown>,
   customerKey: string,
   clickId: string,
   now = Date.now(),
+  at: string | null = null,
 ) {
   const clicked = sql`${program},
 clicked as (
   select c.* from customers c join program p on c.program_id = p.id
   where c.click_id = ${clickId}
-    and c.last_click_at > now() - make_interval(days => p.cookie_window_days)
+    and c.last_click_at > coalesce(${at}::timestamptz, now()) - make_interval(days => p.cookie_window_days)
     and not exists (select from customers k where k.program_id = p.id and k.customer_key = ${customerKey})
 )`
   return [

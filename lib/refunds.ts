@@ -229,3 +229,97 @@ export function asApplied(row: RefundRow): AppliedRefund {
     commission_id: commissionId,
   }
 }
+
+/**
+ * Statements that bring a sale, its commission and the partner's balance to what its rows in `refunds` amount to, where this
+ * transaction has added rows or marked them as returned (or has attributed a sale that was refunded before). `sale` is the SELECT
+ * of the sale, whose row the transaction has locked. The last statement has column `outbox`.
+ *
+ * Refunds count in the order of their ids, each up to what those before it left of the sale, so their sum never exceeds what was paid;
+ * one that was returned counts nothing and leaves its place to the others: a refund capped by a dispute counts in full again
+ * when the dispute is won. The outcome therefore does not depend on the order in which they were told. The sum of `applied_cents` is
+ * the sale's `refunded_cents`, that of `deduction_cents` what they reversed of the commission, by the same formula as in
+ * `refundSale`. A commission that the advertiser rejected stays as it is.
+ */
+export function restateStatements(sale: RawBuilder<unknown>) {
+  const touched = sql`with sale as (${sale}),
+touched as (
+  select s.* from sale s
+  where exists (
+    select from refunds r where r.program_id = s.program_id and r.sale_id = s.id and (r.created_at = now() or r.returned_at = now())
+  ) or (s.refunded_cents > 0 and exists (
+    select from commissions c where c.program_id = s.program_id and c.sale_id = s.id and c.created_at = now()
+  ))
+)`
+  return [
+    sql`${touched}
+select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from touched) for update`,
+    sql`${touched}
+select from balances b where (b.program_id, b.partner_id, b.currency) in (
+  select c.program_id, c.partner_id, c.currency from commissions c join touched t on c.program_id = t.program_id and c.sale_id = t.id
+) for update`,
+    sql<{ outbox: OutboxMessage[] | null }>`${touched},
+prior as (
+  select c.* from commissions c join touched t on c.program_id = t.program_id and c.sale_id = t.id where c.rejected_at is null
+),
+line as (
+  select r.*, t.amount_cents as sale_cents, r.returned_at = now() and r.created_at < now() as returned_now,
+    least(t.amount_cents, sum(case when r.returned_at is null then coalesce(r.requested_cents, r.applied_cents) else 0 end)
+      over (order by r.id))::bigint as total_cents
+  from touched t join refunds r on r.program_id = t.program_id and r.sale_id = t.id
+),
+stated as (
+  select l.*, l.total_cents - lag(l.total_cents, 1, 0::bigint) over w as new_applied_cents,
+    (div(c.amount_cents::numeric * l.total_cents, l.sale_cents)
+      - div(c.amount_cents::numeric * lag(l.total_cents, 1, 0::bigint) over w, l.sale_cents))::bigint as new_deduction_cents
+  from line l left join prior c on true
+  window w as (order by l.id)
+),
+restated_refund as (
+  update refunds r set applied_cents = s.new_applied_cents, deduction_cents = coalesce(s.new_deduction_cents, r.deduction_cents)
+  from stated s
+  where r.program_id = s.program_id and r.id = s.id
+    and (r.applied_cents <> s.new_applied_cents or r.deduction_cents <> s.new_deduction_cents)
+),
+total as (select coalesce(max(total_cents), 0) as refunded_cents from line),
+restated_sale as (
+  update sales s set refunded_cents = total.refunded_cents from touched t, total where s.program_id = t.program_id and s.id = t.id
+),
+change as (
+  select t.program_id, t.id as sale_id, c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
+    c.reversal as prior_reversal, t.transaction_id, total.refunded_cents - t.refunded_cents as sale_refunded_cents,
+    div(c.amount_cents::numeric * total.refunded_cents, t.amount_cents)::bigint as reversed_cents,
+    div(c.amount_cents::numeric * total.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
+    case total.refunded_cents when 0 then 'none' when t.amount_cents then 'full' else 'partial' end as reversal,
+    (select coalesce(l.reason_text, l.reason) from line l where l.returned_at is null order by l.id desc limit 1) as reason
+  from touched t, total, prior c
+),
+-- A change has one entry in the ledger, under the refund that made it: the newest where several did.
+effect as (
+  select c.*, cause.id as refund_id, case when c.delta_cents < 0 then 'return:' else 'refund:' end || cause.id as cause
+  from change c cross join lateral (
+    select l.id from line l
+    order by case when c.delta_cents < 0 then l.returned_now else l.returned_at is null end desc nulls last, l.id desc limit 1
+  ) cause
+  where c.delta_cents <> 0 or (c.reversal <> c.prior_reversal and c.sale_refunded_cents > 0)
+),
+-- So little came back that the commission stays the same to the cent: nothing to tell.
+unreversed_commission as (
+  update commissions m set reversal = c.reversal, reason = c.reason from change c
+  where m.program_id = c.program_id and m.id = c.commission_id and c.delta_cents = 0 and c.reversal <> c.prior_reversal
+    and c.sale_refunded_cents < 0
+),
+${reversalEffectCtes},
+reinstated as (
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  select c.program_id, 'dispute_reinstated', 'advertiser', c.partner_id, 'return:' || l.id, jsonb_build_object(
+    'commission_id', c.commission_id, 'transaction_id', c.transaction_id, 'amount_cents', -c.delta_cents, 'currency', c.currency,
+    'reason', l.reason)
+  from line l join change c on c.program_id = l.program_id and c.sale_id = l.sale_id
+  where l.returned_now and l.reason = 'chargeback'
+  returning program_id, id
+)
+select json_agg(json_build_object('program_id', program_id, 'outbox_id', id)) as outbox
+from (select * from outbox_rows union all select * from reinstated) rows`,
+  ] as const
+}

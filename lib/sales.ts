@@ -59,10 +59,28 @@ export interface SaleRow extends KeyState {
   commission_cents: string | null
 }
 
+/** What a later event of the same payment adds to a sale: ids that were not known, and whose it is where that was not. */
+const completion = sql.raw(
+  [
+    'customer_id',
+    'partner_id',
+    'customer_key',
+    'subscription_id',
+    'processor_session_id',
+    'processor_payment_intent_id',
+    'processor_charge_id',
+    'processor_invoice_id',
+    'processor_customer_id',
+  ]
+    .map((column) => `${column} = coalesce(stored.${column}, excluded.${column})`)
+    .join(', '),
+)
+
 /**
  * CTEs that record a sale of the customer in CTE `customer` (no row: the sale is not attributed) in the program of CTE
  * `program`: the sale, its commission, the customer's conversion and the day's totals. `sale` is the row that stands under the
- * transaction id; its `inserted` is false where it stood there before, and then nothing else is written.
+ * transaction id; its `inserted` is false where it stood there before, and then nothing else is written. But two events of the
+ * processor can tell of one payment: the later one completes the sale, and the sale counts when it is first attributed.
  *
  * The commission is the basis points of its base, rounded half up in integers, because floating point is not exact here
  * (27.50 at 1.4 % would give 38 cents for 39).
@@ -82,10 +100,10 @@ export function recordSaleCtes(sale: Sale | ProcessorSale, requestId: string) {
     ${processor?.processor_payment_intent_id ?? null}, ${processor?.processor_charge_id ?? null},
     ${processor?.processor_invoice_id ?? null}, ${processor?.processor_customer_id ?? null}
   from program p left join customer c on c.program_id = p.id
-  on conflict on constraint sales_transaction_key do update set transaction_id = stored.transaction_id
-  returning stored.*, old.id is null as inserted
+  on conflict on constraint sales_transaction_key do update set ${processor ? completion : sql`transaction_id = stored.transaction_id`}
+  returning stored.*, old.id is null as inserted, old.customer_id is null and new.customer_id is not null as attributed
 ),
-counted_sale as (select * from sale where inserted and not is_test and customer_id is not null),
+counted_sale as (select * from sale where attributed and not is_test),
 commission as (
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
   select s.program_id, 'sale', s.partner_id, s.customer_id, s.id, s.currency, earned.amount_cents, now() + make_interval(days => p.hold_days)
@@ -99,13 +117,16 @@ commission as (
 converted as (
   update customers c set customer_status = 'conversion', first_purchase_date = s.sale_date
   from counted_sale s
-  where c.program_id = s.program_id and c.id = s.customer_id and c.first_purchase_date is null
-  returning c.program_id, c.first_purchase_date
+  where c.program_id = s.program_id and c.id = s.customer_id
+    and (c.first_purchase_date is null or c.first_purchase_date > s.sale_date)
+  returning c.program_id, utc_day(old.first_purchase_date) as counted_day, utc_day(new.first_purchase_date) as day
 ),
 conversion_count as (
   insert into daily_totals as counted (program_id, day, slot, conversions)
-  select program_id, utc_day(first_purchase_date), counter_slot(), 1 from converted
-  on conflict (program_id, day, slot) do update set conversions = counted.conversions + 1
+  select program_id, day, counter_slot(), 1 from converted where day is distinct from counted_day
+  union all
+  select program_id, counted_day, counter_slot(), -1 from converted where counted_day <> day
+  on conflict (program_id, day, slot) do update set conversions = counted.conversions + excluded.conversions
 ),
 money_count as (
   insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)

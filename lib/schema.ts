@@ -150,7 +150,6 @@ export interface Customers {
   lead_event_id: Int8 | null;
   link_id: Int8;
   partner_id: Int8;
-  processor_customer_id: string | null;
   program_id: Int8;
   provisional_lead_at: Timestamp | null;
   provisional_lead_event_id: Int8 | null;
@@ -246,15 +245,63 @@ export interface Partners {
   user_id: string | null;
 }
 
+export interface ProcessorConnectStates {
+  expires_at: Timestamp;
+  program_id: Int8;
+  session_hash: Buffer;
+  state_hash: Buffer;
+}
+
+export interface ProcessorCustomers {
+  created_at: Generated<Timestamp>;
+  customer_id: Int8;
+  processor_customer_id: string;
+  program_id: Int8;
+}
+
 export interface ProcessorEvents {
   account_id: string;
+  deliveries: Generated<number>;
+  event_created_at: Timestamp | null;
   event_id: string;
   event_type: string;
+  fact: Json | null;
+  last_received_at: Generated<Timestamp>;
   livemode: boolean;
   outcome: string;
   program_id: Int8 | null;
   reason: string | null;
   received_at: Generated<Timestamp>;
+}
+
+export interface ProcessorPayments {
+  account_id: string;
+  created_at: Generated<Timestamp>;
+  payment_id: string;
+  transaction_id: string;
+}
+
+export interface ProcessorReversals {
+  account_id: string;
+  amount_cents: Int8;
+  charge_id: string | null;
+  created_at: Generated<Timestamp>;
+  currency: string;
+  event_id: string | null;
+  livemode: boolean;
+  payment_intent_id: string | null;
+  reason: string;
+  reason_text: string | null;
+  returned_at: Timestamp | null;
+  returned_event_id: string | null;
+  reversal_id: string;
+}
+
+export interface ProcessorSessions {
+  created_at: Generated<Timestamp>;
+  customer_id: Int8;
+  program_id: Int8;
+  session_id: string;
 }
 
 export interface ProgramMembers {
@@ -279,6 +326,8 @@ export interface Programs {
   lead_commission_cents: Generated<Int8>;
   name: string;
   processor_account_id: string | null;
+  processor_connected_at: Timestamp | null;
+  processor_livemode: Generated<boolean>;
   workspace_id: string;
 }
 
@@ -431,7 +480,12 @@ export interface DB {
   partner_invitations: PartnerInvitations;
   partner_programs: PartnerPrograms;
   partners: Partners;
+  processor_connect_states: ProcessorConnectStates;
+  processor_customers: ProcessorCustomers;
   processor_events: ProcessorEvents;
+  processor_payments: ProcessorPayments;
+  processor_reversals: ProcessorReversals;
+  processor_sessions: ProcessorSessions;
   program_members: ProgramMembers;
   programs: Programs;
   referral_links: ReferralLinks;

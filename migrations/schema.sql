@@ -172,7 +172,6 @@ CASE
     ELSE 'pending'::text
 END) stored,
   created_at timestamp with time zone not null default now(),
-  withdrawal_id bigint,
   constraint commissions_pkey PRIMARY KEY (program_id, id),
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
@@ -182,21 +181,17 @@ END) stored,
   constraint commissions_check2 CHECK (((reversal <> 'none'::text) OR (rejected_at IS NOT NULL) OR ((reversed_cents)::bigint = 0))),
   constraint commissions_check3 CHECK ((((reversal <> 'full'::text) AND (rejected_at IS NULL)) OR ((reversed_cents)::bigint = (amount_cents)::bigint))),
   constraint commissions_check4 CHECK (((paid_at IS NULL) OR (credited_at IS NOT NULL))),
-  constraint commissions_check5 CHECK (((paid_at IS NULL) = (withdrawal_id IS NULL))),
   constraint commissions_kind_check CHECK ((kind = ANY (ARRAY['sale'::text, 'lead'::text]))),
   constraint commissions_reason_check CHECK ((length(reason) <= 1000)),
   constraint commissions_reversal_check CHECK ((reversal = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text]))),
   constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
-  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
-  constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
+  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
 CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND (reversal <> 'full'::text));
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE (kind = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
-CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
-CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 
 create table customers (
   program_id bigint not null,
@@ -204,7 +199,6 @@ create table customers (
   click_id text not null,
   customer_key text,
   email_hash bytea,
-  processor_customer_id text,
   link_id bigint not null,
   partner_id bigint not null,
   customer_status text not null default 'click'::text,
@@ -232,7 +226,6 @@ END)),
 CREATE UNIQUE INDEX customers_customer_key_key ON public.customers USING btree (program_id, customer_key) WHERE (customer_key IS NOT NULL);
 CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, email_hash) WHERE (email_hash IS NOT NULL);
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
-CREATE INDEX customers_processor_idx ON public.customers USING btree (program_id, processor_customer_id) WHERE (processor_customer_id IS NOT NULL);
 CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
 
 create table daily_money (
@@ -366,6 +359,27 @@ create table partners (
 );
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (lower(email));
 
+create table processor_connect_states (
+  state_hash bytea not null,
+  program_id bigint not null,
+  session_hash bytea not null,
+  expires_at timestamp with time zone not null,
+  constraint processor_connect_states_pkey PRIMARY KEY (state_hash),
+  constraint processor_connect_states_session_hash_check CHECK ((length(session_hash) = 32)),
+  constraint processor_connect_states_state_hash_check CHECK ((length(state_hash) = 32)),
+  constraint processor_connect_states_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+CREATE INDEX processor_connect_states_expires_idx ON public.processor_connect_states USING btree (expires_at);
+
+create table processor_customers (
+  program_id bigint not null,
+  processor_customer_id text not null,
+  customer_id bigint not null,
+  created_at timestamp with time zone not null default now(),
+  constraint processor_customers_pkey PRIMARY KEY (program_id, processor_customer_id),
+  constraint processor_customers_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id)
+);
+
 create table processor_events (
   account_id text not null,
   event_id text not null,
@@ -375,11 +389,61 @@ create table processor_events (
   outcome text not null,
   reason text,
   received_at timestamp with time zone not null default now(),
+  event_created_at timestamp with time zone,
+  fact jsonb,
+  deliveries integer not null default 1,
+  last_received_at timestamp with time zone not null default now(),
   constraint processor_events_pkey PRIMARY KEY (account_id, event_id),
+  constraint processor_events_deliveries_check CHECK ((deliveries > 0)),
   constraint processor_events_outcome_check CHECK ((outcome = ANY (ARRAY['recorded'::text, 'duplicate'::text, 'ignored'::text, 'parked'::text]))),
   constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
+CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
+CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
+
+create table processor_payments (
+  account_id text not null,
+  payment_id text not null,
+  transaction_id text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint processor_payments_pkey PRIMARY KEY (account_id, payment_id)
+);
+CREATE INDEX processor_payments_transaction_idx ON public.processor_payments USING btree (account_id, transaction_id);
+
+create table processor_reversals (
+  account_id text not null,
+  reversal_id text not null,
+  livemode boolean not null,
+  reason text not null,
+  reason_text text,
+  payment_intent_id text,
+  charge_id text,
+  amount_cents amount_cents not null,
+  currency currency_code not null,
+  event_id text,
+  returned_event_id text,
+  returned_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint processor_reversals_pkey PRIMARY KEY (account_id, reversal_id),
+  constraint processor_reversals_check CHECK (((event_id IS NOT NULL) OR (returned_event_id IS NOT NULL))),
+  constraint processor_reversals_check1 CHECK (((returned_at IS NULL) = (returned_event_id IS NULL))),
+  constraint processor_reversals_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),
+  constraint processor_reversals_reason_text_check CHECK ((length(reason_text) <= 1000))
+);
+CREATE INDEX processor_reversals_charge_idx ON public.processor_reversals USING btree (account_id, charge_id);
+CREATE INDEX processor_reversals_created_idx ON public.processor_reversals USING btree (created_at);
+CREATE INDEX processor_reversals_payment_intent_idx ON public.processor_reversals USING btree (account_id, payment_intent_id);
+
+create table processor_sessions (
+  program_id bigint not null,
+  session_id text not null,
+  customer_id bigint not null,
+  created_at timestamp with time zone not null default now(),
+  constraint processor_sessions_pkey PRIMARY KEY (program_id, session_id),
+  constraint processor_sessions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id)
+);
+CREATE INDEX processor_sessions_created_idx ON public.processor_sessions USING btree (created_at);
 
 create table program_members (
   program_id bigint not null,
@@ -409,6 +473,8 @@ create table programs (
   attribution_model text not null default 'last_click'::text,
   processor_account_id text,
   created_at timestamp with time zone not null default now(),
+  processor_connected_at timestamp with time zone,
+  processor_livemode boolean not null default true,
   constraint programs_pkey PRIMARY KEY (id),
   constraint programs_workspace_key UNIQUE (id, workspace_id),
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
@@ -505,12 +571,8 @@ create table sales (
   constraint sales_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint sales_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
-CREATE INDEX sales_charge_idx ON public.sales USING btree (program_id, processor_charge_id) WHERE (processor_charge_id IS NOT NULL);
 CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
-CREATE INDEX sales_invoice_idx ON public.sales USING btree (program_id, processor_invoice_id) WHERE (processor_invoice_id IS NOT NULL);
-CREATE INDEX sales_payment_intent_idx ON public.sales USING btree (program_id, processor_payment_intent_id) WHERE (processor_payment_intent_id IS NOT NULL);
-CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
 
 create table sessions (
   id text not null,
@@ -573,7 +635,6 @@ create table withdrawals (
   reason text,
   created_at timestamp with time zone not null default now(),
   decided_at timestamp with time zone,
-  request_id uuid,
   constraint withdrawals_pkey PRIMARY KEY (program_id, id),
   constraint withdrawals_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint withdrawals_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
@@ -586,7 +647,6 @@ create table withdrawals (
 );
 CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
 CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
-CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,

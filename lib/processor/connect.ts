@@ -1,38 +1,107 @@
+import { sql } from 'kysely'
+import Stripe from 'stripe'
+import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { hashToken, newToken } from '../tokens.ts'
+import { openStripe, type StripeEnv } from './stripe.ts'
 
 /** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
-export interface ConnectEnv {
+export interface ConnectEnv extends Partial<StripeEnv> {
   /** `ca_…`, of the platform's Connect settings. */
   STRIPE_CLIENT_ID?: string
-  STRIPE_SECRET_KEY?: string
 }
 
-/** Where Stripe asks the advertiser; it leads back to `/processor/callback` with `code` and this `state`. */
-export function authorizeAddress(env: ConnectEnv, state: string): string {
+const stateMinutes = 15
+
+/**
+ * Where Stripe asks the advertiser; it leads back to `returnAddress` with `code` and `state`. The state is a random secret that
+ * works once, for a quarter of an hour, and in the session that asked, so that nobody can be led into connecting another's account.
+ * The access is for reading only.
+ */
+export async function connectAddress(
+  db: Database,
+  env: ConnectEnv,
+  programId: number,
+  sessionToken: string,
+  returnAddress: string,
+): Promise<string> {
+  const state = newToken()
+  await db.query(sql`insert into processor_connect_states (state_hash, program_id, session_hash, expires_at)
+values (${await hashToken(state)}, ${programId}, ${await hashToken(sessionToken)}, now() + make_interval(mins => ${stateMinutes}))`)
   const address = new URL('https://connect.stripe.com/oauth/authorize')
   address.searchParams.set('response_type', 'code')
   address.searchParams.set('client_id', env.STRIPE_CLIENT_ID ?? '')
-  address.searchParams.set('scope', 'read_write')
+  address.searchParams.set('scope', 'read_only')
+  address.searchParams.set('redirect_uri', returnAddress)
   address.searchParams.set('state', state)
   return address.href
 }
 
-/** The account that a callback's `code` stands for. A code works once and for five minutes. */
-export async function accountOfCode(env: ConnectEnv, code: string): Promise<string> {
-  const response = await fetch('https://connect.stripe.com/oauth/token', {
-    method: 'POST',
-    headers: { authorization: `Bearer ${env.STRIPE_SECRET_KEY ?? ''}` },
-    body: new URLSearchParams({ grant_type: 'authorization_code', code }),
-  })
-  const body: unknown = await response.json().catch(() => null)
-  if (
-    !response.ok ||
-    typeof body !== 'object' ||
-    body === null ||
-    !('stripe_user_id' in body) ||
-    typeof body.stripe_user_id !== 'string'
-  ) {
+/** Uses a state up and returns the program it was made for, or undefined where it is not one that works in this session. */
+export async function takeConnectState(db: Database, state: string, sessionToken: string): Promise<number | undefined> {
+  const [taken] = await db.query(
+    sql<{ program_id: string; works: boolean }>`delete from processor_connect_states where state_hash = ${await hashToken(state)}
+returning program_id, session_hash = ${await hashToken(sessionToken)}::bytea and expires_at > now() as works`,
+  )
+  return taken?.works ? Number(taken.program_id) : undefined
+}
+
+/** Connects a program to the account that a callback's `code` stands for. A code works once and for five minutes. */
+export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<void> {
+  let token: Awaited<ReturnType<Stripe['oauth']['token']>>
+  try {
+    token = await stripeOf(env).oauth.token({ grant_type: 'authorization_code', code })
+  } catch (error) {
+    if (!(error instanceof Stripe.errors.StripeError)) throw error
+    console.error(JSON.stringify({ error: 'connect_refused', type: error.type, status: error.statusCode }))
     throw new ApiError('conflict', 'Stripe did not confirm the connection. Connect again from the settings.')
   }
-  return body.stripe_user_id
+  if (!token.stripe_user_id) throw new Error('Stripe confirmed a connection without naming its account')
+  await connectProcessor(db, programId, token.stripe_user_id, token.livemode ?? true)
+}
+
+/**
+ * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
+ * on another's payments by naming their account: refused with `conflict`.
+ */
+export async function connectProcessor(
+  db: Database,
+  programId: number,
+  accountId: string,
+  livemode = true,
+): Promise<void> {
+  const connected = await db.query(sql`
+    update programs p set processor_account_id = ${accountId}, processor_connected_at = now(), processor_livemode = ${livemode}
+    where p.id = ${programId} and not exists (
+      select from programs o where o.processor_account_id = ${accountId} and o.workspace_id <> p.workspace_id)
+    returning id`)
+  if (connected.length === 0) {
+    throw new ApiError('conflict', 'This account is connected in another workspace. Disconnect it there first.')
+  }
+}
+
+/**
+ * Disconnects the payment processor: its events no longer reach the program. The last program of an account gives the access
+ * back to Stripe; where Stripe does not take it, the advertiser can end it in their own dashboard.
+ */
+export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
+  const [row] = await db.query(
+    sql<{ account_id: string | null; is_last: boolean }>`
+    update programs p set processor_account_id = null, processor_connected_at = null where p.id = ${programId}
+    returning old.processor_account_id as account_id, not exists (
+      select from programs o where o.processor_account_id = old.processor_account_id and o.id <> p.id) as is_last`,
+  )
+  if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID) return
+  try {
+    await stripeOf(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: row.account_id })
+  } catch (error) {
+    if (!(error instanceof Stripe.errors.StripeError)) throw error
+    console.error(JSON.stringify({ error: 'deauthorize_refused', type: error.type, status: error.statusCode }))
+  }
+}
+
+function stripeOf(env: ConnectEnv): Stripe {
+  const { STRIPE_SECRET_KEY, STRIPE_API_URL } = env
+  if (!STRIPE_SECRET_KEY) throw new Error('STRIPE_CLIENT_ID is set, but STRIPE_SECRET_KEY is not')
+  return openStripe({ STRIPE_SECRET_KEY, ...(STRIPE_API_URL && { STRIPE_API_URL }) })
 }

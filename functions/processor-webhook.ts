@@ -1,0 +1,38 @@
+import { bodyLimit } from 'hono/body-limit'
+import { createApp, onlyMethods } from '../lib/app.ts'
+import { emailHash } from '../lib/customers.ts'
+import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import { ApiError } from '../lib/errors.ts'
+import { type RelayEnv, sendSoon } from '../lib/outbox.ts'
+import { applyEvent } from '../lib/processor/apply.ts'
+import { openStripe, type StripeEnv } from '../lib/processor/stripe.ts'
+import { readEvent, verifyDelivery } from '../lib/processor/webhook.ts'
+
+const paths = ['/', '/api/v1/webhooks/stripe']
+const app = createApp<DatabaseEnv & RelayEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }>()
+
+/** An invoice with its lines is larger than what integrators send. */
+const limitDelivery = bodyLimit({
+  maxSize: 1024 * 1024,
+  onError: () => {
+    throw new ApiError('payload_too_large', 'The event may be 1 MiB at most.')
+  },
+})
+
+/**
+ * POST /api/v1/webhooks/stripe, signed by Stripe: one event of a connected account. 200 `{success, outcome, reason}` with outcome
+ * recorded, duplicate, ignored or parked, all of them final; 400 `invalid_signature`; 503 `unavailable` where the database or
+ * Stripe's API did not answer, having recorded nothing, so that Stripe delivers the event again.
+ */
+app.on('POST', paths, limitDelivery, async (c) => {
+  const body = await c.req.text()
+  const delivery = await verifyDelivery(body, c.req.header('stripe-signature'), c.env.STRIPE_WEBHOOK_SECRET)
+  const event = await readEvent(delivery, (email) => emailHash(c.env.EMAIL_HASH_KEY, email))
+  const { outcome, reason, outbox } = await applyEvent(openDatabase(c.env), openStripe(c.env), event)
+  console.log(JSON.stringify({ function: 'processor-webhook', event_id: event.id, type: event.type, outcome, reason }))
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+  return c.json({ success: true, outcome, reason })
+})
+for (const path of paths) app.all(path, onlyMethods('POST'))
+
+export default app

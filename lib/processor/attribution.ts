@@ -1,0 +1,98 @@
+import { type RawBuilder, sql } from 'kysely'
+import { bindCustomerStatements } from '../customers.ts'
+import { leadEffectCtes } from '../leads.ts'
+import type { ProcessorEvent, Purchase } from './event.ts'
+
+/** CTE `program`: the one that the metadata names, where it is connected to the event's account. */
+export function programCte(event: ProcessorEvent, programId: number | null): RawBuilder<unknown> {
+  return sql`program as (select * from programs where id = ${programId}::bigint and processor_account_id = ${event.account_id})`
+}
+
+/**
+ * CTE `customer`, at most one row: who bought. The partner is that of, in this order, the click id; the lead with this e-mail
+ * address; the processor's customer id as an earlier attributed purchase showed it; the customer key. Whose an unpaid session
+ * is was settled when it was completed and comes before all.
+ *
+ * A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for
+ * ever, which is how renewals are attributed after the cookie's window. The person is the one with the customer key where
+ * that one has the same partner, since two people can come through one click.
+ */
+export function customerCte(purchase: Purchase): RawBuilder<unknown> {
+  const { session_id: sessionId, click_id: clickId, customer_key: key, email_hash: emailHash } = purchase
+  return sql`buyer as (
+  select c.program_id, c.id, c.partner_id
+  from program p
+  cross join lateral (
+    select 0 as step, s.customer_id as id from processor_sessions s where s.program_id = p.id and s.session_id = ${sessionId}
+    union all
+    select 1, c.id from customers c where c.program_id = p.id and c.click_id = ${clickId}
+      and (c.last_click_at > ${purchase.started_at}::timestamptz - make_interval(days => p.cookie_window_days)
+        or (c.customer_status <> 'click' and (c.customer_key is null or ${key}::text is null or c.customer_key = ${key})))
+    union all
+    (select 2, c.id from customers c where c.program_id = p.id and c.email_hash = decode(${emailHash}::text, 'hex')
+      and c.signup_date is not null order by c.signup_date, c.id limit 1)
+    union all
+    select 3, k.customer_id from processor_customers k
+    where k.program_id = p.id and k.processor_customer_id = ${purchase.processor_customer_id}
+    union all
+    select 4, c.id from customers c where c.program_id = p.id and c.customer_key = ${key}
+    order by step limit 1
+  ) found
+  join customers c on c.program_id = p.id and c.id = found.id
+),
+customer as (
+  select c.* from buyer b
+  join customers c on c.program_id = b.program_id and c.id = coalesce((
+    select k.id from customers k where k.program_id = b.program_id and k.customer_key = ${key} and k.partner_id = b.partner_id
+  ), b.id)
+)`
+}
+
+/**
+ * Statements that write down whose a purchase is, to run before the sale is recorded: the customer key where the customer has
+ * none, a second customer where the click's carries another key, the processor's customer id, and the unpaid session. Then, for
+ * a checkout, the customer's provisional lead is settled, which counts it and pays for it.
+ */
+export function attributionStatements(event: ProcessorEvent, purchase: Purchase): RawBuilder<unknown>[] {
+  const { session_id: sessionId, click_id: clickId, customer_key: key, processor_customer_id: customerId } = purchase
+  const program = programCte(event, purchase.program_id)
+  const scope = sql`with ${program}, ${customerCte(purchase)}`
+  const statements: RawBuilder<unknown>[] = []
+  if (key !== null) {
+    statements.push(sql`${scope}
+update customers c set customer_key = ${key} from customer r
+where c.program_id = r.program_id and c.id = r.id and c.customer_key is null
+  and not exists (select from customers k where k.program_id = r.program_id and k.customer_key = ${key})`)
+  }
+  if (key !== null && clickId !== null) {
+    const [, secondCustomer] = bindCustomerStatements(program, key, clickId, Date.now(), purchase.started_at)
+    statements.push(secondCustomer)
+  }
+  if (customerId !== null) {
+    statements.push(sql`${scope}
+insert into processor_customers (program_id, processor_customer_id, customer_id)
+select program_id, ${customerId}, id from customer on conflict do nothing`)
+  }
+  if (purchase.awaits_payment) {
+    statements.push(sql`${scope}
+insert into processor_sessions (program_id, session_id, customer_id)
+select program_id, ${sessionId}, id from customer on conflict do nothing`)
+  }
+  if (purchase.settles_lead) {
+    statements.push(sql`${scope},
+settled as (
+  update customers c set
+    signup_date = coalesce(c.signup_date, now()),
+    lead_event_id = coalesce(c.lead_event_id, nextval('affiliate_lead_events_id_seq')),
+    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+    email_hash = case when c.signup_date is null then coalesce(decode(${purchase.email_hash}::text, 'hex'), c.email_hash) else c.email_hash end
+  from customer r
+  where c.program_id = r.program_id and c.id = r.id and c.provisional_lead_at is not null
+  returning c.program_id, c.id, c.partner_id, c.click_id, c.customer_key, c.customer_status, c.lead_event_id, c.signup_date,
+    old.signup_date is null as first
+),
+${leadEffectCtes({ session_id: null, page_url: null, additional_data: null })}
+select from settled`)
+  }
+  return statements
+}

@@ -1,0 +1,74 @@
+import Stripe from 'stripe'
+import { ApiError } from '../errors.ts'
+
+/** The variables by which a function reaches Stripe's API. */
+export interface StripeEnv {
+  /** The platform's secret key. Calls for a connected account name it. */
+  STRIPE_SECRET_KEY: string
+  /** Origin of an API other than Stripe's own, as tests and the local stack have one. */
+  STRIPE_API_URL?: string
+}
+
+const timeoutMilliseconds = 5000
+const retries = 2
+
+/** A client that gives up after five seconds a try and tries three times in all. */
+export function openStripe(env: StripeEnv): Stripe {
+  const address = env.STRIPE_API_URL ? new URL(env.STRIPE_API_URL) : undefined
+  return new Stripe(env.STRIPE_SECRET_KEY, {
+    timeout: timeoutMilliseconds,
+    maxNetworkRetries: retries,
+    telemetry: false,
+    httpClient: Stripe.createFetchHttpClient(),
+    ...(address && {
+      host: address.hostname,
+      port: address.port,
+      protocol: address.protocol === 'http:' ? ('http' as const) : ('https' as const),
+    }),
+  })
+}
+
+/** The invoice that a payment intent paid, or null where it paid none. */
+export async function invoiceOfPaymentIntent(
+  stripe: Stripe,
+  accountId: string,
+  paymentIntentId: string,
+): Promise<string | null> {
+  const payments = await answered(() =>
+    stripe.invoicePayments.list(
+      { payment: { type: 'payment_intent', payment_intent: paymentIntentId }, limit: 1 },
+      { stripeAccount: accountId },
+    ),
+  )
+  const invoice = payments?.data[0]?.invoice
+  return typeof invoice === 'string' ? invoice : (invoice?.id ?? null)
+}
+
+/** The refunds of a charge, each as Stripe's API shows it now. */
+export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeId: string): Promise<unknown[]> {
+  const refunds = await answered(() =>
+    stripe.refunds
+      .list({ charge: chargeId, limit: 100 }, { stripeAccount: accountId })
+      .autoPagingToArray({ limit: 1000 }),
+  )
+  return refunds ?? []
+}
+
+/**
+ * What Stripe answered, or undefined where it says that there is no such thing for us: of the other mode, or of an account that
+ * was disconnected. Where it could not answer, `unavailable`, so that Stripe delivers the event again.
+ */
+async function answered<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await call()
+  } catch (error) {
+    const { errors } = Stripe
+    if (error instanceof errors.StripeInvalidRequestError || error instanceof errors.StripePermissionError)
+      return undefined
+    if (!(error instanceof errors.StripeError)) throw error
+    console.error(JSON.stringify({ error: 'stripe_unavailable', type: error.type, status: error.statusCode }))
+    throw new ApiError('unavailable', "Stripe's API did not answer. Deliver the event again.", {
+      headers: { 'Retry-After': '60' },
+    })
+  }
+}
