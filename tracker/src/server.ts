@@ -221,7 +221,7 @@ export function checkoutMetadata(input: {
   customerExternalId: string
   programId: number | string
   mode: 'payment' | 'subscription'
-}) {
+}): { metadata: Record<string, string>; subscription_data?: { metadata: Record<string, string> } } {
   const metadata = {
     svc_click_id: input.clickId ?? '',
     svc_customer_key: input.customerExternalId,

@@ -1,0 +1,439 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { build as esbuild } from 'esbuild'
+import { createElement, type ComponentType, type ReactNode } from 'react'
+import { renderToString } from 'react-dom/server'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { build as viteBuild } from 'vite'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { freePort } from '../lib/local/postgres.ts'
+import { launchBrowser } from './support/browser.ts'
+import { asRequest } from './support/shop.ts'
+import { startStack } from './support/stack.ts'
+
+const root = fileURLToPath(new URL('../', import.meta.url))
+const run = promisify(execFile)
+
+const stack = await startStack()
+const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const sandbox = await createSandbox(stack.db, env)
+const port = await freePort()
+const browser = await launchBrowser(`--host-resolver-rules=MAP * 127.0.0.1:${port}`)
+const shopUrl = 'http://www.shop.example.com'
+
+/** A folder with the packed package installed, and beside it what a shop has: React, Express, Stripe and types. */
+const folder = mkdtempSync(path.join(tmpdir(), 'svc-package-'))
+const inFolder = (file: string) => path.join(folder, file)
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function write(file: string, text: string): void {
+  mkdirSync(path.dirname(inFolder(file)), { recursive: true })
+  writeFileSync(inFolder(file), text)
+}
+
+let packed: string[] = []
+/** The code blocks of AGENTS.md by the file they name. */
+let blocks: Record<string, string> = {}
+
+beforeAll(async () => {
+  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+    cwd: path.join(root, 'tracker'),
+  })
+  const [tarball] = Object.values<{ filename: string; files: { path: string }[] }>(JSON.parse(stdout))
+  packed = tarball?.files.map((file) => file.path) ?? []
+  write('package.json', JSON.stringify({ name: 'shop', private: true, type: 'module' }))
+  await run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', `./${tarball?.filename}`], {
+    cwd: folder,
+  })
+  mkdirSync(inFolder('node_modules/@types'))
+  for (const name of ['react', 'react-dom', 'express', 'stripe', '@types/react', '@types/node']) {
+    symlinkSync(path.join(root, 'node_modules', name), inFolder(`node_modules/${name}`))
+  }
+  await run(inFolder('node_modules/.bin/svc'), ['init'], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl },
+  })
+  const instructions = readFileSync(inFolder('.svc/AGENTS.md'), 'utf8')
+  const found = instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)
+  blocks = Object.fromEntries([...found].map(([, file = '', code = '']) => [file, code]))
+  for (const [file, code] of Object.entries(blocks)) write(file, code)
+})
+
+/** The exports of one of the blocks (TypeScript), as a server that has it would load them. */
+async function load<Exports>(file: string): Promise<Exports> {
+  const outfile = inFolder(`built/${file.replaceAll(/\W/g, '-')}.mjs`)
+  const options = { bundle: true, packages: 'external', format: 'esm', jsx: 'automatic' } as const
+  await esbuild({ entryPoints: [inFolder(file)], outfile, ...options })
+  return import(outfile)
+}
+
+/** Functions of a shop's server, called as its own code would. */
+type Actions = Record<string, (...args: unknown[]) => Promise<unknown>>
+
+async function respond(outgoing: ServerResponse, response: Response): Promise<void> {
+  outgoing.writeHead(response.status, [...response.headers].flat())
+  outgoing.end(Buffer.from(await response.arrayBuffer()))
+}
+
+/** Serves one shop on the port that Chromium takes every host name to, until the test is done. */
+async function serve(answer: (request: Request) => Response | Promise<Response>): Promise<void> {
+  const server = createServer((incoming, outgoing) => {
+    void asRequest(incoming).then(async (request) => respond(outgoing, await answer(request)))
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+}
+
+/** Starts a server of the folder as a process of its own, as AGENTS.md says, waits until it answers, and ends it with the test. */
+async function start(file: string): Promise<void> {
+  const child = spawn(process.execPath, [`--env-file=${inFolder('.svc/.env')}`, path.basename(file)], {
+    cwd: path.dirname(inFolder(file)),
+    env: { PATH: process.env['PATH'] ?? '', PORT: String(port) },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  onTestFinished(async () => {
+    child.kill()
+    await once(child, 'exit')
+  })
+  await expect
+    .poll(
+      () =>
+        fetch(`http://127.0.0.1:${port}/`).then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 10_000 },
+    )
+    .toBe(true)
+}
+
+async function newLink(): Promise<string> {
+  const code = `code-${crypto.randomUUID().slice(0, 8)}`
+  await stack.sql.query('insert into referral_links (program_id, partner_id, code) values ($1, $2, $3)', [
+    sandbox.programId,
+    sandbox.partnerId,
+    code,
+  ])
+  return code
+}
+
+/** What the service has of the customers that a link brought. */
+async function customersOf(code: string) {
+  const { rows } = await stack.sql.query(
+    `select c.customer_status, s.transaction_id, s.amount_cents::int, m.amount_cents::int as commission_cents, m.status,
+       m.reversed_cents::int
+     from customers c join referral_links l on l.id = c.link_id
+     left join sales s on s.customer_id = c.id left join commissions m on m.sale_id = s.id
+     where l.code = $1 order by s.id`,
+    [code],
+  )
+  return rows
+}
+
+/** Comes through a partner's link, signs up on the page and returns what the page says then. */
+async function signUp(page: string): Promise<{ code: string; said: string | null; complaints: string[] }> {
+  const code = await newLink()
+  const context = await browser.newContext()
+  const complaints: string[] = []
+  const tab = await context.newPage()
+  tab.on('pageerror', (error) => complaints.push(error.message))
+  tab.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())))
+  await tab.goto(`${shopUrl}${page}?aff=${code}`)
+  await tab.waitForFunction(() => window.svc?.getClickId())
+  await tab.fill('[name=email]', 'a@example.com')
+  await tab.click('button')
+  await tab.waitForFunction(() => document.querySelector('output')?.textContent)
+  const said = await tab.textContent('output')
+  await context.close()
+  return { code, said, complaints }
+}
+
+test('the package holds what is needed and no more', () => {
+  expect(packed.toSorted()).toEqual([
+    'LICENSE',
+    'README.md',
+    'dist/browser.d.ts',
+    'dist/react.d.ts',
+    'dist/react.js',
+    'dist/server.d.ts',
+    'dist/server.js',
+    'dist/svc-tracker.js',
+    'dist/svc.js',
+    'dist/svc.js.LICENSES.txt',
+    'package.json',
+    'templates/AGENTS.md',
+    'templates/env.example',
+  ])
+})
+
+test('it installs nothing else', () => {
+  const lock = JSON.parse(readFileSync(inFolder('package-lock.json'), 'utf8'))
+  expect(Object.keys(lock.packages)).toEqual(['', 'node_modules/svc-tracker'])
+})
+
+describe.each([
+  ['Workers', ['workerd', 'worker', 'browser'], 'neutral'],
+  ['a browser', ['browser'], 'browser'],
+  ['Node', ['node'], 'node'],
+] as const)('for %s', (_, conditions, platform) => {
+  test('the server entry is one file that imports nothing', async () => {
+    const result = await esbuild({
+      stdin: { contents: `export * from 'svc-tracker'`, resolveDir: folder },
+      bundle: true,
+      write: false,
+      format: 'esm',
+      metafile: true,
+      conditions: [...conditions],
+      platform,
+    })
+    expect(Object.keys(result.metafile.inputs)).toEqual([
+      expect.stringMatching(/svc-tracker\/dist\/server.js$/),
+      '<stdin>',
+    ])
+    expect(Object.values(result.metafile.outputs).flatMap(({ imports }) => imports)).toEqual([])
+  })
+})
+
+describe('the instructions that svc init wrote', () => {
+  let sessions: URLSearchParams[] = []
+  const stripe = createServer((incoming, outgoing) => {
+    void asRequest(incoming).then(async (request) => {
+      sessions.push(new URLSearchParams(await request.text()))
+      return outgoing.end('{"id":"cs_1","object":"checkout.session"}')
+    })
+  })
+
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => stripe.listen(0, '127.0.0.1', resolve))
+    // The shop's own file: Stripe's client, here towards a server that keeps what it is sent.
+    const at = `{ host: '127.0.0.1', port: ${(stripe.address() as AddressInfo).port}, protocol: 'http' }`
+    write('lib/stripe.ts', `import Stripe from 'stripe'\nexport const stripe = new Stripe('sk_test_1', ${at})\n`)
+    process.env['SVC_API_KEY'] = sandbox.apiKey
+  })
+  afterAll(() => {
+    stripe.close()
+    stripe.closeAllConnections()
+  })
+
+  test('hold a file for every step', () => {
+    expect(Object.keys(blocks).toSorted()).toEqual([
+      'app/api/signup/route.ts',
+      'app/layout.tsx',
+      'app/signup/page.tsx',
+      'app/svc/[...path]/route.ts',
+      'lib/checkout.ts',
+      'lib/sales.ts',
+      'public/signup.html',
+      'server.js',
+    ])
+  })
+
+  test('are typed as strictly as can be', async () => {
+    const compilerOptions = {
+      strict: true,
+      noUncheckedIndexedAccess: true,
+      exactOptionalPropertyTypes: true,
+      skipLibCheck: false,
+      noEmit: true,
+      module: 'nodenext',
+      target: 'es2022',
+      lib: ['es2022', 'dom', 'dom.iterable'],
+      types: ['node'],
+      jsx: 'react-jsx',
+      allowImportingTsExtensions: true,
+    }
+    write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['app', 'lib'] }))
+    const outcome = run(path.join(root, 'node_modules/.bin/tsc'), ['-p', '.'], { cwd: folder })
+    expect(await outcome.catch((error) => error)).toMatchObject({ stdout: '' })
+  })
+
+  test('make an Express shop whose signup page records click and lead', async () => {
+    await start('server.js')
+    const { code, said, complaints } = await signUp('/signup.html')
+    expect([said, complaints]).toEqual(['Welcome!', []])
+    expect(await customersOf(code)).toMatchObject([{ customer_status: 'lead' }])
+  })
+
+  test('make a Next.js shop, rendered on the server, whose signup page records click and lead', async () => {
+    const { default: Layout } = await load<{ default: ComponentType<{ children: ReactNode }> }>('app/layout.tsx')
+    const { default: Page } = await load<{ default: ComponentType }>('app/signup/page.tsx')
+    type Route = Record<'GET' | 'POST', (request: Request) => Promise<Response>>
+    const proxy = await load<Route>('app/svc/[...path]/route.ts')
+    const api = await load<Route>('app/api/signup/route.ts')
+    const client = await esbuild({
+      stdin: {
+        loader: 'tsx',
+        resolveDir: folder,
+        contents: `
+          import { hydrateRoot } from 'react-dom/client'
+          import Layout from './app/layout.tsx'
+          import Page from './app/signup/page.tsx'
+          hydrateRoot(document, <Layout><Page /></Layout>)`,
+      },
+      bundle: true,
+      write: false,
+      jsx: 'automatic',
+      define: { 'process.env.NODE_ENV': '"development"' },
+    })
+    const html = renderToString(createElement(Layout, null, createElement(Page)))
+    const document = `<!doctype html>${html.replace('</body>', '<script async src="/client.js"></script></body>')}`
+    await serve((request) => {
+      const { pathname } = new URL(request.url)
+      const method = request.method === 'POST' ? 'POST' : 'GET'
+      if (pathname.startsWith('/svc/')) return proxy[method](request)
+      if (pathname === '/api/signup') return api[method](request)
+      if (pathname === '/client.js') return new Response(client.outputFiles[0]?.text)
+      if (pathname === '/favicon.ico') return new Response(null, { status: 204 })
+      return new Response(document, { headers: { 'content-type': 'text/html' } })
+    })
+    const { code, said, complaints } = await signUp('/signup')
+    expect([said, complaints]).toEqual(['Welcome!', []])
+    expect(await customersOf(code)).toMatchObject([{ customer_status: 'lead' }])
+  })
+
+  test('put the three fields on the checkout session and on its subscription', async () => {
+    const { createCheckout } = await load<Actions>('lib/checkout.ts')
+    sessions = []
+    await createCheckout?.({ id: 'user-1', email: 'a@example.com' }, 'cust_1_2', 'price_1')
+    const [session] = sessions.map((form) => Object.fromEntries(form))
+    const fields = { svc_click_id: 'cust_1_2', svc_customer_key: 'user-1', program_id: String(sandbox.programId) }
+    for (const [name, value] of Object.entries(fields)) {
+      expect(session).toMatchObject({ [`metadata[${name}]`]: value, [`subscription_data[metadata][${name}]`]: value })
+    }
+  })
+
+  test('record the payments, renewals and refunds of a shop that sends them itself, each once', async () => {
+    const { trackPayment, trackOrderRefund } = await load<Actions>('lib/sales.ts')
+    const code = await newLink()
+    const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${code}` }),
+    })
+    const { click_id: clickId } = await click.json()
+    const user = crypto.randomUUID()
+    const { SvcClient } = await import('svc-tracker')
+    await new SvcClient({ apiKey: sandbox.apiKey, baseUrl: stack.baseUrl }).trackLead({
+      customerExternalId: user,
+      clickId,
+    })
+
+    const metadata = { svc_customer_key: user }
+    const session = {
+      id: `cs_${user}`,
+      invoice: `in_1_${user}`,
+      payment_status: 'paid',
+      amount_total: 1000,
+      currency: 'usd',
+      metadata,
+    }
+    const renewal = { id: `in_2_${user}`, amount_paid: 500, currency: 'usd', billing_reason: 'subscription_cycle' }
+    const parent = { subscription_details: { metadata, subscription: 'sub_1' } }
+    const events = [
+      { type: 'checkout.session.completed', data: { object: { ...session, mode: 'subscription' } } },
+      { type: 'checkout.session.completed', data: { object: { ...session, id: 'cs_2', payment_status: 'unpaid' } } },
+      {
+        type: 'invoice.paid',
+        data: { object: { ...renewal, id: session.invoice, billing_reason: 'subscription_create', parent } },
+      },
+      { type: 'invoice.paid', data: { object: { ...renewal, parent } } },
+      { type: 'customer.created', data: { object: {} } },
+    ]
+    // Stripe sends every event twice.
+    for (const event of [...events, ...events]) expect(await trackPayment?.(event)).toBe(true)
+    for (const _ of [1, 2]) expect(await trackOrderRefund?.(session.invoice, 500, 're_1')).toBe(true)
+    expect(await customersOf(code)).toMatchObject([
+      {
+        transaction_id: session.invoice,
+        amount_cents: 1000,
+        commission_cents: 200,
+        status: 'refunded',
+        reversed_cents: 100,
+      },
+      { transaction_id: renewal.id, amount_cents: 500, commission_cents: 100, status: 'pending', reversed_cents: 0 },
+    ])
+  })
+})
+
+test('a fresh Vite app and a fresh Node server record click, lead, sale and refund', async () => {
+  write(
+    'web/index.html',
+    '<!doctype html><link rel="icon" href="data:," /><div id="root"></div><script type="module" src="/main.tsx"></script>',
+  )
+  write(
+    'web/main.tsx',
+    `import { StrictMode, useState } from 'react'
+    import { createRoot } from 'react-dom/client'
+    import { SvcProvider, useSvc } from 'svc-tracker/react'
+
+    function Shop() {
+      const svc = useSvc()
+      const [said, say] = useState('')
+      const buy = async () => {
+        const response = await fetch('/api/buy', { method: 'POST', body: JSON.stringify({ clickId: svc?.getClickId() }) })
+        say(await response.text())
+      }
+      return <><input name="email" /><button onClick={buy}>Buy</button><output>{said}</output></>
+    }
+
+    createRoot(document.querySelector('#root')!).render(
+      <StrictMode><SvcProvider programId={${sandbox.programId}} baseUrl="/svc"><Shop /></SvcProvider></StrictMode>,
+    )`,
+  )
+  write(
+    'web/server.js',
+    `import { readFile } from 'node:fs/promises'
+    import { createServer } from 'node:http'
+    import { createTrackerProxy, getClickId, SvcClient } from 'svc-tracker'
+
+    const svc = new SvcClient({ apiKey: process.env.SVC_API_KEY, baseUrl: process.env.SVC_BASE_URL })
+    const proxy = createTrackerProxy({ baseUrl: process.env.SVC_BASE_URL })
+
+    createServer(async (req, res) => {
+      const chunks = []
+      for await (const chunk of req) chunks.push(chunk)
+      const body = Buffer.concat(chunks)
+      if (req.url.startsWith('/svc/')) {
+        const url = 'http://' + req.headers.host + req.url
+        const response = await proxy(new Request(url, { method: req.method, headers: req.headers, body: body.length ? body : undefined }))
+        res.writeHead(response.status, Object.fromEntries(response.headers)).end(Buffer.from(await response.arrayBuffer()))
+      } else if (req.url === '/api/buy') {
+        const customerExternalId = crypto.randomUUID()
+        const sameClick = getClickId(req) === JSON.parse(body).clickId
+        const lead = await svc.trackLead({ customerExternalId, clickId: getClickId(req) })
+        const sale = await svc.trackSale({ customerExternalId, amount: 4990, invoiceId: customerExternalId })
+        const again = await svc.trackSale({ customerExternalId, amount: 4990, invoiceId: customerExternalId })
+        const refund = await svc.trackRefund({ invoiceId: customerExternalId, amount: 499 })
+        res.end([sameClick, lead.ok, sale.ok, again.ok, again.status, refund.data?.status].join(' '))
+      } else {
+        const file = req.url.startsWith('/assets/') ? req.url : '/index.html'
+        res.setHeader('content-type', file.endsWith('.js') ? 'text/javascript' : 'text/html')
+        res.end(await readFile(new URL('./dist' + file, import.meta.url)))
+      }
+    }).listen(process.env.PORT)`,
+  )
+  await viteBuild({ root: inFolder('web'), logLevel: 'silent', configFile: false })
+  await start('web/server.js')
+  const { code, said, complaints } = await signUp('/any/page')
+  expect([said, complaints]).toEqual(['true true true false 409 refunded', []])
+  expect(await customersOf(code)).toEqual([
+    {
+      customer_status: 'conversion',
+      transaction_id: expect.any(String),
+      amount_cents: 4990,
+      commission_cents: 998,
+      status: 'refunded',
+      reversed_cents: 99,
+    },
+  ])
+})
