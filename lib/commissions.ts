@@ -5,7 +5,7 @@ import type { OutboxMessage } from './outbox.ts'
 
 /**
  * CTEs that carry a change of a commission's reversal into everything that depends on it, in the statement that made it. They
- * read CTE `effect`, at most one row: program_id, commission_id, partner_id, currency, refund_id (or null), cause (text, unique
+ * read CTE `effect`, the changes of one commission in the order of `step`: program_id, step, commission_id, partner_id, currency, refund_id (or null), cause (text, unique
  * for what happened), delta_cents (commission reversed by it; zero or less where a reversal is put back), reversed_cents and
  * reversal (what the commission then stands at), rejected_at (null where nobody rejected it), reason, credited_at, paid_at,
  * created_at, transaction_id, and `notice`: `reversal` tells the partner, and the advertiser where the commission was paid out
@@ -15,32 +15,37 @@ import type { OutboxMessage } from './outbox.ts'
  * reduced, newest first. The statement's locks (sale, commission, balance) must have been taken by earlier statements of the
  * same batch; withdrawals change under their balance's lock only, so they need none of their own.
  */
-export const reversalEffectCtes = sql`reversed_commission as (
+export const reversalEffectCtes = sql`last_effect as (select * from effect order by step desc limit 1),
+reversed_commission as (
   update commissions c set reversed_cents = e.reversed_cents, reversal = e.reversal, reason = e.reason,
     rejected_at = coalesce(c.rejected_at, e.rejected_at)
-  from effect e where c.program_id = e.program_id and c.id = e.commission_id
+  from last_effect e where c.program_id = e.program_id and c.id = e.commission_id
 ),
 deduction as (
-  select e.*, b.balance_cents, b.entry_count from effect e
-  join balances b on b.program_id = e.program_id and b.partner_id = e.partner_id and b.currency = e.currency
+  select e.*, b.entry_count + row_number() over w as entry_number,
+    b.balance_cents + e.delta_cents - sum(e.delta_cents) over w as balance_before_cents,
+    b.balance_cents - sum(e.delta_cents) over w as balance_after_cents
+  from effect e join balances b on b.program_id = e.program_id and b.partner_id = e.partner_id and b.currency = e.currency
   where e.credited_at is not null and e.delta_cents <> 0
+  window w as (order by e.step)
 ),
+last_deduction as (select * from deduction order by entry_number desc limit 1),
 entry as (
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
     balance_after_cents, cause, commission_id, refund_id)
-  select program_id, partner_id, currency, entry_count + 1, -delta_cents, balance_cents, balance_cents - delta_cents,
+  select program_id, partner_id, currency, entry_number, -delta_cents, balance_before_cents, balance_after_cents,
     case when delta_cents > 0 then 'commission_reversed' else 'reversal_returned' end, commission_id, refund_id
   from deduction
 ),
 moved_balance as (
-  update balances b set balance_cents = d.balance_cents - d.delta_cents, entry_count = d.entry_count + 1
-  from deduction d where b.program_id = d.program_id and b.partner_id = d.partner_id and b.currency = d.currency
+  update balances b set balance_cents = d.balance_after_cents, entry_count = d.entry_number
+  from last_deduction d where b.program_id = d.program_id and b.partner_id = d.partner_id and b.currency = d.currency
 ),
 open_withdrawal as (
-  select w.program_id, w.id, w.amount_cents, d.balance_cents - d.delta_cents as balance_cents,
+  select w.program_id, w.id, w.amount_cents, d.balance_after_cents as balance_cents,
     sum(w.amount_cents) over () as open_cents,
     sum(w.amount_cents) over (order by w.id desc) - w.amount_cents as newer_cents
-  from deduction d join withdrawals w on w.program_id = d.program_id and w.partner_id = d.partner_id and w.currency = d.currency
+  from last_deduction d join withdrawals w on w.program_id = d.program_id and w.partner_id = d.partner_id and w.currency = d.currency
   where w.status = 'requested'
 ),
 cut as (
@@ -57,7 +62,8 @@ reduced_withdrawal as (
 ),
 commission_total as (
   insert into daily_money as counted (program_id, day, currency, slot, commission_cents)
-  select program_id, utc_day(created_at), currency, counter_slot(), -delta_cents from effect where delta_cents <> 0
+  select program_id, utc_day(created_at), currency, counter_slot(), -sum(delta_cents) from effect
+  group by program_id, created_at, currency having sum(delta_cents) <> 0
   on conflict (program_id, day, currency, slot) do update set commission_cents = counted.commission_cents + excluded.commission_cents
 ),
 told as (
@@ -76,7 +82,7 @@ told as (
   select w.program_id, 'withdrawal_reduced', 'partner', e.partner_id, e.cause || ':withdrawal:' || w.id, json_build_object(
       'withdrawal_id', w.id, 'amount_cents', w.amount_cents, 'reduced_by_cents', w.cut_cents, 'currency', e.currency,
       'transaction_id', e.transaction_id, 'reason', e.reason)
-  from reduced_withdrawal w join effect e on e.program_id = w.program_id
+  from reduced_withdrawal w join last_effect e on e.program_id = w.program_id
 ),
 outbox_rows as (
   insert into outbox (program_id, kind, audience, partner_id, cause, payload)
@@ -200,7 +206,7 @@ export async function rejectCommission(
 effect as (
   select c.program_id, c.id as commission_id, c.partner_id, c.currency, null::bigint as refund_id, 'rejection:' || c.id as cause,
     c.amount_cents - c.reversed_cents as delta_cents, c.amount_cents as reversed_cents, 'full' as reversal, now() as rejected_at,
-    ${reason}::text as reason, c.credited_at, c.paid_at, c.created_at, s.transaction_id, 'reversal' as notice
+    ${reason}::text as reason, c.credited_at, c.paid_at, c.created_at, s.transaction_id, 'reversal' as notice, 1 as step
   from prior c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
   where c.status <> 'reversed'
 ),

@@ -10,7 +10,10 @@ export const errorCodes = {
   unknown_partner_code: { status: 400, title: 'No referral link matches the `aff` value' },
   invalid_link: { status: 400, title: 'The referral link has no partner or no program' },
   no_attribution: { status: 400, title: 'Neither a known customer key nor a valid click id' },
-  invalid_signature: { status: 400, title: 'The webhook delivery is not signed by the payment processor, or not just now' },
+  invalid_signature: {
+    status: 400,
+    title: 'The webhook delivery is not signed by the payment processor, or not just now',
+  },
   already_settled: { status: 400, title: 'The lead is settled already' },
   unauthorized: { status: 401, title: 'The Authorization header is missing or malformed, or its token is not valid' },
   api_key_retired: { status: 401, title: 'The API key was retired' },

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import type { Database } from './database.ts'
-import { ApiError } from './errors.ts'
 import { isCurrency, maxAmountCents } from './money.ts'
 
 const hostname =
@@ -99,26 +98,6 @@ export async function readProgram(
       commission_duration_months, lead_auth_policy, attribution_model, processor_account_id
     from programs where id = ${programId}`)
   return row && { ...row, lead_commission_cents: Number(row.lead_commission_cents) }
-}
-
-/**
- * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
- * on another's payments by naming their account: refused with `conflict`.
- */
-export async function connectProcessor(db: Database, programId: number, accountId: string): Promise<void> {
-  const connected = await db.query(sql`
-    update programs p set processor_account_id = ${accountId}
-    where p.id = ${programId} and not exists (
-      select from programs o where o.processor_account_id = ${accountId} and o.workspace_id <> p.workspace_id)
-    returning id`)
-  if (connected.length === 0) {
-    throw new ApiError('conflict', 'This account is connected in another workspace. Disconnect it there first.')
-  }
-}
-
-/** Disconnects the payment processor: its events no longer reach the program. */
-export async function disconnectProcessor(db: Database, programId: number): Promise<void> {
-  await db.query(sql`update programs set processor_account_id = null where id = ${programId}`)
 }
 
 /** How far a new program has come, for its first steps. */

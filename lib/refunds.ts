@@ -95,7 +95,7 @@ change as (
     div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
     case when t.refunded_cents = t.amount_cents then 'full' else 'partial' end as reversal, null::timestamptz as rejected_at,
     coalesce(${refund.reason_text}::text, ${refund.reason}::text) as reason,
-    t.transaction_id, 'reversal' as notice
+    t.transaction_id, 'reversal' as notice, 1 as step
   from total t join prior c on c.sale_id = t.sale_id
   where c.status <> 'reversed'
 ),
@@ -172,7 +172,7 @@ effect as (
     div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
     case t.refunded_cents when 0 then 'none' else 'partial' end as reversal, null::timestamptz as rejected_at,
     case t.refunded_cents when 0 then null else c.reason end as reason,
-    c.credited_at, c.paid_at, c.created_at, t.transaction_id, ${notice}::text as notice
+    c.credited_at, c.paid_at, c.created_at, t.transaction_id, ${notice}::text as notice, 1 as step
   from total t join commissions c on c.program_id = t.program_id and c.sale_id = t.sale_id
   where c.rejected_at is null
 ),
@@ -231,95 +231,132 @@ export function asApplied(row: RefundRow): AppliedRefund {
 }
 
 /**
- * Statements that bring a sale, its commission and the partner's balance to what its rows in `refunds` amount to, where this
- * transaction has added rows or marked them as returned (or has attributed a sale that was refunded before). `sale` is the SELECT
- * of the sale, whose row the transaction has locked. The last statement has column `outbox`.
+ * Statements that carry what the payment processor told of a sale's refunds and disputes into the sale, its commission and the
+ * partner's balance. `sale` is the SELECT of the sale, `told` a SELECT from CTE `sale` of everything told of it so far: refund_id,
+ * amount_cents, reason, reason_text, is_returned (it failed, or the dispute was won), told_at. What was carried over before is
+ * left out, so they can be run after anything that may have brought something new. The last statement has column `outbox`.
  *
- * Refunds count in the order of their ids, each up to what those before it left of the sale, so their sum never exceeds what was paid;
- * one that was returned counts nothing and leaves its place to the others: a refund capped by a dispute counts in full again
- * when the dispute is won. The outcome therefore does not depend on the order in which they were told. The sum of `applied_cents` is
- * the sale's `refunded_cents`, that of `deduction_cents` what they reversed of the commission, by the same formula as in
- * `refundSale`. A commission that the advertiser rejected stays as it is.
+ * Where refunds and disputes come to more than was paid, what finds no room is capped; when something is returned, the others
+ * take the room. So the outcome does not depend on the order in which they were told. Each step is told and entered in the
+ * ledger by itself, in order: what is returned, then what was capped before, then what is new. A sale that was refunded before it
+ * was attributed has its commission reduced now, refund by refund. A rejected commission stays as it is.
  */
-export function restateStatements(sale: RawBuilder<unknown>) {
+export function settleRefundsStatements(sale: RawBuilder<unknown>, told: RawBuilder<unknown>) {
   const touched = sql`with sale as (${sale}),
+told as (select 'id:' || refund_id as refund_key, t.* from (${told}) t),
 touched as (
-  select s.* from sale s
-  where exists (
-    select from refunds r where r.program_id = s.program_id and r.sale_id = s.id and (r.created_at = now() or r.returned_at = now())
-  ) or (s.refunded_cents > 0 and exists (
+  select s.*, s.refunded_cents > 0 and exists (
     select from commissions c where c.program_id = s.program_id and c.sale_id = s.id and c.created_at = now()
-  ))
+  ) as is_attributed_late
+  from sale s
+  where s.refunded_cents > 0 and exists (
+    select from commissions c where c.program_id = s.program_id and c.sale_id = s.id and c.created_at = now()
+  ) or exists (
+    select from told t left join refunds r on r.program_id = s.program_id and r.sale_id = s.id and r.refund_key = t.refund_key
+    where r.id is null or (t.is_returned and r.returned_at is null)
+  )
 )`
   return [
+    sql`with sale as (${sale})
+select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for no key update`,
     sql`${touched}
-select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from touched) for update`,
+select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from touched) for no key update`,
     sql`${touched}
 select from balances b where (b.program_id, b.partner_id, b.currency) in (
   select c.program_id, c.partner_id, c.currency from commissions c join touched t on c.program_id = t.program_id and c.sale_id = t.id
-) for update`,
+) for no key update`,
     sql<{ outbox: OutboxMessage[] | null }>`${touched},
 prior as (
-  select c.* from commissions c join touched t on c.program_id = t.program_id and c.sale_id = t.id where c.rejected_at is null
+  select c.* from commissions c join touched s on c.program_id = s.program_id and c.sale_id = s.id where c.rejected_at is null
 ),
-line as (
-  select r.*, t.amount_cents as sale_cents, r.returned_at = now() and r.created_at < now() as returned_now,
-    least(t.amount_cents, sum(case when r.returned_at is null then coalesce(r.requested_cents, r.applied_cents) else 0 end)
-      over (order by r.id))::bigint as total_cents
-  from touched t join refunds r on r.program_id = t.program_id and r.sale_id = t.id
+active as (
+  select r.*, root.id as root_id, root.refund_key as root_key, root.requested_cents as asked_cents,
+    exists (select from told t where t.refund_key = root.refund_key and t.is_returned) as is_returned
+  from touched s
+  join refunds r on r.program_id = s.program_id and r.sale_id = s.id
+  join refunds root on root.program_id = r.program_id and root.id = coalesce(r.continues_refund_id, r.id)
+  where r.returned_at is null
 ),
-stated as (
-  select l.*, l.total_cents - lag(l.total_cents, 1, 0::bigint) over w as new_applied_cents,
-    (div(c.amount_cents::numeric * l.total_cents, l.sale_cents)
-      - div(c.amount_cents::numeric * lag(l.total_cents, 1, 0::bigint) over w, l.sale_cents))::bigint as new_deduction_cents
-  from line l left join prior c on true
-  window w as (order by l.id)
+candidate as (
+  select 1 as phase, root_id as place, 'more:' || root_id || ':' || count(*) as refund_key, root_id as continues_refund_id,
+    asked_cents as requested_cents, asked_cents - sum(applied_cents) as wanted_cents, min(reason) as reason,
+    min(reason_text) as reason_text, null::timestamptz as returned_at
+  from active where not is_returned group by root_id, asked_cents having asked_cents > sum(applied_cents)
+  union all
+  select 2, row_number() over (order by t.told_at, t.refund_key), t.refund_key, null, t.amount_cents,
+    case when t.is_returned then 0 else t.amount_cents end, t.reason, t.reason_text, case when t.is_returned then now() end
+  from told t cross join touched s
+  where not exists (
+    select from refunds r where r.program_id = s.program_id and r.sale_id = s.id and r.refund_key = t.refund_key
+  )
 ),
-restated_refund as (
-  update refunds r set applied_cents = s.new_applied_cents, deduction_cents = coalesce(s.new_deduction_cents, r.deduction_cents)
-  from stated s
-  where r.program_id = s.program_id and r.id = s.id
-    and (r.applied_cents <> s.new_applied_cents or r.deduction_cents <> s.new_deduction_cents)
+placed as (
+  select c.*, s.program_id, s.id as sale_id, (
+    least(s.amount_cents, kept.cents + sum(c.wanted_cents) over w)
+    - least(s.amount_cents, kept.cents + sum(c.wanted_cents) over w - c.wanted_cents))::bigint as applied_cents
+  from candidate c cross join touched s
+  cross join (
+    select s.refunded_cents - coalesce(sum(a.applied_cents) filter (where a.is_returned), 0) as cents
+    from touched s left join active a on true group by s.refunded_cents
+  ) kept
+  window w as (order by c.phase, c.place)
 ),
-total as (select coalesce(max(total_cents), 0) as refunded_cents from line),
-restated_sale as (
-  update sales s set refunded_cents = total.refunded_cents from touched t, total where s.program_id = t.program_id and s.id = t.id
+move as (
+  select row_number() over (order by phase, place) as step, m.* from (
+    select -1 as phase, a.id as place, a.id as refund_id, null as refund_key, a.applied_cents as cents, a.reason, a.reason_text
+    from active a join touched s on s.is_attributed_late where a.applied_cents > 0
+    union all
+    select 0, id, id, null, -applied_cents, reason, reason_text from active where is_returned and applied_cents > 0
+    union all
+    select phase, place, null, refund_key, applied_cents, reason, reason_text from placed where applied_cents > 0
+  ) m
+),
+total as (
+  select m.*, s.amount_cents as sale_cents,
+    (case when s.is_attributed_late then 0 else s.refunded_cents end + sum(m.cents) over (order by m.step))::bigint as refunded_cents
+  from move m cross join touched s
 ),
 change as (
-  select t.program_id, t.id as sale_id, c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
-    c.reversal as prior_reversal, t.transaction_id, total.refunded_cents - t.refunded_cents as sale_refunded_cents,
-    div(c.amount_cents::numeric * total.refunded_cents, t.amount_cents)::bigint as reversed_cents,
-    div(c.amount_cents::numeric * total.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
-    case total.refunded_cents when 0 then 'none' when t.amount_cents then 'full' else 'partial' end as reversal,
-    (select coalesce(l.reason_text, l.reason) from line l where l.returned_at is null order by l.id desc limit 1) as reason
-  from touched t, total, prior c
+  select t.step, t.refund_id, t.refund_key, t.cents, t.reason, t.reason_text, t.refunded_cents, t.sale_cents, c.program_id,
+    c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at, c.reason as prior_reason,
+    div(c.amount_cents::numeric * t.refunded_cents, t.sale_cents)::bigint as reversed_cents,
+    (div(c.amount_cents::numeric * t.refunded_cents, t.sale_cents)
+      - div(c.amount_cents::numeric * (t.refunded_cents - t.cents), t.sale_cents))::bigint as delta_cents
+  from total t cross join prior c
 ),
--- A change has one entry in the ledger, under the refund that made it: the newest where several did.
+added as (
+  insert into refunds (program_id, sale_id, refund_key, continues_refund_id, requested_cents, applied_cents, deduction_cents, reason,
+    reason_text, returned_at)
+  select p.program_id, p.sale_id, p.refund_key, p.continues_refund_id, p.requested_cents, p.applied_cents, coalesce(c.delta_cents, 0),
+    p.reason, p.reason_text, p.returned_at
+  from placed p left join change c on c.refund_key = p.refund_key
+  where p.applied_cents > 0 or p.phase = 2
+  order by p.phase, p.place
+  returning id, refund_key
+),
+changed as (
+  update refunds r set
+    returned_at = case when a.is_returned then now() end,
+    deduction_cents = coalesce((select c.delta_cents from change c where c.refund_id = r.id and c.cents >= 0), r.deduction_cents)
+  from active a cross join touched s
+  where r.program_id = a.program_id and r.id = a.id and (a.is_returned or s.is_attributed_late)
+),
+refunded_sale as (
+  update sales s set refunded_cents = s.refunded_cents
+    + coalesce((select sum(applied_cents) from placed), 0) - coalesce((select sum(applied_cents) from active where is_returned), 0)
+  from touched t where s.program_id = t.program_id and s.id = t.id
+),
 effect as (
-  select c.*, cause.id as refund_id, case when c.delta_cents < 0 then 'return:' else 'refund:' end || cause.id as cause
-  from change c cross join lateral (
-    select l.id from line l
-    order by case when c.delta_cents < 0 then l.returned_now else l.returned_at is null end desc nulls last, l.id desc limit 1
-  ) cause
-  where c.delta_cents <> 0 or (c.reversal <> c.prior_reversal and c.sale_refunded_cents > 0)
+  select c.program_id, c.step, c.commission_id, c.partner_id, c.currency, coalesce(c.refund_id, added.id) as refund_id,
+    case when c.cents < 0 then 'return:' else 'refund:' end || coalesce(c.refund_id, added.id) as cause,
+    c.delta_cents, c.reversed_cents,
+    case c.refunded_cents when 0 then 'none' when c.sale_cents then 'full' else 'partial' end as reversal,
+    null::timestamptz as rejected_at, s.transaction_id, c.credited_at, c.paid_at, c.created_at,
+    case when c.cents >= 0 then coalesce(c.reason_text, c.reason) when c.refunded_cents > 0 then c.prior_reason end as reason,
+    case when c.cents > 0 then 'reversal' when c.cents < 0 and c.reason = 'chargeback' then 'dispute_reinstated' end as notice
+  from change c cross join touched s left join added on added.refund_key = c.refund_key
 ),
--- So little came back that the commission stays the same to the cent: nothing to tell.
-unreversed_commission as (
-  update commissions m set reversal = c.reversal, reason = c.reason from change c
-  where m.program_id = c.program_id and m.id = c.commission_id and c.delta_cents = 0 and c.reversal <> c.prior_reversal
-    and c.sale_refunded_cents < 0
-),
-${reversalEffectCtes},
-reinstated as (
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  select c.program_id, 'dispute_reinstated', 'advertiser', c.partner_id, 'return:' || l.id, jsonb_build_object(
-    'commission_id', c.commission_id, 'transaction_id', c.transaction_id, 'amount_cents', -c.delta_cents, 'currency', c.currency,
-    'reason', l.reason)
-  from line l join change c on c.program_id = l.program_id and c.sale_id = l.sale_id
-  where l.returned_now and l.reason = 'chargeback'
-  returning program_id, id
-)
-select json_agg(json_build_object('program_id', program_id, 'outbox_id', id)) as outbox
-from (select * from outbox_rows union all select * from reinstated) rows`,
+${reversalEffectCtes}
+select ${outboxColumn}`,
   ] as const
 }

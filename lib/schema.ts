@@ -343,6 +343,7 @@ export interface ReferralLinks {
 
 export interface Refunds {
   applied_cents: Int8;
+  continues_refund_id: Int8 | null;
   created_at: Generated<Timestamp>;
   deduction_cents: Generated<Int8>;
   id: Generated<Int8>;

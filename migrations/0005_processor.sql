@@ -65,6 +65,12 @@ create index processor_reversals_payment_intent_idx on processor_reversals (acco
 create index processor_reversals_charge_idx on processor_reversals (account_id, charge_id);
 create index processor_reversals_created_idx on processor_reversals (created_at);
 
+-- The part of a refund that found no room in its sale when it was told (a dispute had taken it) and found it later, when that was
+-- returned, is a row of its own which points to the first. Rows never change what they applied.
+alter table refunds
+  add column continues_refund_id bigint,
+  add foreign key (program_id, continues_refund_id) references refunds (program_id, id);
+
 -- The log keeps what was read of an event, with the keyed hash in place of an e-mail address, so that it can be replayed.
 alter table processor_events
   add column event_created_at timestamptz,
@@ -82,7 +88,3 @@ create table processor_connect_states (
   expires_at timestamptz not null
 );
 create index processor_connect_states_expires_idx on processor_connect_states (expires_at);
-
--- An earlier sale that is told later moves the customer's first purchase to its own day, through whichever slot it writes:
--- the sum over a day's slots is what cannot be negative.
-alter table daily_totals drop constraint daily_totals_conversions_check;

@@ -2,16 +2,15 @@ import * as z from 'zod/mini'
 import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
 import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../lib/api-keys.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { accountOfCode, authorizeAddress } from '../../lib/processor/connect.ts'
 import {
+  connectAddress,
+  connectByCode,
   connectProcessor,
   disconnectProcessor,
-  programSettings,
-  readProgram,
-  readProgress,
-  updateProgram,
-} from '../../lib/programs.ts'
-import { signToken, verifyToken } from '../../lib/session.ts'
+  takeConnectState,
+} from '../../lib/processor/connect.ts'
+import { programSettings, readProgram, readProgress, updateProgram } from '../../lib/programs.ts'
+import { readSessionToken } from '../../lib/session.ts'
 import { renderProgram } from './layout.tsx'
 import {
   createPages,
@@ -272,8 +271,9 @@ const accountForm = z.object({
 settingsPages.post('/programs/:programId/settings/processor/connect', requireProgram('processor:manage'), async (c) => {
   const program = c.get('program')
   if (c.env.STRIPE_CLIENT_ID) {
-    const state = await signToken(`${program.id} ${c.get('viewer').user.id}`, c.env.AUTH_SECRET)
-    return c.redirect(authorizeAddress(c.env, state), 303)
+    const session = (await readSessionToken(c.req.raw.headers, c.env.AUTH_SECRET)) ?? ''
+    const returnAddress = `${c.env.BASE_URL}/processor/callback`
+    return c.redirect(await connectAddress(c.get('db'), c.env, program.id, session, returnAddress), 303)
   }
   const parsed = accountForm.safeParse(await readForm(c))
   if (!parsed.success)
@@ -286,16 +286,20 @@ settingsPages.post('/programs/:programId/settings/processor/connect', requirePro
 /** Where Stripe leads back to after somebody let us into their account. */
 settingsPages.get('/processor/callback', requireViewer, async (c) => {
   const viewer = c.get('viewer')
-  const state = await verifyToken(c.req.query('state') ?? '', c.env.AUTH_SECRET)
-  const program = viewer.programs.find(({ id }) => state === `${id} ${viewer.user.id}`)
+  const session = (await readSessionToken(c.req.raw.headers, c.env.AUTH_SECRET)) ?? ''
+  const programId = await takeConnectState(c.get('db'), c.req.query('state') ?? '', session)
+  const program = viewer.programs.find(({ id }) => id === programId)
   if (!program || !may(program.roles, 'processor:manage')) {
-    throw new ApiError('forbidden', 'This link was not made for you. Connect Stripe from the settings of your program.')
+    throw new ApiError(
+      'forbidden',
+      'This link works once, and for who asked for it. Connect Stripe from the settings of your program.',
+    )
   }
   const code = c.req.query('code')
   if (code === undefined) {
     flash(c, 'bad', 'Stripe was not connected.')
   } else {
-    await connectProcessor(c.get('db'), program.id, await accountOfCode(c.env, code))
+    await connectByCode(c.get('db'), c.env, program.id, code)
     flash(c, 'good', 'Stripe is connected.')
   }
   return c.redirect(`/programs/${program.id}/settings`, 303)
@@ -306,7 +310,7 @@ settingsPages.post(
   requireProgram('processor:manage'),
   async (c) => {
     const program = c.get('program')
-    await disconnectProcessor(c.get('db'), program.id)
+    await disconnectProcessor(c.get('db'), c.env, program.id)
     flash(c, 'good', 'Stripe is disconnected.')
     return c.redirect(`/programs/${program.id}/settings`, 303)
   },

@@ -1,19 +1,18 @@
 import { type RawBuilder, sql } from 'kysely'
-import type Stripe from 'stripe'
+import type { Stripe } from 'stripe'
 import { retryBinding } from '../customers.ts'
 import { type Database, jsonb } from '../database.ts'
 import type { OutboxMessage } from '../outbox.ts'
-import { restateStatements } from '../refunds.ts'
 import { type ProcessorSale, recordSaleCtes } from '../sales.ts'
 import { attributionStatements, customerCte, programCte } from './attribution.ts'
-import type { ProcessorEvent, Purchase, Reversals } from './event.ts'
+import type { InvoicePayment, ProcessorEvent, Purchase, Reversals } from './event.ts'
 import { asReversal } from './refunds.ts'
 import {
-  attachReversalsStatements,
   keepReversalsStatement,
   learnPaymentsStatement,
   lockStatements,
   saleOfPayments,
+  settleReversalsStatements,
 } from './reversals.ts'
 import { invoiceOfPaymentIntent, refundsOfCharge } from './stripe.ts'
 
@@ -34,37 +33,18 @@ type HandledRow = Omit<Handled, 'outbox'>
  */
 export async function applyEvent(db: Database, stripe: Stripe, event: ProcessorEvent): Promise<Handled> {
   const { fact } = event
-  switch (fact.kind) {
-    case 'purchase':
-      return await applyPurchase(db, event, fact)
-    case 'reversals':
-      return await applyReversals(db, stripe, event, fact)
-    case 'charge_refunds': {
-      const refunds = await refundsOfCharge(stripe, event.account_id, fact.charge_id)
-      const reversals = refunds.flatMap((refund) => asReversal(refund) ?? [])
-      return await applyReversals(db, stripe, event, { ...fact, kind: 'reversals', reversals })
-    }
-    case 'invoice_payment': {
-      const { payment_ids: paymentIds, invoice_id: invoiceId } = fact
-      const sale = saleOfPayments(event, [invoiceId])
-      return await run(db, [
-        ...lockStatements(event.account_id, paymentIds, invoiceId),
-        learnPaymentsStatement(event.account_id, paymentIds, invoiceId),
-        ...attachReversalsStatements(event, sale),
-        ...restateStatements(sale),
-        logStatement(event, sql`select null::bigint as program_id, 'recorded' as outcome, null as reason`),
-      ])
-    }
-    case 'deauthorization':
-      return await run(db, [deauthorizeStatement(event)])
-    case 'ignored':
-      return await run(db, [
-        logStatement(
-          event,
-          sql`select null::bigint as program_id, 'ignored' as outcome, ${fact.reason}::text as reason`,
-        ),
-      ])
+  if (fact.kind === 'purchase') return await applyPurchase(db, event, fact)
+  if (fact.kind === 'reversals') return await applyReversals(db, stripe, event, fact)
+  if (fact.kind === 'charge_refunds') {
+    const refunds = await refundsOfCharge(stripe, event.account_id, fact.charge_id)
+    const reversals = refunds.flatMap((refund) => asReversal(refund) ?? [])
+    return await applyReversals(db, stripe, event, { ...fact, kind: 'reversals', reversals })
   }
+  if (fact.kind === 'invoice_payment') return await applyInvoicePayment(db, event, fact)
+  if (fact.kind === 'deauthorization') return await run(db, [deauthorizeStatement(event)])
+  return await run(db, [
+    logStatement(event, sql`select null::bigint as program_id, 'ignored' as outcome, ${fact.reason}::text as reason`),
+  ])
 }
 
 /** Runs a batch whose last statement writes the log. Messages come from whichever statement has column `outbox`. */
@@ -75,7 +55,7 @@ async function run(db: Database, statements: RawBuilder<unknown>[]): Promise<Han
 }
 
 async function runIfDecided(db: Database, statements: RawBuilder<unknown>[]): Promise<Handled | undefined> {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the last statement is logStatement's, the one before may be restateStatements'
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the last statement is logStatement's; column `outbox` is always this one
   const results = (await retryBinding(() => db.batch(statements))) as (Partial<HandledRow> & {
     outbox?: OutboxMessage[] | null
   })[][]
@@ -139,8 +119,7 @@ async function applyPurchase(db: Database, event: ProcessorEvent, purchase: Purc
     sql`with ${program}, ${customerCte(purchase)},
 ${recordSaleCtes(asSale(event, purchase, sale), crypto.randomUUID())}
 select from sale`,
-    ...attachReversalsStatements(event, stored),
-    ...restateStatements(stored),
+    ...settleReversalsStatements(event, stored),
     logStatement(
       event,
       sql`${ignoredResult}
@@ -180,6 +159,22 @@ function asSale(event: ProcessorEvent, purchase: Purchase, sale: NonNullable<Pur
   }
 }
 
+/** Learns which invoice a payment paid, and applies what is parked for the payment where the invoice's sale is known. */
+async function applyInvoicePayment(db: Database, event: ProcessorEvent, fact: InvoicePayment): Promise<Handled> {
+  const { payment_ids: paymentIds, invoice_id: invoiceId } = fact
+  const sale = saleOfPayments(event, [invoiceId])
+  return await run(db, [
+    ...lockStatements(event.account_id, paymentIds, invoiceId),
+    learnPaymentsStatement(event.account_id, paymentIds, invoiceId),
+    ...settleReversalsStatements(event, sale),
+    logStatement(
+      event,
+      sql`select (select program_id from sale) as program_id, 'recorded' as outcome, null as reason`,
+      sql`sale as (${sale})`,
+    ),
+  ])
+}
+
 /**
  * Applies refunds or a dispute to the sale they are of. Where the sale is not known, and neither is which invoice the payment paid,
  * Stripe is asked for the invoice, and then they are parked for the sale that may come.
@@ -198,8 +193,7 @@ kept as (
       ...lockStatements(event.account_id, paymentIds, invoiceId),
       ...(invoiceId === null ? [] : [learnPaymentsStatement(event.account_id, paymentIds, invoiceId)]),
       keepReversalsStatement(kept, event, fact, fact.reversals),
-      ...attachReversalsStatements(event, sale),
-      ...restateStatements(sale),
+      ...settleReversalsStatements(event, sale),
       logStatement(event, reversalResult(event, fact), kept),
     ])
   }

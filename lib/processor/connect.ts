@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { hashToken, newToken } from '../tokens.ts'
@@ -40,7 +40,10 @@ values (${await hashToken(state)}, ${programId}, ${await hashToken(sessionToken)
 /** Uses a state up and returns the program it was made for, or undefined where it is not one that works in this session. */
 export async function takeConnectState(db: Database, state: string, sessionToken: string): Promise<number | undefined> {
   const [taken] = await db.query(
-    sql<{ program_id: string; works: boolean }>`delete from processor_connect_states where state_hash = ${await hashToken(state)}
+    sql<{
+      program_id: string
+      works: boolean
+    }>`delete from processor_connect_states where state_hash = ${await hashToken(state)}
 returning program_id, session_hash = ${await hashToken(sessionToken)}::bytea and expires_at > now() as works`,
   )
   return taken?.works ? Number(taken.program_id) : undefined

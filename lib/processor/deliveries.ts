@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type Stripe from 'stripe'
+import type { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { applyEvent, type Handled } from './apply.ts'
@@ -70,7 +70,8 @@ const rowsPerRound = 5000
 export async function forgetDeliveries(db: Database): Promise<number> {
   let total = 0
   for (;;) {
-    const old = (column: string) => sql`${sql.ref(column)} < now() - make_interval(days => ${daysKept}) limit ${rowsPerRound}`
+    const old = (column: string) =>
+      sql`${sql.ref(column)} < now() - make_interval(days => ${daysKept}) limit ${rowsPerRound}`
     const [{ rows } = { rows: '0' }] = await db.query(sql<{ rows: string }>`with event as (
   delete from processor_events where (account_id, event_id) in (
     select account_id, event_id from processor_events where ${old('received_at')}

@@ -120,17 +120,20 @@ export const unixTime = z.pipe(
 export const amount = z.int().check(z.gte(0), z.lte(maxAmountCents))
 export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
 
-/** Text that was set by people: what the database could not hold counts as not set. */
+/** Text that people set; what the database could not hold counts as not set. */
 export function freeText(length: number) {
-  const clean = z
-    .string()
-    // oxlint-disable-next-line no-control-regex -- Postgres text holds no NUL
-    .check(
-      z.minLength(1),
-      z.maxLength(length),
-      z.refine((text) => text.isWellFormed() && !/\0/.test(text)),
-    )
-  return z.catch(z._default(z.nullable(clean), null), null)
+  return z.pipe(
+    z.optional(z.unknown()),
+    z.transform((value) =>
+      typeof value === 'string' &&
+      value !== '' &&
+      value.length <= length &&
+      value.isWellFormed() &&
+      !value.includes('\0')
+        ? value
+        : null,
+    ),
+  )
 }
 
 /** What the integrator attaches to a checkout session or a subscription. */

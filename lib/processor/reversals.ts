@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { settleRefundsStatements } from '../refunds.ts'
 import type { ProcessorEvent, Reversal } from './event.ts'
 
 /**
@@ -64,36 +65,24 @@ on conflict (account_id, reversal_id) do update set
 }
 
 /**
- * Statements that carry the kept refunds and disputes of a sale into it: each gets its row in `refunds` once, also one that was
- * returned before (so that the refund endpoint knows it too), and one that was returned since is marked. The sale's row is locked
- * first. `sale` is the SELECT of the sale. What the rows then amount to is `restateStatements`' part (lib/refunds.ts).
+ * Statements that carry what is kept of a sale's refunds and disputes into it (`settleRefundsStatements`). `sale` is the SELECT of the
+ * sale.
  */
-export function attachReversalsStatements(event: ProcessorEvent, sale: RawBuilder<unknown>) {
+export function settleReversalsStatements(event: ProcessorEvent, sale: RawBuilder<unknown>): RawBuilder<unknown>[] {
+  const ofSale = sql`select v.* from processor_reversals v join sale s on v.currency = s.currency and v.livemode <> s.is_test
+  where v.account_id = ${event.account_id} and (v.payment_intent_id in (${paymentsOfSale}) or v.charge_id in (${paymentsOfSale}))`
   return [
-    sql`with sale as (${sale}) select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for update`,
-    sql`with sale as (${sale}),
-payment as (
-  select transaction_id as id from sale
-  union all
-  select m.payment_id from processor_payments m join sale s on m.transaction_id = s.transaction_id where m.account_id = ${event.account_id}
-),
-reversal as (
-  select v.*, s.program_id, s.id as sale_id from processor_reversals v join sale s on v.currency = s.currency and v.livemode <> s.is_test
-  where v.account_id = ${event.account_id}
-    and (v.payment_intent_id in (select id from payment) or v.charge_id in (select id from payment))
-),
-returned as (
-  update refunds r set returned_at = now() from reversal v
-  where r.program_id = v.program_id and r.sale_id = v.sale_id and r.refund_key = 'id:' || v.reversal_id
-    and v.returned_at is not null and r.returned_at is null
-),
-logged as (
-  update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.' from reversal v
-  where e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked'
-)
-insert into refunds (program_id, sale_id, refund_key, requested_cents, applied_cents, reason, reason_text, returned_at)
-select program_id, sale_id, 'id:' || reversal_id, amount_cents, 0, reason, reason_text, returned_at
-from reversal order by created_at, reversal_id
-on conflict on constraint refunds_sale_key do nothing`,
+    ...settleRefundsStatements(
+      sale,
+      sql`select reversal_id as refund_id, amount_cents, reason, reason_text, returned_at is not null as is_returned, created_at as told_at
+  from (${ofSale}) v`,
+    ),
+    sql`with sale as (${sale})
+update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.' from (${ofSale}) v
+where e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked'`,
   ]
 }
+
+const paymentsOfSale = sql`select s.transaction_id
+    union all
+    select m.payment_id from processor_payments m where m.account_id = v.account_id and m.transaction_id = s.transaction_id`

@@ -1,4 +1,4 @@
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 import { ApiError } from '../errors.ts'
 
 /** The variables by which a function reaches Stripe's API. */

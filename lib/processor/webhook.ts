@@ -1,4 +1,4 @@
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
 import { readCheckout } from './checkout.ts'

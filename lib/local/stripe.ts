@@ -1,0 +1,114 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+
+export interface LocalStripe {
+  /** What goes into `STRIPE_API_URL`. */
+  url: string
+  /** Method and path of every call, in order. */
+  calls: string[]
+  /** Payment intent to invoice, for `GET /v1/invoice_payments`. */
+  invoices: Map<string, string>
+  /** Charge to its refunds, for `GET /v1/refunds`. */
+  refunds: Map<string, object[]>
+  /** Code to account, for `POST /oauth/token`; a code works once. */
+  accounts: Map<string, string>
+  /** Answers this instead for the next `times` calls; 0 breaks the connection. */
+  fail(status: number, times: number): void
+  close(): Promise<void>
+}
+
+/**
+ * Stands in for the few calls of Stripe's API that the service makes, in Stripe's own HTTP, on this machine. What it knows is put
+ * into its maps, or sent to it: `POST /control` `{invoices, refunds, accounts}`, each an object. Refunds are listed one a page.
+ */
+export async function startLocalStripe(port = 0): Promise<LocalStripe> {
+  const failures: number[] = []
+
+  function answer(request: IncomingMessage, body: string): { status: number; body: object } {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
+    if (pathname === '/v1/invoice_payments') {
+      const paymentIntent = searchParams.get('payment[payment_intent]') ?? ''
+      const invoice = stripe.invoices.get(paymentIntent)
+      const payment = { type: 'payment_intent', payment_intent: paymentIntent }
+      const data = invoice
+        ? [{ id: `inpay_${paymentIntent}`, object: 'invoice_payment', invoice, payment, status: 'paid' }]
+        : []
+      return list(pathname, data, false)
+    }
+    if (pathname === '/v1/refunds') {
+      const refunds = stripe.refunds.get(searchParams.get('charge') ?? '') ?? []
+      const after = searchParams.get('starting_after')
+      const start = after === null ? 0 : refunds.findIndex((refund) => 'id' in refund && refund.id === after) + 1
+      return list(pathname, refunds.slice(start, start + 1), start + 1 < refunds.length)
+    }
+    if (pathname === '/oauth/token') {
+      const code = new URLSearchParams(body).get('code') ?? ''
+      const account = stripe.accounts.get(code)
+      if (!account) {
+        return {
+          status: 400,
+          body: { error: 'invalid_grant', error_description: 'Authorization code does not exist.' },
+        }
+      }
+      stripe.accounts.delete(code)
+      return {
+        status: 200,
+        body: { stripe_user_id: account, livemode: true, scope: 'read_only', token_type: 'bearer' },
+      }
+    }
+    if (pathname === '/oauth/deauthorize') {
+      return { status: 200, body: { stripe_user_id: new URLSearchParams(body).get('stripe_user_id') } }
+    }
+    const message = `Unrecognized request URL (${request.method}: ${pathname}).`
+    return { status: 404, body: { error: { type: 'invalid_request_error', message } } }
+  }
+
+  const server = createServer((request, response) => {
+    void (async () => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk as Buffer)
+      const body = Buffer.concat(chunks).toString()
+      if (request.url === '/control') {
+        const { invoices = {}, refunds = {}, accounts = {} } = JSON.parse(body) as Record<string, Record<string, never>>
+        for (const [from, to] of Object.entries(invoices)) stripe.invoices.set(from, to)
+        for (const [from, to] of Object.entries(refunds)) stripe.refunds.set(from, to)
+        for (const [from, to] of Object.entries(accounts)) stripe.accounts.set(from, to)
+        response.end('{}')
+        return
+      }
+      stripe.calls.push(`${request.method} ${request.url}`)
+      const failure = failures.shift()
+      if (failure === 0) {
+        request.socket.destroy()
+        return
+      }
+      const answered = failure
+        ? { status: failure, body: { error: { type: 'api_error', message: 'Something is wrong on our end.' } } }
+        : answer(request, body)
+      response.writeHead(answered.status, { 'content-type': 'application/json', 'request-id': 'req_local' })
+      response.end(JSON.stringify(answered.body))
+    })()
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error("Stripe's stand-in has no port.")
+  const stripe: LocalStripe = {
+    url: `http://127.0.0.1:${address.port}`,
+    calls: [],
+    invoices: new Map(),
+    refunds: new Map(),
+    accounts: new Map(),
+    fail: (status, times) => void failures.push(...Array.from({ length: times }, () => status)),
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
+  return stripe
+}
+
+function list(url: string, data: object[], hasMore: boolean) {
+  return { status: 200, body: { object: 'list', url, data, has_more: hasMore } }
+}
