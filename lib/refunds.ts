@@ -243,7 +243,7 @@ export function asApplied(row: RefundRow): AppliedRefund {
  */
 export function settleRefundsStatements(sale: RawBuilder<unknown>, told: RawBuilder<unknown>) {
   const touched = sql`with sale as (${sale}),
-told as (select 'id:' || refund_id as refund_key, t.* from (${told}) t),
+refund_told as (select 'id:' || refund_id as refund_key, t.* from (${told}) t),
 touched as (
   select s.*, s.refunded_cents > 0 and exists (
     select from commissions c where c.program_id = s.program_id and c.sale_id = s.id and c.created_at = now()
@@ -252,26 +252,26 @@ touched as (
   where s.refunded_cents > 0 and exists (
     select from commissions c where c.program_id = s.program_id and c.sale_id = s.id and c.created_at = now()
   ) or exists (
-    select from told t left join refunds r on r.program_id = s.program_id and r.sale_id = s.id and r.refund_key = t.refund_key
+    select from refund_told t left join refunds r on r.program_id = s.program_id and r.sale_id = s.id and r.refund_key = t.refund_key
     where r.id is null or (t.is_returned and r.returned_at is null)
   )
 )`
   return [
     sql`with sale as (${sale})
 select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for no key update`,
-    sql`${touched}
-select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from touched) for no key update`,
-    sql`${touched}
-select from balances b where (b.program_id, b.partner_id, b.currency) in (
-  select c.program_id, c.partner_id, c.currency from commissions c join touched t on c.program_id = t.program_id and c.sale_id = t.id
-) for no key update`,
+    sql`${touched},
+commission as (
+  select c.* from commissions c where (c.program_id, c.sale_id) in (select program_id, id from touched) for no key update
+)
+select from balances b where (b.program_id, b.partner_id, b.currency) in (select program_id, partner_id, currency from commission)
+for no key update`,
     sql<{ outbox: OutboxMessage[] | null }>`${touched},
 prior as (
   select c.* from commissions c join touched s on c.program_id = s.program_id and c.sale_id = s.id where c.rejected_at is null
 ),
 active as (
   select r.*, root.id as root_id, root.refund_key as root_key, root.requested_cents as asked_cents,
-    exists (select from told t where t.refund_key = root.refund_key and t.is_returned) as is_returned
+    exists (select from refund_told t where t.refund_key = root.refund_key and t.is_returned) as is_returned
   from touched s
   join refunds r on r.program_id = s.program_id and r.sale_id = s.id
   join refunds root on root.program_id = r.program_id and root.id = coalesce(r.continues_refund_id, r.id)
@@ -285,7 +285,7 @@ candidate as (
   union all
   select 2, row_number() over (order by t.told_at, t.refund_key), t.refund_key, null, t.amount_cents,
     case when t.is_returned then 0 else t.amount_cents end, t.reason, t.reason_text, case when t.is_returned then now() end
-  from told t cross join touched s
+  from refund_told t cross join touched s
   where not exists (
     select from refunds r where r.program_id = s.program_id and r.sale_id = s.id and r.refund_key = t.refund_key
   )

@@ -25,6 +25,8 @@ export interface Addresses {
   awsEndpoint: string | undefined
   queueUrl: string
   deadLetterQueueUrl: string
+  /** Without it Stripe's own. */
+  stripeApiUrl: string | undefined
 }
 
 /**
@@ -45,6 +47,7 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets) {
     EMAIL_HASH_KEY: secrets.EMAIL_HASH_KEY,
     AUTH_SECRET: secrets.AUTH_SECRET,
     STRIPE_WEBHOOK_SECRET: secrets.STRIPE_WEBHOOK_SECRET,
+    STRIPE_SECRET_KEY: 'sk_test_local',
   }
 }
 
@@ -57,12 +60,14 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'GITHUB_CLIENT_SECRET',
   'GOOGLE_CLIENT_ID',
   'GOOGLE_CLIENT_SECRET',
+  'STRIPE_CLIENT_ID',
 ])
 
 /** Variables that exist on this machine only and go to every function. */
-export function localOnlyEnvironment({ neonEndpoint, awsEndpoint }: Addresses): Record<string, string> {
+export function localOnlyEnvironment({ neonEndpoint, awsEndpoint, stripeApiUrl }: Addresses): Record<string, string> {
   return {
     ...(neonEndpoint && { NEON_ENDPOINT: neonEndpoint }),
     ...(awsEndpoint && { AWS_ENDPOINT_URL: awsEndpoint }),
+    ...(stripeApiUrl && { STRIPE_API_URL: stripeApiUrl }),
   }
 }

@@ -13,12 +13,14 @@ import { type NeonEndpoint, startNeonEndpoint } from './neon.ts'
 import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
 import { type Queue, startQueue } from './queue.ts'
 import { dataFolder, lockDataFolder, readDemo, readSecrets, unlockDataFolder, writeState } from './state.ts'
+import { type LocalStripe, startLocalStripe } from './stripe.ts'
 import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
  * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
- * elsewhere in place of the one in `.local/`, and `QUEUE_URL` with the AWS variables a queue of SQS. `RATE_LIMITS=on` counts
- * requests as wrangler.toml says; it is off because on one machine all requests come from one address.
+ * elsewhere in place of the one in `.local/`, `QUEUE_URL` with the AWS variables a queue of SQS, and `STRIPE_SECRET_KEY` with
+ * `STRIPE_WEBHOOK_SECRET` a Stripe account. `RATE_LIMITS=on` counts requests as wrangler.toml says; it is off because on one
+ * machine all requests come from one address.
  */
 const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
@@ -38,9 +40,10 @@ async function start(): Promise<void> {
   const limited = process.env['RATE_LIMITS'] === 'on'
   const functions = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
 
-  const [database, queue, scripts] = await settled([
+  const [database, queue, stripe, scripts] = await settled([
     startDatabase(secrets.DATABASE_PASSWORD),
     externalQueueUrl ? undefined : startLocalQueue(),
+    process.env['STRIPE_SECRET_KEY'] ? undefined : openStripe(),
     bundleFunctions(functions),
   ])
   const addresses: Addresses = {
@@ -50,6 +53,7 @@ async function start(): Promise<void> {
     awsEndpoint: queue?.endpoint,
     queueUrl: queue?.url ?? externalQueueUrl ?? '',
     deadLetterQueueUrl: queue?.deadLetterUrl ?? process.env['DEAD_LETTER_QUEUE_URL'] ?? '',
+    stripeApiUrl: stripe?.url,
   }
   const defaults = localEnvironment(addresses, secrets)
   const given = Object.entries(process.env).filter(
@@ -137,6 +141,12 @@ async function startLocalQueue(): Promise<Queue> {
   const queue = await startQueue({ dataFolder: path.join(dataFolder, 'queue') })
   running.push({ name: 'the queue', stop: () => queue.close() })
   return queue
+}
+
+async function openStripe(): Promise<LocalStripe> {
+  const stripe = await startLocalStripe()
+  running.push({ name: "Stripe's stand-in", stop: () => stripe.close() })
+  return stripe
 }
 
 /** Runs scheduled functions as wrangler.toml schedules them, in UTC as Cloudflare does, one run of each at a time. */

@@ -49,50 +49,49 @@ customer as (
 }
 
 /**
- * Statements that write down whose a purchase is, to run before the sale is recorded: the customer key where the customer has
- * none, a second customer where the click's carries another key, the processor's customer id, and the unpaid session. Then, for
- * a checkout, the customer's provisional lead is settled, which counts it and pays for it.
+ * Statements that write down whose a purchase is, to run before the sale is recorded: a second customer where the click's carries
+ * another key; the customer key where the customer has none; the processor's customer id; the unpaid session. A checkout
+ * also settles the customer's provisional lead, which counts it and pays for it.
  */
 export function attributionStatements(event: ProcessorEvent, purchase: Purchase): RawBuilder<unknown>[] {
   const { session_id: sessionId, click_id: clickId, customer_key: key, processor_customer_id: customerId } = purchase
   const program = programCte(event, purchase.program_id)
-  const scope = sql`with ${program}, ${customerCte(purchase)}`
-  const statements: RawBuilder<unknown>[] = []
-  if (key !== null) {
-    statements.push(sql`${scope}
-update customers c set customer_key = ${key} from customer r
-where c.program_id = r.program_id and c.id = r.id and c.customer_key is null
-  and not exists (select from customers k where k.program_id = r.program_id and k.customer_key = ${key})`)
-  }
-  if (key !== null && clickId !== null) {
-    const [, secondCustomer] = bindCustomerStatements(program, key, clickId, Date.now(), purchase.started_at)
-    statements.push(secondCustomer)
-  }
-  if (customerId !== null) {
-    statements.push(sql`${scope}
-insert into processor_customers (program_id, processor_customer_id, customer_id)
-select program_id, ${customerId}, id from customer on conflict do nothing`)
-  }
-  if (purchase.awaits_payment) {
-    statements.push(sql`${scope}
-insert into processor_sessions (program_id, session_id, customer_id)
-select program_id, ${sessionId}, id from customer on conflict do nothing`)
-  }
-  if (purchase.settles_lead) {
-    statements.push(sql`${scope},
+  const [, secondCustomer] =
+    key === null || clickId === null
+      ? []
+      : bindCustomerStatements(program, key, clickId, Date.now(), purchase.started_at)
+  return [
+    ...(secondCustomer ? [secondCustomer] : []),
+    sql`with ${program}, ${customerCte(purchase)},
+processor_customer as (
+  insert into processor_customers (program_id, processor_customer_id, customer_id)
+  select program_id, ${customerId}::text, id from customer where ${customerId}::text is not null on conflict do nothing
+),
+processor_session as (
+  insert into processor_sessions (program_id, session_id, customer_id)
+  select program_id, ${sessionId}::text, id from customer where ${purchase.awaits_payment}::boolean on conflict do nothing
+),
+known as (
+  select c.program_id, c.id, ${purchase.settles_lead}::boolean and c.provisional_lead_at is not null as settles, case
+    when not exists (select from customers k where k.program_id = c.program_id and k.customer_key = ${key}) then ${key}::text
+  end as customer_key
+  from customer c
+),
 settled as (
   update customers c set
-    signup_date = coalesce(c.signup_date, now()),
-    lead_event_id = coalesce(c.lead_event_id, nextval('affiliate_lead_events_id_seq')),
-    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-    email_hash = case when c.signup_date is null then coalesce(decode(${purchase.email_hash}::text, 'hex'), c.email_hash) else c.email_hash end
-  from customer r
-  where c.program_id = r.program_id and c.id = r.id and c.provisional_lead_at is not null
-  returning c.program_id, c.id, c.partner_id, c.click_id, c.customer_key, c.customer_status, c.lead_event_id, c.signup_date,
-    old.signup_date is null as first
+    customer_key = coalesce(c.customer_key, k.customer_key),
+    signup_date = case when k.settles then coalesce(c.signup_date, now()) else c.signup_date end,
+    lead_event_id = case when k.settles then coalesce(c.lead_event_id, nextval('affiliate_lead_events_id_seq')) else c.lead_event_id end,
+    customer_status = case when k.settles and c.customer_status = 'click' then 'lead' else c.customer_status end,
+    email_hash = case when k.settles and c.signup_date is null then coalesce(decode(${purchase.email_hash}::text, 'hex'), c.email_hash)
+      else c.email_hash end
+  from known k
+  where c.program_id = k.program_id and c.id = k.id
+    and (k.settles and c.signup_date is null or c.customer_key is null and k.customer_key is not null)
+  returning c.program_id, c.id, c.partner_id, c.lead_event_id, c.customer_key, c.signup_date,
+    old.signup_date is null and new.signup_date is not null as first
 ),
 ${leadEffectCtes({ session_id: null, page_url: null, additional_data: null })}
-select from settled`)
-  }
-  return statements
+select from settled`,
+  ]
 }

@@ -65,13 +65,32 @@ on conflict (account_id, reversal_id) do update set
 }
 
 /**
- * Statements that carry what is kept of a sale's refunds and disputes into it (`settleRefundsStatements`). `sale` is the SELECT of the
- * sale.
+ * Statements that carry what is kept of a sale's payments, refunds and disputes into it (`settleRefundsStatements`). `sale` is the
+ * SELECT of the sale.
  */
 export function settleReversalsStatements(event: ProcessorEvent, sale: RawBuilder<unknown>): RawBuilder<unknown>[] {
-  const ofSale = sql`select v.* from processor_reversals v join sale s on v.currency = s.currency and v.livemode <> s.is_test
-  where v.account_id = ${event.account_id} and (v.payment_intent_id in (${paymentsOfSale}) or v.charge_id in (${paymentsOfSale}))`
+  const ofSale = sql`select distinct v.* from sale s
+  cross join lateral (
+    select s.transaction_id as id
+    union all
+    select m.payment_id from processor_payments m where m.account_id = ${event.account_id} and m.transaction_id = s.transaction_id
+  ) payment
+  join processor_reversals v on v.account_id = ${event.account_id} and (v.payment_intent_id = payment.id or v.charge_id = payment.id)
+  where v.currency = s.currency and v.livemode <> s.is_test`
+  const paidBy = (prefix: string) => sql`(
+    select min(m.payment_id) from processor_payments m
+    where m.account_id = ${event.account_id} and m.transaction_id = s.transaction_id and starts_with(m.payment_id, ${prefix})
+  )`
   return [
+    sql`with sale as (${sale}),
+paid as (
+  select s.program_id, s.id, coalesce(s.processor_payment_intent_id, ${paidBy('pi_')}) as payment_intent_id,
+    coalesce(s.processor_charge_id, ${paidBy('ch_')}) as charge_id
+  from sale s
+)
+update sales s set processor_payment_intent_id = p.payment_intent_id, processor_charge_id = p.charge_id from paid p
+where s.program_id = p.program_id and s.id = p.id
+  and (s.processor_payment_intent_id, s.processor_charge_id) is distinct from (p.payment_intent_id, p.charge_id)`,
     ...settleRefundsStatements(
       sale,
       sql`select reversal_id as refund_id, amount_cents, reason, reason_text, returned_at is not null as is_returned, created_at as told_at
@@ -82,7 +101,3 @@ update processor_events e set outcome = 'recorded', reason = 'Applied when its s
 where e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked'`,
   ]
 }
-
-const paymentsOfSale = sql`select s.transaction_id
-    union all
-    select m.payment_id from processor_payments m where m.account_id = v.account_id and m.transaction_id = s.transaction_id`

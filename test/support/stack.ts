@@ -7,6 +7,7 @@ import { Database } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
 import { type NeonEndpoint, startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort } from '../../lib/local/postgres.ts'
+import { type LocalStripe, startLocalStripe } from '../../lib/local/stripe.ts'
 import type { Queue } from '../../lib/local/queue.ts'
 
 export interface TestDatabase {
@@ -61,6 +62,8 @@ export interface TestStack extends TestEndpoint {
   queue: Queue
   queueUrl: string
   deadLetterQueueUrl: string
+  /** Stands in for Stripe's API. */
+  stripe: LocalStripe
   /** Everything functions were given, secrets included. */
   environment: ReturnType<typeof localEnvironment>
   /** Runs a scheduled function once. */
@@ -91,9 +94,10 @@ export async function startStack(
     import('../../lib/local/queue.ts'),
     import('../../lib/local/workers.ts'),
   ])
-  const [endpoint, queue, port] = await Promise.all([
+  const [endpoint, queue, stripe, port] = await Promise.all([
     startEndpoint(),
     startQueue(visibilityTimeoutSeconds === undefined ? {} : { visibilityTimeoutSeconds }),
+    startLocalStripe(),
     freePort(),
   ])
   const addresses: Addresses = {
@@ -103,6 +107,7 @@ export async function startStack(
     awsEndpoint: queue.endpoint,
     queueUrl: queue.url,
     deadLetterQueueUrl: queue.deadLetterUrl,
+    stripeApiUrl: stripe.url,
   }
   const environment = { ...localEnvironment(addresses, generateSecrets()), ...options.environment }
   const logs: string[] = []
@@ -127,6 +132,7 @@ export async function startStack(
   afterAll(async () => {
     await workers.close()
     await queue.close()
+    await stripe.close()
   })
   return {
     ...endpoint,
@@ -134,6 +140,7 @@ export async function startStack(
     queue,
     queueUrl: queue.url,
     deadLetterQueueUrl: queue.deadLetterUrl,
+    stripe,
     environment,
     scheduled: (name, when) => workers.scheduled(name, when),
     logs,
