@@ -3,7 +3,8 @@ import { type Action, findAccess, findViewer, may, type Role, roleActions, roles
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { acceptPartnerInvitation, addPartner, findPartnerInvitation, invitePartner } from '../lib/partners.ts'
-import { createProgram, connectProcessor, programDefaults } from '../lib/programs.ts'
+import { connectProcessor } from '../lib/processor/connect.ts'
+import { createProgram, programDefaults } from '../lib/programs.ts'
 import {
   acceptInvitation,
   changeMember,
