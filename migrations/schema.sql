@@ -172,6 +172,7 @@ CASE
     ELSE 'pending'::text
 END) stored,
   created_at timestamp with time zone not null default now(),
+  withdrawal_id bigint,
   constraint commissions_pkey PRIMARY KEY (program_id, id),
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
@@ -181,17 +182,21 @@ END) stored,
   constraint commissions_check2 CHECK (((reversal <> 'none'::text) OR (rejected_at IS NOT NULL) OR ((reversed_cents)::bigint = 0))),
   constraint commissions_check3 CHECK ((((reversal <> 'full'::text) AND (rejected_at IS NULL)) OR ((reversed_cents)::bigint = (amount_cents)::bigint))),
   constraint commissions_check4 CHECK (((paid_at IS NULL) OR (credited_at IS NOT NULL))),
+  constraint commissions_check5 CHECK (((paid_at IS NULL) = (withdrawal_id IS NULL))),
   constraint commissions_kind_check CHECK ((kind = ANY (ARRAY['sale'::text, 'lead'::text]))),
   constraint commissions_reason_check CHECK ((length(reason) <= 1000)),
   constraint commissions_reversal_check CHECK ((reversal = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text]))),
   constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
-  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
+  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
+  constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
 CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND (reversal <> 'full'::text));
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE (kind = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
+CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
+CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 
 create table customers (
   program_id bigint not null,
@@ -250,7 +255,7 @@ create table daily_totals (
   leads bigint not null default 0,
   conversions bigint not null default 0,
   constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot),
-  constraint daily_totals_check CHECK ((LEAST(clicks, leads, conversions) >= 0))
+  constraint daily_totals_check CHECK ((LEAST(clicks, leads) >= 0))
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
@@ -523,11 +528,13 @@ create table refunds (
   returned_at timestamp with time zone,
   request_id uuid,
   created_at timestamp with time zone not null default now(),
+  continues_refund_id bigint,
   constraint refunds_pkey PRIMARY KEY (program_id, id),
   constraint refunds_sale_key UNIQUE (program_id, sale_id, refund_key),
   constraint refunds_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),
   constraint refunds_reason_text_check CHECK ((length(reason_text) <= 1000)),
   constraint refunds_refund_key_check CHECK (((length(refund_key) >= 1) AND (length(refund_key) <= 300))),
+  constraint refunds_program_id_continues_refund_id_fkey FOREIGN KEY (program_id, continues_refund_id) REFERENCES refunds(program_id, id),
   constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
 
@@ -573,6 +580,7 @@ create table sales (
 );
 CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
+CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
 
 create table sessions (
   id text not null,
@@ -635,6 +643,7 @@ create table withdrawals (
   reason text,
   created_at timestamp with time zone not null default now(),
   decided_at timestamp with time zone,
+  request_id uuid,
   constraint withdrawals_pkey PRIMARY KEY (program_id, id),
   constraint withdrawals_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint withdrawals_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
@@ -647,6 +656,7 @@ create table withdrawals (
 );
 CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
 CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
+CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,
