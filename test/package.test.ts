@@ -8,6 +8,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { createElement, type ComponentType, type ReactNode } from 'react'
 import { renderToString } from 'react-dom/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -202,6 +203,57 @@ describe.each([
     ])
     expect(Object.values(result.metafile.outputs).flatMap(({ imports }) => imports)).toEqual([])
   })
+})
+
+test('client and proxy run on Workers', async () => {
+  const contents = `
+    import { createTrackerProxy, getClickId, SvcClient } from 'svc-tracker'
+    const baseUrl = '${stack.baseUrl}'
+    const proxy = createTrackerProxy({ baseUrl })
+    export default {
+      async fetch(request, { SVC_API_KEY }) {
+        if (request.url.includes('/svc/')) return proxy(request)
+        const svc = new SvcClient({ apiKey: SVC_API_KEY, baseUrl })
+        const user = { customerExternalId: crypto.randomUUID() }
+        const lead = await svc.trackLead({ ...user, clickId: getClickId(request) })
+        return Response.json([lead, await svc.trackSale({ ...user, amount: 100, invoiceId: user.customerExternalId })])
+      },
+    }`
+  const { outputFiles } = await esbuild({
+    stdin: { contents, resolveDir: folder },
+    bundle: true,
+    write: false,
+    format: 'esm',
+  })
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      modules: true,
+      script: outputFiles[0]?.text ?? '',
+      compatibilityDate: '2026-11-01',
+      bindings: { SVC_API_KEY: sandbox.apiKey },
+      cf: { country: 'DE', region: 'North Rhine-Westphalia', city: 'Köln' },
+    }),
+  )
+  onTestFinished(() => miniflare.dispose())
+  const worker = (await miniflare.ready).origin
+  const code = await newLink()
+  const click = await fetch(`${worker}/svc/api/v1/track/click`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: shopUrl },
+    body: JSON.stringify({ affiliate_url: `${shopUrl}/?aff=${code}` }),
+  })
+  const cookie = click.headers.get('set-cookie') ?? ''
+  expect(cookie).toMatch(/^svc_click_id=cust_\d+_\d+; .*Domain=example.com$/)
+  const calls = await fetch(worker, { headers: { cookie } })
+  expect(await calls.json()).toMatchObject([
+    { ok: true, data: { customer_status: 'lead' } },
+    { ok: true, data: { attributed: true, commission_cents: 20 } },
+  ])
+  const { rows } = await stack.sql.query(
+    'select geo_country, geo_city from affiliate_click_events e join referral_links l on l.id = e.link_id where l.code = $1',
+    [code],
+  )
+  expect(rows).toEqual([{ geo_country: 'DE', geo_city: 'Köln' }])
 })
 
 describe('the instructions that svc init wrote', () => {

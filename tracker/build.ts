@@ -15,14 +15,19 @@ const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
 const { version } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
 
-/** The service's address is where wrangler.toml deploys the script; it becomes the default of every entry point. */
+/**
+ * The service's address becomes the default of every entry point: the host that the operator deploys to (`API_HOST`, or `api.` and
+ * `DOMAIN`), else the one in wrangler.toml.
+ */
 const wrangler = parse(readFileSync(join(here, '../wrangler.toml'), 'utf8')) as {
   env: Record<string, { routes?: { pattern: string }[] }>
 }
-const route = wrangler.env['tracker-script']?.routes?.[0]?.pattern
-if (!route)
+const { API_HOST, DOMAIN } = process.env
+const host =
+  API_HOST ?? (DOMAIN && `api.${DOMAIN}`) ?? wrangler.env['tracker-script']?.routes?.[0]?.pattern.split('/')[0]
+if (!host)
   throw new Error('wrangler.toml has no route for [env.tracker-script], so the package has no address to call.')
-const baseUrl = `https://${new URL(`https://${route}`).host}`
+const baseUrl = `https://${host}`
 
 const common = {
   absWorkingDir: here,
