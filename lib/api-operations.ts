@@ -20,8 +20,8 @@ export interface Example {
   name: string
   summary: string
   body?: Record<string, unknown>
-  /** Sent by a visitor's browser: without the API key. */
-  browser?: true
+  /** Sent without the key or signature, as from a visitor's browser. */
+  unsigned?: true
   status: number
   response: unknown
 }
@@ -206,7 +206,7 @@ const trackLead: Operation = {
     {
       name: 'browser',
       summary: 'A browser tells of a signup, on a server-verified program',
-      browser: true,
+      unsigned: true,
       body: { customer_key: 'user-2', click_id: secondClickId, program_id: 1 },
       status: 200,
       response: {
@@ -609,6 +609,16 @@ const events: Operation = {
   ],
 }
 
+const customerCreated = {
+  id: 'evt_1',
+  object: 'event',
+  type: 'customer.created',
+  account: 'acct_1',
+  livemode: false,
+  created: 1767225600,
+  data: { object: { id: 'cus_1', object: 'customer' } },
+}
+
 const stripeWebhook: Operation = {
   id: 'stripeWebhook',
   method: 'post',
@@ -621,13 +631,32 @@ const stripeWebhook: Operation = {
     schemas: [webhookResponse],
     description: 'What became of the event. Each outcome is final; Stripe need not deliver it again.',
   },
-  errors: ['payload_too_large', 'internal_error', 'unavailable'],
+  errors: [
+    'invalid_request',
+    'invalid_json',
+    'invalid_signature',
+    'payload_too_large',
+    'internal_error',
+    'unavailable',
+  ],
   examples: [
     {
-      name: 'recorded',
-      summary: 'A payment of an attributed customer',
+      name: 'ignored',
+      summary: 'An event that means nothing to a program',
+      body: customerCreated,
       status: 200,
-      response: { success: true, outcome: 'recorded', reason: null },
+      response: { success: true, outcome: 'ignored', reason: 'Events of this type are not used.' },
+    },
+    {
+      name: 'invalid_signature',
+      summary: 'A delivery without the processor’s signature',
+      body: customerCreated,
+      unsigned: true,
+      status: 400,
+      response: refused(
+        'invalid_signature',
+        "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+      ),
     },
   ],
 }

@@ -116,8 +116,11 @@ function examplesOf(examples: Operation['examples'], value: (example: Operation[
 
 function requestBodyOf({ auth, body, examples }: Operation): Json {
   if (auth === 'signature') {
-    const schema = { type: 'object', description: 'A Stripe event, as Stripe signed it.' }
-    return { requestBody: { required: true, content: { 'application/json': { schema } } } }
+    const content = {
+      schema: { type: 'object', description: 'A Stripe event, as Stripe signed it.' },
+      examples: examplesOf(examples, (example) => example.body),
+    }
+    return { requestBody: { required: true, content: { 'application/json': content } } }
   }
   if (!body) return {}
   const content = {

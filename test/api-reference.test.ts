@@ -1,6 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import { Stripe } from 'stripe'
 import { describe, expect, test } from 'vitest'
 import { type Example, type Operation, operations } from '../lib/api-operations.ts'
 import { errorCodes } from '../lib/errors.ts'
@@ -9,7 +10,15 @@ import { openApiDocument } from '../lib/openapi.ts'
 import { addLink } from '../lib/partners.ts'
 import { startTrackingApi } from './support/api.ts'
 
-const functions = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status', 'api-reference']
+const functions = [
+  'track-click',
+  'track-lead',
+  'track-sale',
+  'track-refund',
+  'cli-status',
+  'api-reference',
+  'processor-webhook',
+]
 const api = await startTrackingApi({ functions: [...functions, 'tracking-performance', 'tracking-events'] })
 const { stack } = api
 const program = await api.program({ name: 'Shop' })
@@ -140,31 +149,33 @@ describe('the service answers the examples as the document says', async () => {
   }
 
   async function send(operation: Operation, example: Example): Promise<Response> {
-    const { method, path, auth, body, parameters = [] } = operation
+    const { method, path, auth, parameters = [] } = operation
     const url = new URL(stack.baseUrl + path.replace('{programId}', String(program.programId)))
     for (const [name, field] of parameters.flatMap(({ in: place, fields }) =>
       place === 'query' ? Object.entries(fields) : [],
     )) {
       if (field.example !== undefined) url.searchParams.set(name, String(field.example))
     }
-    const token =
-      auth === 'session' ? program.dashboardToken : auth === 'none' || example.browser ? undefined : program.apiKey
+    const payload = JSON.stringify(example.body)
+    const secret = stack.environment['STRIPE_WEBHOOK_SECRET'] ?? ''
+    const credentials: Record<Operation['auth'], () => Record<string, string>> = {
+      none: () => ({}),
+      key: () => ({ authorization: `Bearer ${program.apiKey}` }),
+      'key or browser': () => ({ authorization: `Bearer ${program.apiKey}` }),
+      session: () => ({ authorization: `Bearer ${program.dashboardToken}` }),
+      signature: () => ({ 'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload, secret }) }),
+    }
     return await fetch(url, {
       method: method.toUpperCase(),
-      headers: {
-        ...(body && { 'content-type': 'application/json' }),
-        ...(token && { authorization: `Bearer ${token}` }),
-      },
-      ...(body && { body: JSON.stringify(example.body) }),
+      headers: { 'content-type': 'application/json', ...(!example.unsigned && credentials[auth]()) },
+      ...(example.body && { body: payload }),
     })
   }
 
   test.for(
-    operations
-      .filter(({ auth }) => auth !== 'signature')
-      .flatMap((operation) =>
-        operation.examples.map((example) => [operation.path, example.name, operation, example] as const),
-      ),
+    operations.flatMap((operation) =>
+      operation.examples.map((example) => [operation.path, example.name, operation, example] as const),
+    ),
   )('%s: %s', async ([path, , operation, example]) => {
     const response = await send(operation, example)
     const body: unknown = await response.json()
@@ -192,6 +203,7 @@ function comparable(response: unknown): object {
     'test_mode',
     'message',
     'partner_code',
+    'outcome',
   ]
   return Object.fromEntries(Object.entries(response as object).filter(([name]) => fixed.includes(name)))
 }

@@ -223,7 +223,7 @@ function typeText({ type, enum: values, anyOf, maxLength, maximum }: Schema): st
 }
 
 /** The example as a request to copy. */
-function requestText({ method, path, auth, parameters = [] }: Operation, { body, browser }: Example, baseUrl: string) {
+function requestText({ method, path, auth, parameters = [] }: Operation, { body, unsigned }: Example, baseUrl: string) {
   const example = (place: 'path' | 'query') =>
     parameters
       .filter((parameter) => parameter.in === place)
@@ -234,7 +234,7 @@ function requestText({ method, path, auth, parameters = [] }: Operation, { body,
   const token = auth === 'session' ? '$SESSION_TOKEN' : '$SVC_API_KEY'
   const lines = [
     `curl${method === 'post' ? ' -X POST' : ''} '${baseUrl}${filled}${query && `?${query}`}'`,
-    ...(auth === 'none' || auth === 'signature' || browser ? [] : [`-H "Authorization: Bearer ${token}"`]),
+    ...(auth === 'none' || auth === 'signature' || unsigned ? [] : [`-H "Authorization: Bearer ${token}"`]),
     ...(body ? [`-H 'Content-Type: application/json'`, `-d '${JSON.stringify(body, null, 2)}'`] : []),
   ]
   return lines.join(' \\\n  ')
