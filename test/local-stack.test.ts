@@ -25,7 +25,7 @@ async function start(): Promise<void> {
   let output = ''
   stack.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()))
   stack.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  await vi.waitFor(() => expect(output).toContain(`The service runs at ${baseUrl}`), 60_000)
+  await vi.waitFor(() => expect(output).toContain(`The service runs at ${baseUrl}`), 150_000)
 }
 
 async function stop(signal: NodeJS.Signals): Promise<void> {
@@ -98,10 +98,10 @@ async function post(pathname: string, host: string, body: object): Promise<unkno
   return await json(response)
 }
 
-test('a kill leaves no process behind, and the next start has the data', { timeout: 90_000 }, async () => {
+test('a kill leaves no process behind, and the next start has the data', { timeout: 240_000 }, async () => {
   await stop('SIGKILL')
   await expect(makeSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
-  await expect.poll(leftovers, { timeout: 10_000 }).toEqual([])
+  await expect.poll(leftovers, { timeout: 60_000 }).toEqual([])
 
   await start()
   const { databaseUrl } = await makeSandbox()

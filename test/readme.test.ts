@@ -21,7 +21,7 @@ beforeAll(async () => {
       if (printed.includes('Ctrl-C')) resolve()
     })
   })
-}, 60_000)
+})
 
 afterAll(async () => {
   if (stack.exitCode === null) {

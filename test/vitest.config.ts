@@ -9,6 +9,7 @@ export default defineConfig({
     // A file has a database, an endpoint and a workerd of its own; more than two at once only wait for each other on two cores.
     maxWorkers: 2,
     testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Starting a stack takes seconds, and minutes where other work has the cores.
+    hookTimeout: 180_000,
   },
 })
