@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest'
+import { findDifferences } from '../lib/audit.ts'
+import { forgetCustomer } from '../lib/forget.ts'
+import { leadPath, refundPath, salePath, startTrackingApi } from './support/api.ts'
+
+const api = await startTrackingApi()
+const { stack } = api
+
+/** Everything that stands in the database, as text. */
+async function dump(): Promise<string> {
+  const tables = await api.rows(
+    `select relname from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
+  )
+  const texts: string[] = []
+  for (const { relname } of tables) {
+    const [row] = await api.rows(`select coalesce(string_agg(t::text, E'\\n'), '') as text from ${relname} t`)
+    texts.push(`${relname}: ${row.text}`)
+  }
+  return texts.join('\n')
+}
+
+test('forgetting a customer removes what identifies them and leaves every sum', async () => {
+  const program = await api.program({ hold_days: 0, lead_commission_cents: 100 })
+  const planted = ['shopper-4711', 'session-4711', 'page-4711', 'agent-4711', 'note-4711', 'sub-4711']
+  const [customerKey, sessionId, page, userAgent, note, subscriptionId] = planted
+  const additional_data = { note }
+  const clickId = await api.click(program, {
+    session_id: sessionId,
+    page_url: `https://shop.example.com/${page}`,
+    user_agent: userAgent,
+    additional_data,
+  })
+  const key = program.apiKey
+  await api.call(
+    leadPath,
+    { customer_key: customerKey, click_id: clickId, email: 'shopper@example.com', additional_data },
+    { key },
+  )
+  await api.call(
+    salePath,
+    {
+      transaction_id: 'kept-order',
+      customer_key: customerKey,
+      amount_cents: 5000,
+      subscription_id: subscriptionId,
+      additional_data,
+    },
+    { key },
+  )
+  await api.call(refundPath, { transaction_id: 'kept-order', refund_amount_cents: 1000 }, { key })
+  // What a webhook's delivery leaves of the same customer.
+  await stack.sql.query(
+    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact)
+     values ($1, 'evt_1', 'checkout.session.completed', $2, true, 'recorded', $3)`,
+    [program.connectedAccountId, program.programId, { kind: 'purchase', customer_key: customerKey, click_id: clickId }],
+  )
+  const [{ email_hash: emailHash }] = await api.rows(
+    `select encode(email_hash, 'hex') as email_hash from customers where click_id = $1`,
+    [clickId],
+  )
+  const sums = () =>
+    api.rows(
+      `select (select sum(clicks) from link_clicks) as clicks, (select jsonb_agg(d order by day, slot) from daily_totals d) as days,
+        (select jsonb_agg(m order by day, slot) from daily_money m) as money, (select jsonb_agg(c order by id) from commissions c) as commissions`,
+    )
+  const [before] = await sums()
+  const dumped = await dump()
+  for (const secret of [...planted, clickId, emailHash]) expect(dumped).toContain(secret)
+
+  expect(await forgetCustomer(stack.db, program.programId, { customer_key: String(customerKey) })).toBe(1)
+
+  const after = await dump()
+  for (const secret of [...planted, clickId, emailHash]) expect(after).not.toContain(secret)
+  expect(await sums()).toEqual([before])
+  expect(await findDifferences(stack.sql, program.programId)).toEqual([])
+})
+
+test('a forgotten click id attributes nothing any more', async () => {
+  const program = await api.program()
+  const clickId = await api.click(program)
+  expect(await forgetCustomer(stack.db, program.programId, { click_id: clickId })).toBe(1)
+  const lead = await api.call(leadPath, { customer_key: 'late', click_id: clickId }, { key: program.apiKey })
+  expect(lead).toMatchObject({ status: 400, body: { error: { code: 'no_attribution' } } })
+})
+
+test("another program's customer with the same key stays as they are", async () => {
+  const [mine, theirs] = [await api.program(), await api.program()]
+  for (const program of [mine, theirs]) {
+    const click_id = await api.click(program)
+    await api.call(leadPath, { customer_key: 'shared-key', click_id }, { key: program.apiKey })
+  }
+  await forgetCustomer(stack.db, mine.programId, { customer_key: 'shared-key' })
+  expect(await api.rows(`select program_id from customers where customer_key = 'shared-key'`)).toEqual([
+    { program_id: String(theirs.programId) },
+  ])
+  await expect(forgetCustomer(stack.db, mine.programId, { customer_key: 'shared-key' })).rejects.toMatchObject({
+    code: 'not_found',
+  })
+})
