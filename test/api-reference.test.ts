@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import type { AxeResults } from 'axe-core'
 import { Stripe } from 'stripe'
 import { describe, expect, test } from 'vitest'
 import { type Example, type Operation, operations } from '../lib/api-operations.ts'
@@ -9,6 +11,7 @@ import { readFunctions } from '../lib/local/workers.ts'
 import { openApiDocument } from '../lib/openapi.ts'
 import { addLink } from '../lib/partners.ts'
 import { startTrackingApi } from './support/api.ts'
+import { launchBrowser } from './support/browser.ts'
 
 const functions = [
   'track-click',
@@ -235,4 +238,22 @@ describe('the reference page', async () => {
     expect(refused.status).toBe(405)
     expect(refused.headers.get('allow')).toBe('GET, HEAD')
   })
+
+  const browser = await launchBrowser()
+  test.for([
+    ['light', 1280],
+    ['dark', 390],
+  ] as const)(
+    '%s at %i pixels: axe finds nothing, and the page is not wider than the screen',
+    async ([colorScheme, width]) => {
+      const sheet = await browser.newPage({ colorScheme, viewport: { width, height: 900 }, bypassCSP: true })
+      await sheet.goto(`${stack.baseUrl}/api/v1/reference`)
+      await sheet.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
+      await sheet.evaluate(readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8'))
+      const { violations: found } = await sheet.evaluate<AxeResults>('axe.run()')
+      expect(found.map(({ id, nodes }) => [id, nodes.map(({ html: part }) => part)])).toEqual([])
+      expect(await sheet.evaluate('document.documentElement.scrollWidth')).toBe(width)
+      await sheet.close()
+    },
+  )
 })

@@ -98,6 +98,7 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
       {parameters.map(({ in: place, fields }) => (
         <Table
           caption={place === 'path' ? 'Path' : 'Query'}
+          of={summary}
           head={['Parameter', 'Meaning']}
           rows={Object.entries(fields).map(([name, { description: text }]) => [
             <code>{name}</code>,
@@ -108,6 +109,7 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
       {body && (
         <Table
           caption="Body"
+          of={summary}
           head={['Field', 'Type', 'Meaning']}
           rows={fieldsOf(jsonSchema(body.schema)).map(({ name, type, required }) => [
             <>
@@ -160,7 +162,8 @@ function ErrorCodes() {
         come as <code>application/problem+json</code> (RFC 9457) with the same <code>error</code> inside.
       </p>
       <Table
-        caption="Error codes"
+        caption="Codes"
+        of="Errors"
         head={['Code', 'Status', 'When']}
         rows={Object.entries(errorCodes).map(([code, { status, title }]) => [
           <code id={`error-${code}`}>{code}</code>,
@@ -172,9 +175,10 @@ function ErrorCodes() {
   )
 }
 
-function Table({ caption, head, rows }: { caption: string; head: string[]; rows: unknown[][] }) {
+/** A table that scrolls on narrow screens. `caption` stands above it, `of` tells it from its like. */
+function Table({ caption, of, head, rows }: { caption: string; of: string; head: string[]; rows: unknown[][] }) {
   return (
-    <div class="table" tabindex={0} role="region" aria-label={caption}>
+    <div class="table" tabindex={0} role="region" aria-label={`${caption}: ${of}`}>
       <table>
         <caption>{caption}</caption>
         <thead>
