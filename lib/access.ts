@@ -19,6 +19,7 @@ const payment = ['partner:list', 'commission:list', 'withdrawal:list', 'withdraw
 const management = [
   'partner:manage',
   'commission:decide',
+  'customer:forget',
   'program:create',
   'program:update',
   'api-key:manage',

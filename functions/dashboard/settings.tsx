@@ -1,7 +1,9 @@
 import * as z from 'zod/mini'
 import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
 import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../lib/api-keys.ts'
+import { programOfClickId } from '../../lib/clicks.ts'
 import { ApiError } from '../../lib/errors.ts'
+import { forgetCustomer } from '../../lib/forget.ts'
 import {
   connectAddress,
   connectByCode,
@@ -31,6 +33,10 @@ import { ProgramFields, readProgramSettings } from './program-form.tsx'
 export const settingsPages = createPages()
 
 type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
+
+function isLoopback(baseUrl: string): boolean {
+  return ['127.0.0.1', 'localhost', '[::1]'].includes(new URL(baseUrl).hostname)
+}
 
 /** The tag that goes on every page of the integrator's site. */
 export function trackerTag(baseUrl: string, programId: number): string {
@@ -86,6 +92,7 @@ async function renderSettings(
         {may(program.roles, 'processor:manage') && (
           <Processor c={c} base={base} accountId={settings.processor_account_id} />
         )}
+        {may(program.roles, 'customer:forget') && <ForgetCustomer base={base} />}
         {may(program.roles, 'member:manage') && (
           <Card title="Members">
             <p class="muted">Who may see and change this program is set for the whole workspace.</p>
@@ -185,6 +192,10 @@ function Processor({ c, base, accountId }: { c: ProgramContext; base: string; ac
             </button>
           </form>
         </>
+      ) : !c.env.STRIPE_CLIENT_ID && !isLoopback(c.env.BASE_URL) ? (
+        <p class="muted">
+          Connecting Stripe is not set up here: its operator has to give the service STRIPE_CLIENT_ID.
+        </p>
       ) : (
         <>
           <p class="muted">
@@ -200,6 +211,29 @@ function Processor({ c, base, accountId }: { c: ProgramContext; base: string; ac
           </form>
         </>
       )}
+    </Card>
+  )
+}
+
+function ForgetCustomer({ base }: { base: string }) {
+  return (
+    <Card title="Forget a customer">
+      <p class="muted">
+        Removes what identifies one of your customers: their id, e-mail hash, addresses, device and place. Amounts, days
+        and commissions stay. It cannot be undone.
+      </p>
+      <form method="post" action={`${base}/forget`} class="row end">
+        <Field
+          name="forgotten"
+          label="Customer key or click id"
+          placeholder="user-1 or cust_…"
+          form={emptyForm}
+          required
+        />
+        <button type="submit" class="danger" data-confirm="Forget this customer? It cannot be undone.">
+          Forget
+        </button>
+      </form>
     </Card>
   )
 }
@@ -247,6 +281,15 @@ settingsPages.post('/programs/:programId/settings', requireProgram('program:upda
   return c.redirect(`/programs/${program.id}/settings`, 303)
 })
 
+settingsPages.post('/programs/:programId/settings/forget', requireProgram('customer:forget'), async (c) => {
+  const program = c.get('program')
+  const who = ((await readForm(c))['forgotten'] ?? '').trim()
+  if (!who) throw new ApiError('invalid_request', 'Enter the customer key or the click id of whom to forget.')
+  await forgetCustomer(c.get('db'), program.id, programOfClickId(who) ? { click_id: who } : { customer_key: who })
+  flash(c, 'good', 'The customer is forgotten. Amounts and days stay as they were.')
+  return c.redirect(`/programs/${program.id}/settings`, 303)
+})
+
 settingsPages.post('/programs/:programId/settings/keys', requireProgram('api-key:manage'), async (c) => {
   const values = await readForm(c)
   const name = (values['key_name'] ?? '').trim().slice(0, 100) || 'default'
@@ -275,6 +318,8 @@ settingsPages.post('/programs/:programId/settings/processor/connect', requirePro
     const returnAddress = `${c.env.BASE_URL}/processor/callback`
     return c.redirect(await connectAddress(c.get('db'), c.env, program.id, session, returnAddress), 303)
   }
+  // Anybody can name an account; only Stripe's consent page shows that it is theirs. On one machine there is nobody else.
+  if (!isLoopback(c.env.BASE_URL)) throw new ApiError('conflict', 'Connecting Stripe is not set up here.')
   const parsed = accountForm.safeParse(await readForm(c))
   if (!parsed.success)
     throw new ApiError('invalid_request', 'A Stripe account id begins with acct_. Copy it from Stripe.')
