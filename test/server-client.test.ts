@@ -69,7 +69,7 @@ describe('what is sent', () => {
       'a lead without a click',
       () => client.trackLead({ customerExternalId: 'u', clickId: null }),
       '/api/v1/track/lead',
-      { customer_key: 'u' },
+      { customer_key: 'u', click_id: null },
     ],
     [
       'a sale',

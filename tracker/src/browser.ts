@@ -27,7 +27,10 @@ export interface SignupResult {
 export interface Svc {
   /** The click id, or null where the visitor did not come through a partner's link or has not consented. */
   getClickId(): string | null
-  /** Records the signup once the click under way is answered. Never rejects. */
+  /**
+   * Records the signup, once the click under way is answered and consent is given: so make no visitor wait for it. Never
+   * rejects.
+   */
   signup(customerKey: string, email?: string): Promise<SignupResult>
   /** Starts a script that waits because of `data-svc-consent="required"`. */
   consent(): void
@@ -89,7 +92,8 @@ try {
 
     /**
      * Writes the cookie on the widest domain that the browser takes, which is the registrable one, and on the bare host at
-     * last; `Secure` where the protocol has a sixth letter (`https:`). With an empty id it clears every place, so that no older cookie on a narrower domain hides the new one.
+     * last; `Secure` where the protocol has a sixth character (`https:`). With an empty id it clears every place, so that no
+     * older cookie on a narrower domain hides the new one.
      */
     const writeCookie = (clickId: string, seconds: number) => {
       const labels = location.hostname.split('.')

@@ -122,7 +122,7 @@ export class SvcClient {
   trackLead(lead: LeadInput): Promise<Result<LeadData>> {
     return this.#send('lead', () => ({
       customer_key: lead.customerExternalId,
-      click_id: lead.clickId ?? undefined,
+      click_id: lead.clickId,
       email: lead.email,
       additional_data: lead.additionalData,
     }))
@@ -141,7 +141,7 @@ export class SvcClient {
         is_recurring: sale.isRecurring,
         sale_type: sale.saleType,
         subscription_id: sale.subscriptionId,
-        click_id: sale.clickId ?? undefined,
+        click_id: sale.clickId,
       }
     })
   }
@@ -269,7 +269,7 @@ export function renewalFromInvoice(invoice: PaidInvoice): SaleInput | null {
     currency: invoice.currency,
     isRecurring: true,
     saleType: 'subscription',
-    subscriptionId: typeof subscription === 'object' ? subscription?.id : subscription,
+    subscriptionId: typeof subscription === 'string' ? subscription : subscription?.id,
   }
 }
 
@@ -288,9 +288,9 @@ const pick = (headers: Headers, names: string[]): Record<string, string> =>
  * and sets the click id by `Set-Cookie`, which browsers keep for as long as it says.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
-  return async (request: Request & { cf?: Record<string, string> }): Promise<Response> => {
+  return async (request: Request): Promise<Response> => {
     try {
-      const { method, headers: sent, cf } = request
+      const { method, headers: sent, cf }: Request & { cf?: Record<string, string> } = request
       const { pathname } = new URL(request.url)
       const route = (['script', 'click', 'lead'] as const).find((name) => pathname.endsWith(pathOf(name)))
       if (!route) return new Response(null, { status: 404 })
