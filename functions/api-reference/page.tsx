@@ -64,9 +64,10 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
               <a href={documentPath}>OpenAPI 3.1 document</a>.
             </p>
             <p>
-              Bodies are JSON, 64 KiB at most. Amounts in fields that end in <code>_cents</code> are integers in the
-              minor unit of their currency. Fields that are not known are ignored. Every answer carries{' '}
-              <code>X-Request-Id</code>.
+              Bodies are JSON of at most 64 KiB and eight levels; numbers go up to 2<sup>53</sup> − 1, and text holds no
+              NUL. Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency.
+              Fields that are not known are ignored. Every answer carries <code>X-Request-Id</code>; a 429 or 503 says
+              in <code>Retry-After</code> how many seconds to wait before the same request may be sent again.
             </p>
             {operations.map((operation) => (
               <Endpoint operation={operation} baseUrl={baseUrl} />
