@@ -209,6 +209,7 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/withdrawals/1/pay`, { amount_cents: '1' }],
   [`/programs/${programId}/withdrawals/1/refuse`, { reason: 'no' }],
   [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],
+  [`/programs/${programId}/settings/forget`, { forgotten: 'secret-customer' }],
   [`/programs/${programId}/settings/keys`, { key_name: 'x' }],
   [`/programs/${programId}/settings/keys/1/retire`, {}],
   [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
@@ -234,7 +235,7 @@ async function state() {
       (select count(*) from program_members) as openings, (select count(*) from withdrawals) as withdrawals,
       (select json_agg(p order by id) from programs p) as settings, (select json_agg(c order by id) from commissions c) as commissions,
       (select json_agg(m order by user_id, workspace_id) from workspace_members m) as members,
-      (select json_agg(l order by id) from referral_links l) as links`)
+      (select json_agg(l order by id) from referral_links l) as links, (select json_agg(u order by id) from customers u) as customers`)
   return rows[0] as unknown
 }
 
@@ -323,4 +324,15 @@ test('an address that nothing answers is a page, or the envelope under /api/', a
   expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])
   const api = await get('/api/nothing')
   expect([api.status, JSON.parse(api.text)]).toMatchObject([404, { success: false, error: { code: 'not_found' } }])
+})
+
+test('a customer is forgotten from the settings, by their key or click id', async () => {
+  const path = `/programs/${other.programId}/settings/forget`
+  const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${other.partnerCode}` })
+  await track('lead', { customer_key: 'leaving', click_id }, other.apiKey)
+  const named = "select from customers where customer_key = 'leaving'"
+  expect((await stack.sql.query(named)).rowCount).toBe(1)
+  expect(await post(path, { forgotten: 'leaving' }, other.dashboardToken)).toMatchObject({ status: 303 })
+  expect((await stack.sql.query(named)).rowCount).toBe(0)
+  expect(await post(path, { forgotten: 'leaving' }, other.dashboardToken)).toMatchObject({ status: 404 })
 })

@@ -60,6 +60,7 @@ const policy: Record<Action, Role[]> = {
   'withdrawal:pay': ['owner', 'admin', 'billing'],
   'partner:manage': ['owner', 'admin'],
   'commission:decide': ['owner', 'admin'],
+  'customer:forget': ['owner', 'admin'],
   'program:create': ['owner', 'admin'],
   'program:update': ['owner', 'admin'],
   'api-key:manage': ['owner', 'admin'],
