@@ -116,7 +116,7 @@ app.onError((error, c) => {
 function renderRefusal(c: Context, refusal: ApiError) {
   const { status } = errorCodes[refusal.code]
   const from = c.req.header('referer')
-  if (c.req.method === 'POST' && (status === 400 || status === 409) && from) {
+  if (c.req.method === 'POST' && (status === 400 || status === 409) && from && URL.canParse(from)) {
     const { pathname, search } = new URL(from)
     flash(c, 'bad', refusal.message)
     return c.redirect(safePath(pathname + search), 303)

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from './database.ts'
+import { ApiError } from './errors.ts'
 
 /** Where mail goes. Without `MAIL_API_URL` it is printed and kept in the table `mails`, as the local stack wants it. */
 export interface MailEnv {
@@ -16,18 +17,23 @@ export interface Mail {
   text: string
 }
 
-/** Sends one plain-text mail. Throws where the mail API does not take it. */
+/** Sends one plain-text mail. Throws `unavailable` where the mail API does not take it. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!env.MAIL_API_URL) {
     console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
     await db.query(sql`insert into mails (recipient, subject, body) values (${mail.to}, ${mail.subject}, ${mail.text})`)
     return
   }
-  const response = await fetch(env.MAIL_API_URL, {
+  const status = await fetch(env.MAIL_API_URL, {
     method: 'POST',
     headers: { authorization: `Bearer ${env.MAIL_API_KEY ?? ''}`, 'content-type': 'application/json' },
     body: JSON.stringify({ from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text }),
-  })
-  if (!response.ok)
-    throw new Error(`The mail API answered ${response.status}. Check MAIL_API_URL, MAIL_API_KEY and MAIL_FROM.`)
+    signal: AbortSignal.timeout(10_000),
+  }).then(
+    (response) => response.status,
+    (error: unknown) => (error instanceof Error ? error.name : typeof error),
+  )
+  if (typeof status === 'number' && status < 300) return
+  console.error(JSON.stringify({ error: 'mail_refused', status }))
+  throw new ApiError('unavailable', 'The mail could not be sent. Try again in a minute.')
 }

@@ -209,6 +209,7 @@ test('a provider whose id is set can be signed in with, and another cannot', asy
   expect(address.searchParams.get('client_id')).toBe('github-client')
   expect(address.searchParams.get('redirect_uri')).toBe(`${stack.baseUrl}/api/auth/callback/github`)
   expect(address.searchParams.get('state')).toMatch(/.{20,}/)
+  expect(response.headers.getSetCookie().join()).toMatch(/^__Host-svc\.\w+=.*; Path=\/; HttpOnly; Secure; SameSite=Lax/)
   expect((await post('google')).status).toBe(404)
 })
 

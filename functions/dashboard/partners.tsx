@@ -272,7 +272,11 @@ partnerListPages.post('/programs/:programId/partners', requireProgram('partner:m
       email: email === '' ? null : email,
       code: code === '' ? null : code,
     })
-    const invited = await mailInvitation(c, added.partnerId)
+    // The partner is added whatever becomes of the mail, which can be sent again from the list.
+    const invited = await mailInvitation(c, added.partnerId).catch((error: unknown) => {
+      if (!(error instanceof ApiError)) throw error
+      return false
+    })
     flash(
       c,
       'good',
