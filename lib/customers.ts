@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { newClickIdStem } from './clicks.ts'
 import { type Database, retryOnce, violatedConstraint } from './database.ts'
-import { isTransient } from './errors.ts'
 
 /**
  * Statements that give `customerKey` to the customer of a click, to run in one batch before the statement that looks the
@@ -39,16 +38,18 @@ on conflict (program_id, customer_key) where customer_key is not null do nothing
 }
 
 /**
- * Runs `attempt`, a batch that begins with `bindCustomerStatements`, and once more where another call gave the key to another
- * customer meanwhile: the second try finds that customer.
+ * Runs `attempt`, a batch that begins with `bindCustomerStatements`, as `retryOnce` does, and once more where another call gave
+ * the key to another customer meanwhile: the next try finds that customer.
  */
 export async function retryBinding<Result>(attempt: () => Promise<Result>): Promise<Result> {
-  try {
-    return await attempt()
-  } catch (error) {
-    if (!isTransient(error) && violatedConstraint(error) !== 'customers_customer_key_key') throw error
-    return await attempt()
-  }
+  return await retryOnce(async () => {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (violatedConstraint(error) !== 'customers_customer_key_key') throw error
+      return await attempt()
+    }
+  })
 }
 
 /** Runs `statement` in one request, after the statements that bind `customerKey` to the click where there is one. */

@@ -1,0 +1,24 @@
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { apiKeyHash, generateApiKey } from '../lib/api-keys.ts'
+
+test('a key is svc_live_ with 32 random bytes and a checksum in base 62; its hash and last four characters are kept', async () => {
+  const { key, keyHash, hint } = await generateApiKey()
+  expect(key).toMatch(/^svc_live_[0-9A-Za-z]{49}$/)
+  expect(keyHash).toMatch(/^[0-9a-f]{64}$/)
+  expect(hint).toBe(key.slice(-4))
+  expect(await apiKeyHash(`Bearer ${key}`)).toBe(keyHash)
+  expect((await generateApiKey()).key).not.toBe(key)
+})
+
+test('one wrong character anywhere is refused without asking the database', async () => {
+  const { key } = await generateApiKey()
+  const other = fc.constantFrom('0', 'a', 'Z')
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 0, max: key.length - 1 }), other, async (place, character) => {
+      fc.pre(key[place] !== character)
+      const wrong = key.slice(0, place) + character + key.slice(place + 1)
+      await expect(apiKeyHash(`Bearer ${wrong}`)).rejects.toMatchObject({ code: 'unauthorized' })
+    }),
+  )
+})
