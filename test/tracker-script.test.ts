@@ -2,6 +2,7 @@ import type { BrowserContext, Page } from 'playwright-core'
 import { createTrackerProxy } from 'svc-tracker'
 import type { SignupResult } from 'svc-tracker/react'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import trackerScript from '../functions/tracker-script.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { launchBrowser } from './support/browser.ts'
 import { startShop } from './support/shop.ts'
@@ -468,11 +469,22 @@ describe('GET /js/svc-tracker.js', () => {
     expect(response.headers.get('etag')).toBe(etag)
   })
 
-  test('answers HEAD, refuses other methods and knows its own root', async () => {
+  test('answers HEAD and refuses other methods', async () => {
     const head = await fetch(url, { method: 'HEAD' })
     expect([head.status, await head.text()]).toEqual([200, ''])
     const post = await fetch(url, { method: 'POST' })
     expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
     expect(await post.json()).toMatchObject({ success: false, error: { code: 'method_not_allowed' } })
+  })
+
+  test.each([
+    ['https://api.example.com/js/svc-tracker.js?v=2', 200],
+    ['https://svc-tracker-script.example.workers.dev/', 200],
+    ['https://svc-tracker-script.example.workers.dev/js/', 404],
+  ])('answers %s with %i', async (address, status) => {
+    const response = trackerScript.fetch(new Request(address))
+    expect(response.status).toBe(status)
+    if (status === 200) expect(await response.text()).toBe(await (await fetch(url)).text())
+    else expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })
   })
 })
