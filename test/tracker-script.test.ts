@@ -273,7 +273,7 @@ describe('where storage is blocked', () => {
 })
 
 describe('a click that failed', () => {
-  test.each(['drop', 429, 500, 503] as const)('with %s is sent again on the next page', async (fault) => {
+  test.each(['drop', 'page', 429, 500, 503] as const)('with %s is sent again on the next page', async (fault) => {
     const code = await newCode()
     shop.fault = fault
     await page.goto(referral('/landing', code), { referer: 'http://blog.example.org/' })

@@ -17,8 +17,11 @@ export interface Shop {
   html: string
   /** Answers a request of a shop's host in place of the page. */
   handler?: ((request: Request) => Promise<Response | undefined>) | undefined
-  /** What becomes of the next calls to the service: `drop` breaks the connection, a number is the status of the answer. */
-  fault?: 'drop' | number | undefined
+  /**
+   * What becomes of the next calls to the service: `drop` breaks the connection, `page` answers 200 with a page, a number is the
+   * status of the answer.
+   */
+  fault?: 'drop' | 'page' | number | undefined
   /** How long the service takes to answer, in milliseconds. */
   delayMs: number
   calls: ShopCall[]
@@ -49,7 +52,9 @@ export async function startShop(serviceUrl: string): Promise<Shop> {
       shop.calls.push({ method: request.method, path: pathname, body: await request.clone().text() })
       if (shop.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, shop.delayMs))
       if (shop.fault === 'drop') return 'drop'
-      if (shop.fault) return new Response('{}', { status: shop.fault, headers: { 'access-control-allow-origin': '*' } })
+      const headers = { 'access-control-allow-origin': '*' }
+      if (shop.fault === 'page') return new Response('<h1>Shop</h1>', { headers })
+      if (shop.fault) return new Response('{}', { status: shop.fault, headers })
     }
     const headers = new Headers(request.headers)
     for (const name of ['host', 'connection', 'content-length']) headers.delete(name)

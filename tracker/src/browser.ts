@@ -109,11 +109,12 @@ try {
           ...JSON.parse(store.svc_click),
           existing_click_id: getClickId(),
         })
+        // What is not the service's answer (a page of the shop, say) throws here, and the click stays for the next page.
+        const { click_id, cookie_window_days, cookie_set } = response.ok ? await response.json() : {}
         // A refusal is final; anything else (429, 5xx, no answer) is tried again on the next page.
         if (response.status < 429) delete store.svc_click
-        if (response.ok) {
-          const { click_id, cookie_window_days, cookie_set } = await response.json()
-          // A proxy on the page's own domain sets the cookie itself, which lasts longer; it is not written over.
+        // A proxy on the page's own domain sets the cookie itself, which lasts longer; it is not written over.
+        if (click_id)
           try {
             if (!cookie_set || getClickId() != click_id) {
               writeCookie('', 0)
@@ -122,7 +123,6 @@ try {
           } finally {
             unsavedClickId = click_id
           }
-        }
       }
     }
 
