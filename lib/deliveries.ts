@@ -1,28 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from './database.ts'
 
-export interface ProcessorEvent {
-  event_id: string
-  event_type: string
-  livemode: boolean
-  outcome: 'recorded' | 'duplicate' | 'ignored' | 'parked'
-  /** Why it was ignored or parked. */
-  reason: string | null
-  received_at: Date
-}
-
-/** What the payment processor sent for a program and what became of it, the newest first. */
-export async function listProcessorEvents(
-  db: Database,
-  programId: number,
-  options: { limit: number; before?: Date | undefined },
-): Promise<ProcessorEvent[]> {
-  return await db.query(sql<ProcessorEvent>`
-    select event_id, event_type, livemode, outcome, reason, received_at from processor_events
-    where program_id = ${programId} and received_at < coalesce(${options.before ?? null}::timestamptz, 'infinity')
-    order by received_at desc, event_id limit ${options.limit}`)
-}
-
 export interface OutboxDelivery {
   id: number
   kind: string

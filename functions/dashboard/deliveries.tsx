@@ -1,6 +1,10 @@
-import { listOutbox, listProcessorEvents, type OutboxDelivery, type ProcessorEvent } from '../../lib/deliveries.ts'
+import { may } from '../../lib/access.ts'
+import { listOutbox, type OutboxDelivery } from '../../lib/deliveries.ts'
+import { sendSoon } from '../../lib/outbox.ts'
+import { type Delivery, listDeliveries, replayDelivery } from '../../lib/processor/deliveries.ts'
+import { openStripe } from '../../lib/processor/stripe.ts'
 import { renderProgram } from './layout.tsx'
-import { createPages, momentOf, positiveInteger, requireProgram } from './page.ts'
+import { createPages, flash, positiveInteger, requireProgram } from './page.ts'
 import { Badge, Card, Empty, Heading, Pager, Segments, Table, Time, type Tone } from './parts.tsx'
 
 /** What came in from the payment processor, and what went out to people. */
@@ -8,7 +12,7 @@ export const deliveryPages = createPages()
 
 const pageSize = 50
 
-const outcomeTones: Record<ProcessorEvent['outcome'], Tone> = {
+const outcomeTones: Record<Delivery['outcome'], Tone> = {
   recorded: 'good',
   duplicate: 'plain',
   ignored: 'plain',
@@ -29,8 +33,8 @@ function Views({ base, current }: { base: string; current: 'processor' | 'notifi
 
 deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:list'), async (c) => {
   const program = c.get('program')
-  const before = momentOf(c.req.query('before'))
-  const rows = await listProcessorEvents(c.get('db'), program.id, { limit: pageSize + 1, before })
+  const before = c.req.query('before')
+  const rows = await listDeliveries(c.get('db'), program.id, { limit: pageSize + 1, before })
   const events = rows.slice(0, pageSize)
   const last = rows.length > pageSize ? events.at(-1) : undefined
   const base = `/programs/${program.id}/deliveries`
@@ -39,7 +43,10 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
     current: '/deliveries',
     children: (
       <>
-        <Heading title="Delivery log" lead="Every event of the payment processor, and what became of it.">
+        <Heading
+          title="Delivery log"
+          lead="Every event of the payment processor in the last 90 days, and what became of it."
+        >
           <Views base={base} current="processor" />
         </Heading>
         <Card>
@@ -62,7 +69,10 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
                     cell: (event) => (
                       <div>
                         <code>{event.event_type}</code>
-                        <div class="muted small">{event.event_id}</div>
+                        <div class="muted small">
+                          {event.event_id}
+                          {event.deliveries > 1 && `, received ${event.deliveries} times`}
+                        </div>
                       </div>
                     ),
                   },
@@ -78,11 +88,23 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
                       </div>
                     ),
                   },
+                  ...(may(program.roles, 'processor:manage')
+                    ? [
+                        {
+                          label: 'Again',
+                          cell: ({ event_id: eventId }: Delivery) => (
+                            <form method="post" action={`${base}/${eventId}/replay`}>
+                              <button type="submit">Replay</button>
+                            </form>
+                          ),
+                        },
+                      ]
+                    : []),
                 ]}
               />
               <Pager
                 newer={before === undefined ? undefined : base}
-                older={last && `${base}?before=${last.received_at.toISOString()}`}
+                older={last && `${base}?before=${last.event_id}`}
               />
             </>
           )}
@@ -90,6 +112,15 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
       </>
     ),
   })
+})
+
+deliveryPages.post('/programs/:programId/deliveries/:eventId/replay', requireProgram('processor:manage'), async (c) => {
+  const program = c.get('program')
+  const eventId = c.req.param('eventId')
+  const { outcome, reason, outbox } = await replayDelivery(c.get('db'), openStripe(c.env), program.id, eventId)
+  await sendSoon(c.env, outbox)
+  flash(c, outcome === 'parked' ? 'bad' : 'good', `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`)
+  return c.redirect(`/programs/${program.id}/deliveries`, 303)
 })
 
 deliveryPages.get('/programs/:programId/deliveries/notifications', requireProgram('delivery:list'), async (c) => {

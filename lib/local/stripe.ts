@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 export interface LocalStripe {
   /** What goes into `STRIPE_API_URL`. */
   url: string
-  /** Method and path of every call, in order. */
+  /** Method, path and connected account of every call, in order. */
   calls: string[]
   /** Payment intent to invoice, for `GET /v1/invoice_payments`. */
   invoices: Map<string, string>
@@ -76,7 +76,8 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
         response.end('{}')
         return
       }
-      stripe.calls.push(`${request.method} ${request.url}`)
+      const account = String(request.headers['stripe-account'] ?? '')
+      stripe.calls.push(`${request.method} ${decodeURIComponent(request.url ?? '')} ${account}`.trim())
       const failure = failures.shift()
       if (failure === 0) {
         request.socket.destroy()

@@ -6,7 +6,7 @@ import { hashToken, newToken } from '../tokens.ts'
 import { openStripe, type StripeEnv } from './stripe.ts'
 
 /** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
-export interface ConnectEnv extends Partial<StripeEnv> {
+export interface ConnectEnv extends StripeEnv {
   /** `ca_…`, of the platform's Connect settings. */
   STRIPE_CLIENT_ID?: string
 }
@@ -53,7 +53,7 @@ returning program_id, session_hash = ${await hashToken(sessionToken)}::bytea and
 export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<void> {
   let token: Awaited<ReturnType<Stripe['oauth']['token']>>
   try {
-    token = await stripeOf(env).oauth.token({ grant_type: 'authorization_code', code })
+    token = await openStripe(env).oauth.token({ grant_type: 'authorization_code', code })
   } catch (error) {
     if (!(error instanceof Stripe.errors.StripeError)) throw error
     console.error(JSON.stringify({ error: 'connect_refused', type: error.type, status: error.statusCode }))
@@ -96,15 +96,9 @@ export async function disconnectProcessor(db: Database, env: ConnectEnv, program
   )
   if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID) return
   try {
-    await stripeOf(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: row.account_id })
+    await openStripe(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: row.account_id })
   } catch (error) {
     if (!(error instanceof Stripe.errors.StripeError)) throw error
     console.error(JSON.stringify({ error: 'deauthorize_refused', type: error.type, status: error.statusCode }))
   }
-}
-
-function stripeOf(env: ConnectEnv): Stripe {
-  const { STRIPE_SECRET_KEY, STRIPE_API_URL } = env
-  if (!STRIPE_SECRET_KEY) throw new Error('STRIPE_CLIENT_ID is set, but STRIPE_SECRET_KEY is not')
-  return openStripe({ STRIPE_SECRET_KEY, ...(STRIPE_API_URL && { STRIPE_API_URL }) })
 }

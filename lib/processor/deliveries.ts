@@ -24,20 +24,18 @@ export interface Delivery {
 const deliveriesOf = (programId: number) => sql`processor_events e join programs p on p.id = ${programId}
   and (e.program_id = p.id or (e.program_id is null and e.account_id = p.processor_account_id))`
 
-/**
- * The program's deliveries, newest first. `before` is the `received_at` and `event_id` of the last one that was shown. They are
- * kept for 90 days.
- */
+/** The program's deliveries, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
 export async function listDeliveries(
   db: Database,
   programId: number,
-  limit: number,
-  before?: { received_at: Date; event_id: string },
+  { limit, before }: { limit: number; before: string | undefined },
 ): Promise<Delivery[]> {
   return await db.query(sql<Delivery>`select e.event_id, e.event_type, e.livemode, e.outcome, e.reason, e.deliveries, e.event_created_at,
   e.received_at, e.last_received_at
 from ${deliveriesOf(programId)}
-where (e.received_at, e.event_id) < (${before?.received_at ?? 'infinity'}::timestamptz, ${before?.event_id ?? ''})
+where ${before ?? null}::text is null or (e.received_at, e.event_id) < (
+  select last.received_at, last.event_id from processor_events last where last.account_id = e.account_id and last.event_id = ${before ?? null}
+)
 order by e.received_at desc, e.event_id desc limit ${limit}`)
 }
 
