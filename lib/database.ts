@@ -39,8 +39,8 @@ const compileOnly: QueryExecutorProvider = { getExecutor: () => executor }
 export class Database {
   readonly #neon: NeonQueryFunction<false, false>
 
-  constructor(env: DatabaseEnv) {
-    this.#neon = connect(env)
+  constructor(env: DatabaseEnv, timeout_ms?: number) {
+    this.#neon = connect(env, timeout_ms)
   }
 
   /** Runs one statement and returns its rows. `bigint` and `numeric` columns arrive as strings, timestamps as `Date`. */
@@ -71,9 +71,14 @@ export function jsonb(value: object | null) {
   return sql`${value === null ? null : JSON.stringify(value)}::jsonb`
 }
 
+/** A database that hangs is one that broke in transit: the try ends here, and whether it was committed is not known. */
+const answerWithinMilliseconds = 10_000
+
 /** The HTTP driver for the environment's database. */
-export function connect(env: DatabaseEnv): NeonQueryFunction<false, false> {
+export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): NeonQueryFunction<false, false> {
   const { DATABASE_URL, NEON_ENDPOINT } = env
+  neonConfig.fetchFunction = (url: string, request: RequestInit) =>
+    fetch(url, { ...request, signal: AbortSignal.timeout(timeout_ms) })
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
   return neon(DATABASE_URL)
 }
