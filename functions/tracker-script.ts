@@ -1,13 +1,17 @@
 import { ApiError, errorResponse } from '../lib/errors.ts'
-import { etag, script } from '../tracker/dist/script.js'
+import { brotliBase64, etag, script } from '../tracker/dist/script.js'
 
 const paths = ['/', '/js/svc-tracker.js']
+
+// As small as brotli makes it, which is a sixth less than what the edge does in passing.
+const compressed = Uint8Array.from(atob(brotliBase64), (character) => character.charCodeAt(0))
 
 const headers = {
   ETag: etag,
   // Fresh for a day; after that the old one is still served while the browser asks whether there is a newer one.
   'Cache-Control': 'public, max-age=86400, stale-while-revalidate=604800',
   'Access-Control-Allow-Origin': '*',
+  Vary: 'Accept-Encoding',
   'Cross-Origin-Resource-Policy': 'cross-origin',
   'X-Content-Type-Options': 'nosniff',
 }
@@ -18,15 +22,15 @@ const headers = {
  */
 export default {
   fetch(request: Request): Response {
-    const { method } = request
-    const { pathname } = new URL(request.url)
-    const response = answer(method, pathname, request.headers.get('if-none-match'))
+    const response = answer(request)
     response.headers.set('X-Request-Id', crypto.randomUUID())
     return response
   },
 }
 
-function answer(method: string, pathname: string, ifNoneMatch: string | null): Response {
+function answer(request: Request & { cf?: { clientAcceptEncoding?: string } }): Response {
+  const { method, cf } = request
+  const { pathname } = new URL(request.url)
   if (!paths.includes(pathname)) return errorResponse(new ApiError('not_found', `There is nothing at ${pathname}.`))
   if (method !== 'GET' && method !== 'HEAD') {
     return errorResponse(
@@ -35,10 +39,12 @@ function answer(method: string, pathname: string, ifNoneMatch: string | null): R
       }),
     )
   }
-  // A cache on the way may have weakened the tag (W/) when it compressed the script.
-  const known = ifNoneMatch?.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
-  if (known?.includes(etag) || known?.includes('*')) return new Response(null, { status: 304, headers })
-  return new Response(method === 'HEAD' ? null : script, {
-    headers: { ...headers, 'Content-Type': 'text/javascript; charset=utf-8' },
-  })
+  const known = request.headers.get('if-none-match')?.split(',')
+  if (known?.some((tag) => ['*', etag].includes(tag.trim()))) return new Response(null, { status: 304, headers })
+  const init = { headers: { ...headers, 'Content-Type': 'text/javascript; charset=utf-8' } }
+  // Cloudflare writes its own header in place of the visitor's and keeps that one in `cf`.
+  const accepted = cf?.clientAcceptEncoding ?? request.headers.get('accept-encoding') ?? ''
+  if (!/\bbr\b/.test(accepted)) return new Response(method === 'HEAD' ? null : script, init)
+  const brotli = { encodeBody: 'manual', headers: { ...init.headers, 'Content-Encoding': 'br' } }
+  return new Response(method === 'HEAD' ? null : compressed, brotli)
 }

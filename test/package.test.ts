@@ -236,6 +236,8 @@ test('client and proxy run on Workers', async () => {
   )
   onTestFinished(() => miniflare.dispose())
   const worker = (await miniflare.ready).origin
+  const script = await fetch(`${worker}/svc/js/svc-tracker.js`)
+  expect(await script.text()).toBe(readFileSync(path.join(root, 'tracker/dist/svc-tracker.js'), 'utf8'))
   const code = await newLink()
   const click = await fetch(`${worker}/svc/api/v1/track/click`, {
     method: 'POST',
