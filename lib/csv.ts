@@ -1,5 +1,5 @@
 /** One cell: quoted where it has to be, and with an apostrophe before what a spreadsheet would take for a formula. */
-function cell(value: string | number | boolean | Date | null): string {
+function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
@@ -7,11 +7,17 @@ function cell(value: string | number | boolean | Date | null): string {
   return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert
 }
 
-/** RFC 4180 text of `rows`, with the keys of the columns as its first line. */
+type Value = string | number | boolean | Date | null
+
+/** RFC 4180 text of `rows`, without a header. */
+export function csvLines(rows: readonly (readonly Value[])[]): string {
+  return [...rows.map((row) => row.map(cell).join(',')), ''].join('\r\n')
+}
+
+/** The same with the keys of the columns as its first line. */
 export function toCsv<Column extends string>(
   columns: readonly Column[],
-  rows: readonly Record<Column, string | number | boolean | Date | null>[],
+  rows: readonly Record<Column, Value>[],
 ): string {
-  const lines = rows.map((row) => columns.map((column) => cell(row[column])).join(','))
-  return [columns.join(','), ...lines, ''].join('\r\n')
+  return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column]))])
 }

@@ -10,6 +10,7 @@ import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { majorUnits } from '../../lib/money.ts'
 import { sendSoon } from '../../lib/outbox.ts'
+import { exportCommissions } from '../../lib/payouts.ts'
 import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
 import { renderProgram } from './layout.tsx'
 import {
@@ -22,6 +23,7 @@ import {
   readForm,
   requireProgram,
 } from './page.ts'
+import { PayoutLinks, payoutFileOf } from './payout-files.tsx'
 import { Card, Day, Empty, Heading, Pager, Segments, Table } from './parts.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
@@ -63,6 +65,9 @@ commissionPages.get('/programs/:programId/commissions', requireProgram('commissi
             <a class="button" href={addressOf(`${base}.csv`, { status })}>
               Export CSV
             </a>
+          )}
+          {status === 'approved' && (
+            <PayoutLinks base={base} currencies={commissions.map(({ currency }) => currency)} />
           )}
         </Heading>
         <Card>
@@ -143,6 +148,13 @@ function Decisions({ commission, base }: { commission: ListedCommission; base: s
     </div>
   )
 }
+
+commissionPages.get('/programs/:programId/commissions/payouts.csv', requireProgram('commission:list'), async (c) => {
+  const program = c.get('program')
+  const { layout, currency } = payoutFileOf(c.req.query())
+  const text = await exportCommissions(c.get('db'), program.id, layout, currency)
+  return csvResponse(c, `commissions-${program.id}-${layout}-${currency}`, text)
+})
 
 commissionPages.get('/programs/:programId/commissions.csv', requireProgram('commission:list'), async (c) => {
   const program = c.get('program')

@@ -2,6 +2,7 @@ import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../lib/money.ts'
+import { exportWithdrawals } from '../../lib/payouts.ts'
 import {
   listWithdrawals,
   payWithdrawal,
@@ -20,6 +21,7 @@ import {
   readForm,
   requireProgram,
 } from './page.ts'
+import { PayoutLinks, payoutFileOf } from './payout-files.tsx'
 import { Badge, Card, Day, Empty, Heading, Pager, Segments, Table, type Tone } from './parts.tsx'
 
 /** What partners asked to be paid. */
@@ -104,6 +106,12 @@ withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdraw
             <a class="button" href={addressOf(`${base}.csv`, { status })}>
               Export CSV
             </a>
+          )}
+          {pays && (
+            <PayoutLinks
+              base={base}
+              currencies={withdrawals.filter((open) => open.status === 'requested').map((open) => open.currency)}
+            />
           )}
         </Heading>
         <Card>
@@ -224,6 +232,13 @@ withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('with
     reason: withdrawal.reason,
   }))
   return csvResponse(c, `withdrawals-${program.id}`, toCsv(columns, rows))
+})
+
+withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgram('withdrawal:pay'), async (c) => {
+  const program = c.get('program')
+  const { layout, currency } = payoutFileOf(c.req.query())
+  const text = await exportWithdrawals(c.get('db'), program.id, layout, currency)
+  return csvResponse(c, `withdrawals-${program.id}-${layout}-${currency}`, text)
 })
 
 function withdrawalIdOf(c: ProgramContext): number {
