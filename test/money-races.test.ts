@@ -1,0 +1,346 @@
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { findDifferences } from '../lib/audit.ts'
+import { readBalances } from '../lib/balances.ts'
+import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/commissions.ts'
+import { ApiError } from '../lib/errors.ts'
+import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/withdrawals.ts'
+import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, neon } = await startEndpoint()
+
+/** A program whose first partner has a balance of 10.00 from one sale of 50.00. */
+async function createCredited(): Promise<{ program: LedgerProgram; sale: { id: string; commissionId: number } }> {
+  const program = await createLedgerProgram(sql, db)
+  const sale = await program.soldBy(0, 5000)
+  await approveCommissions(db, program.programId, [sale.commissionId])
+  return { program, sale }
+}
+
+const ask = ({ programId, partnerIds }: LedgerProgram, amountCents: number, requestId: string = randomUUID()) =>
+  askWithdrawal(db, { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents, requestId })
+
+async function balanceOf({ programId, partnerIds }: LedgerProgram) {
+  const [usd] = await readBalances(db, programId, partnerIds[0] ?? 0)
+  return usd
+}
+
+const times = <Result>(count: number, call: (index: number) => Promise<Result>) =>
+  Promise.allSettled(Array.from({ length: count }, (_, index) => call(index)))
+
+const fulfilled = (outcomes: PromiseSettledResult<unknown>[]) =>
+  outcomes.filter(({ status }) => status === 'fulfilled').length
+
+/** Every refusal is a deliberate one. */
+function expectOnlyConflicts(outcomes: PromiseSettledResult<unknown>[]) {
+  for (const outcome of outcomes) {
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
+  }
+}
+
+const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
+  {
+    name: 'ten equal refunds take one',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      await times(10, () => program.refund(sale.id, 1000, 'same'))
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 800 })
+      return program
+    },
+  },
+  {
+    name: 'twenty different refunds take no more than the sale and exactly the commission',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      await times(20, (index) => program.refund(sale.id, 333, `refund-${index}`))
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 0 })
+      return program
+    },
+  },
+  {
+    name: 'ten returns of a refund put it back once',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      await program.refund(sale.id, 1000, 'failed')
+      const outcomes = await times(10, () => program.returnRefund(sale.id, 'failed'))
+      expect(outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value.returned)).toHaveLength(1)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000 })
+      return program
+    },
+  },
+  {
+    name: 'a refund and its return at once leave nothing taken',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      await times(10, async (index) => {
+        if (index % 2 === 0) await program.refund(sale.id, 1000, 'failed')
+        else await program.returnRefund(sale.id, 'failed')
+      })
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000 })
+      return program
+    },
+  },
+  {
+    name: 'ten approvals credit once',
+    run: async () => {
+      const program = await createLedgerProgram(sql, db)
+      const { commissionId } = await program.soldBy(0, 5000)
+      const outcomes = await times(10, () => approveCommissions(db, program.programId, [commissionId, commissionId]))
+      expect(outcomes.reduce((sum, outcome) => sum + (outcome.status === 'fulfilled' ? outcome.value : 0), 0)).toBe(1)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000 })
+      return program
+    },
+  },
+  {
+    name: 'two scheduled approvals and ten refunds at once credit what is left',
+    run: async () => {
+      const program = await createLedgerProgram(sql, db, { holdDays: 0 })
+      const sales = []
+      for (let index = 0; index < 10; index++) sales.push(await program.soldBy(index % 2, 1000))
+      const outcomes = await Promise.allSettled([
+        ...sales.map(({ id }) => program.refund(id, 500, 'half')),
+        ...[1, 2].map(async () => {
+          while ((await approveDueCommissions(db, 3)).more);
+        }),
+      ])
+      expect(fulfilled(outcomes)).toBe(12)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 500, pending_cents: 0 })
+      return program
+    },
+  },
+  {
+    name: 'ten rejections deduct once',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      await times(10, () => rejectCommission(db, program.programId, sale.commissionId, 'Self-referral'))
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 0 })
+      return program
+    },
+  },
+  {
+    name: 'a rejection, a refund and an approval at once leave nothing',
+    run: async () => {
+      const program = await createLedgerProgram(sql, db)
+      const { id, commissionId } = await program.soldBy(0, 5000)
+      const outcomes = await Promise.allSettled([
+        approveCommissions(db, program.programId, [commissionId]),
+        program.refund(id, 1000, 'part'),
+        rejectCommission(db, program.programId, commissionId, 'Self-referral'),
+      ])
+      expect(fulfilled(outcomes)).toBe(3)
+      expect((await balanceOf(program))?.balance_cents ?? 0).toBe(0)
+      return program
+    },
+  },
+  {
+    name: 'two of ten withdrawals of 40% fit into a balance',
+    run: async () => {
+      const { program } = await createCredited()
+      const outcomes = await times(10, () => ask(program, 400))
+      expect(fulfilled(outcomes)).toBe(2)
+      expectOnlyConflicts(outcomes)
+      expect(await balanceOf(program)).toMatchObject({ requested_cents: 800, available_cents: 200 })
+      return program
+    },
+  },
+  {
+    name: 'a withdrawal that is asked for ten times by one request is one',
+    run: async () => {
+      const { program } = await createCredited()
+      const requestId = randomUUID()
+      const outcomes = await times(10, () => ask(program, 400, requestId))
+      const ids = new Set(outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : undefined)))
+      expect(ids.size).toBe(1)
+      expect(await balanceOf(program)).toMatchObject({ requested_cents: 400 })
+      return program
+    },
+  },
+  {
+    name: 'ten payments of a withdrawal pay once',
+    run: async () => {
+      const { program } = await createCredited()
+      const id = await ask(program, 400)
+      const outcomes = await times(10, () => payWithdrawal(db, program.programId, id, 400))
+      expect(fulfilled(outcomes)).toBe(10)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 600, paid_cents: 400, requested_cents: 0 })
+      return program
+    },
+  },
+  {
+    name: 'of a payment and a refusal one happens',
+    run: async () => {
+      const { program } = await createCredited()
+      const id = await ask(program, 400)
+      const outcomes = await times(2, (index) =>
+        index === 0
+          ? payWithdrawal(db, program.programId, id, 400)
+          : refuseWithdrawal(db, program.programId, id, 'Details are missing'),
+      )
+      expect(fulfilled(outcomes)).toBe(1)
+      expectOnlyConflicts(outcomes)
+      return program
+    },
+  },
+  {
+    name: 'withdrawals that are asked for and paid while refunds come never exceed the balance',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      const outcomes = await times(24, async (index) => {
+        if (index % 3 === 0) await program.refund(sale.id, 600, `refund-${index}`)
+        else await payWithdrawal(db, program.programId, await ask(program, 150), 150)
+      })
+      expectOnlyConflicts(outcomes)
+      return program
+    },
+  },
+]
+
+test.for(races)('$name', async ({ run }) => {
+  for (let round = 0; round < 3; round++) {
+    const { programId } = await run()
+    expect(await findDifferences(sql, programId)).toEqual([])
+  }
+})
+
+const verbs: { name: string; run: (lose: () => void) => Promise<{ program: LedgerProgram; balance: number }> }[] = [
+  {
+    name: 'a refund',
+    run: async (lose) => {
+      const { program, sale } = await createCredited()
+      lose()
+      expect(await program.refund(sale.id, 1000)).toMatchObject({ status: 'refunded', deduction_cents: 200 })
+      return { program, balance: 800 }
+    },
+  },
+  {
+    name: 'an approval',
+    run: async (lose) => {
+      const program = await createLedgerProgram(sql, db)
+      const { commissionId } = await program.soldBy(0, 5000)
+      lose()
+      await approveCommissions(db, program.programId, [commissionId])
+      return { program, balance: 1000 }
+    },
+  },
+  {
+    name: 'a rejection',
+    run: async (lose) => {
+      const { program, sale } = await createCredited()
+      lose()
+      await rejectCommission(db, program.programId, sale.commissionId, 'Self-referral')
+      return { program, balance: 0 }
+    },
+  },
+  {
+    name: 'a withdrawal',
+    run: async (lose) => {
+      const { program } = await createCredited()
+      lose()
+      await ask(program, 1000)
+      expect(await balanceOf(program)).toMatchObject({ requested_cents: 1000 })
+      return { program, balance: 1000 }
+    },
+  },
+  {
+    name: 'a payment',
+    run: async (lose) => {
+      const { program } = await createCredited()
+      const id = await ask(program, 1000)
+      lose()
+      await payWithdrawal(db, program.programId, id, 1000)
+      return { program, balance: 0 }
+    },
+  },
+  {
+    name: 'a refusal',
+    run: async (lose) => {
+      const { program } = await createCredited()
+      const id = await ask(program, 1000)
+      lose()
+      await refuseWithdrawal(db, program.programId, id, 'Details are missing')
+      expect(await balanceOf(program)).toMatchObject({ available_cents: 1000 })
+      return { program, balance: 1000 }
+    },
+  },
+]
+
+test.for(verbs.flatMap((verb) => (['drop-before', 'drop-after'] as const).map((action) => ({ ...verb, action }))))(
+  '$name has one effect and its own answer when the connection breaks ($action)',
+  async ({ run, action }) => {
+    const { program, balance } = await run(() => neon.inject({ action }))
+    expect((await balanceOf(program))?.balance_cents).toBe(balance)
+    expect(await findDifferences(sql, program.programId)).toEqual([])
+  },
+)
+
+test('a payment marks what it pays from the oldest on, and a reversal after it warns the advertiser', async () => {
+  const program = await createLedgerProgram(sql, db)
+  const { programId } = program
+  const [oldest, middle, newest] = [
+    await program.soldBy(0, 1000),
+    await program.soldBy(0, 1000),
+    await program.soldBy(0, 1000),
+  ]
+  for (const { commissionId } of [oldest, middle, newest]) await approveCommissions(db, programId, [commissionId])
+  await payWithdrawal(db, programId, await ask(program, 250), 250)
+  const statuses = async () => {
+    const { rows } = await sql.query<{ status: string }>(
+      'select status from commissions where program_id = $1 order by id',
+      [programId],
+    )
+    return rows.map(({ status }) => status)
+  }
+  // The second one is paid by a quarter only.
+  expect(await statuses()).toEqual(['paid', 'approved', 'approved'])
+  await program.refund(oldest.id, 500)
+  expect(await statuses()).toEqual(['refunded', 'approved', 'approved'])
+  const { rows: told } = await sql.query(
+    `select kind, audience, payload->>'amount_cents' as cents from outbox where program_id = $1 order by audience`,
+    [programId],
+  )
+  expect(told).toEqual([
+    { kind: 'paid_commission_reversed', audience: 'advertiser', cents: '100' },
+    { kind: 'commission_refunded', audience: 'partner', cents: '100' },
+  ])
+  await payWithdrawal(db, programId, await ask(program, 250), 250)
+  expect(await statuses()).toEqual(['refunded', 'paid', 'paid'])
+  expect(await findDifferences(sql, programId)).toEqual([])
+})
+
+test('a reversal takes what no longer fits from the newest open withdrawals, and a reduced one is not paid by its old amount', async () => {
+  const { program, sale } = await createCredited()
+  const { programId } = program
+  const [older, newer] = [await ask(program, 500), await ask(program, 400)]
+  await program.refund(sale.id, 3500)
+  const { rows } = await sql.query(
+    'select id::int, status, amount_cents::int as cents from withdrawals where program_id = $1 order by id',
+    [programId],
+  )
+  expect(rows).toEqual([
+    { id: older, status: 'requested', cents: 300 },
+    { id: newer, status: 'cancelled', cents: 0 },
+  ])
+  const error = await payWithdrawal(db, programId, older, 500).catch((refusal: unknown) => refusal)
+  expect(error).toBeInstanceOf(ApiError)
+  expect(error).toMatchObject({ code: 'conflict', message: expect.stringContaining('$3.00') })
+  await payWithdrawal(db, programId, older, 300)
+  await program.refund(sale.id, null)
+  expect(await balanceOf(program)).toMatchObject({ balance_cents: -300, available_cents: 0, paid_cents: 300 })
+  expect(await findDifferences(sql, programId)).toEqual([])
+})
+
+test("a program's verbs do not reach another program", async () => {
+  const [{ program, sale }, stranger] = [await createCredited(), await createLedgerProgram(sql, db)]
+  const id = await ask(program, 100)
+  expect(await approveCommissions(db, stranger.programId, [sale.commissionId])).toBe(0)
+  const refused = await Promise.allSettled([
+    rejectCommission(db, stranger.programId, sale.commissionId, 'Not mine'),
+    payWithdrawal(db, stranger.programId, id, 100),
+    refuseWithdrawal(db, stranger.programId, id, 'Not mine'),
+  ])
+  expect(refused).toEqual(
+    refused.map(() => ({ status: 'rejected', reason: expect.objectContaining({ code: 'not_found' }) })),
+  )
+  expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000, requested_cents: 100 })
+})
