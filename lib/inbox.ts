@@ -34,13 +34,19 @@ function inboxOf(inbox: Inbox) {
     : sql`n.partner_id = ${inbox.partnerId} and n.audience = 'partner'`
 }
 
-/** In-app notifications, the newest first: `limit` of them at most, older than `before` where it is given. */
+/** In-app notifications, the newest first: `limit` of them at most, after the one with the id `before` where it is given. */
 export async function listInbox(
   db: Database,
   inbox: Inbox,
   userId: string,
-  options: { limit: number; before?: Date | undefined },
+  options: { limit: number; before?: number | undefined },
 ): Promise<InboxItem[]> {
+  const { before } = options
+  const after =
+    before === undefined
+      ? sql`true`
+      : sql`(n.created_at, n.id) < (
+      select n.created_at, n.id from notifications n where ${inboxOf(inbox)} and n.id = ${before})`
   const rows = await db.query<
     Omit<InboxItem, 'id' | 'program_id' | 'payload'> & { id: string; program_id: string; payload: unknown }
   >(sql`
@@ -50,7 +56,7 @@ export async function listInbox(
     join programs g on g.id = n.program_id
     join partners p on p.id = n.partner_id
     left join notification_reads r on r.program_id = n.program_id and r.notification_id = n.id and r.user_id = ${userId}
-    where ${inboxOf(inbox)} and n.created_at < coalesce(${options.before ?? null}::timestamptz, 'infinity')
+    where ${inboxOf(inbox)} and ${after}
     order by n.created_at desc, n.id desc limit ${options.limit}`)
   return rows.map((row) => ({
     ...row,

@@ -187,6 +187,13 @@ export async function listPartners(
   return rows.map((row) => ({ ...row, id: Number(row.id), sales: Number(row.sales) }))
 }
 
+/** Whether `page` is a page of the site at `domain`, its subdomains included. */
+export function isPageOf(page: string, domain: string): boolean {
+  if (!URL.canParse(page)) return false
+  const { protocol, host } = new URL(page)
+  return /^https?:$/.test(protocol) && (host === domain || host.endsWith(`.${domain}`))
+}
+
 /** The address a partner puts on their pages: `pageUrl`, or the program's site, with the partner's code. */
 export function linkAddress(domain: string, code: string, pageUrl: string | null): string {
   const local = /^(localhost|127\.0\.0\.1)(:|$)/.test(domain)

@@ -95,8 +95,11 @@ const programPaths = [
   '/withdrawals',
   '/withdrawals.csv',
   '/notices',
+  '/notices.csv',
   '/deliveries',
+  '/deliveries.csv',
   '/deliveries/notifications',
+  '/deliveries/notifications.csv',
   '/settings',
   '/settings/tag',
 ].map((path) => `/programs/${programId}${path}`)
@@ -107,7 +110,9 @@ const partnerPaths = [
   '/partner/commissions',
   '/partner/commissions.csv',
   '/partner/withdrawals',
+  '/partner/withdrawals.csv',
   '/partner/notifications',
+  '/partner/notifications.csv',
 ]
 const publicPaths = ['/sign-in', '/sign-up', '/forgot-password', '/reset-password?token=x', '/invitation?token=x']
 

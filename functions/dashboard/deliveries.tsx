@@ -1,16 +1,18 @@
 import { may } from '../../lib/access.ts'
+import { toCsv } from '../../lib/csv.ts'
 import { listOutbox, type OutboxDelivery } from '../../lib/deliveries.ts'
 import { sendSoon } from '../../lib/outbox.ts'
 import { type Delivery, listDeliveries, replayDelivery } from '../../lib/processor/deliveries.ts'
 import { openStripe } from '../../lib/processor/stripe.ts'
 import { renderProgram } from './layout.tsx'
-import { createPages, flash, positiveInteger, requireProgram } from './page.ts'
+import { createPages, csvResponse, flash, positiveInteger, requireProgram } from './page.ts'
 import { Badge, Card, Empty, Heading, Pager, Segments, Table, Time, type Tone } from './parts.tsx'
 
 /** What came in from the payment processor, and what went out to people. */
 export const deliveryPages = createPages()
 
 const pageSize = 50
+const csvRows = 10_000
 
 const outcomeTones: Record<Delivery['outcome'], Tone> = {
   recorded: 'good',
@@ -48,6 +50,11 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
           lead="Every event of the payment processor in the last 90 days, and what became of it."
         >
           <Views base={base} current="processor" />
+          {events.length > 0 && (
+            <a class="button" href={`${base}.csv`}>
+              Export CSV
+            </a>
+          )}
         </Heading>
         <Card>
           {events.length === 0 ? (
@@ -91,10 +98,13 @@ deliveryPages.get('/programs/:programId/deliveries', requireProgram('delivery:li
                   ...(may(program.roles, 'processor:manage')
                     ? [
                         {
-                          label: 'Again',
+                          label: '',
+                          right: true,
                           cell: ({ event_id: eventId }: Delivery) => (
                             <form method="post" action={`${base}/${eventId}/replay`}>
-                              <button type="submit">Replay</button>
+                              <button type="submit" class="compact" aria-label={`Replay ${eventId}`}>
+                                Replay
+                              </button>
                             </form>
                           ),
                         },
@@ -137,6 +147,11 @@ deliveryPages.get('/programs/:programId/deliveries/notifications', requireProgra
       <>
         <Heading title="Delivery log" lead="What partners and you were told, and how far each message has come.">
           <Views base={base} current="notifications" />
+          {deliveries.length > 0 && (
+            <a class="button" href={`${base}/notifications.csv`}>
+              Export CSV
+            </a>
+          )}
         </Heading>
         <Card>
           {deliveries.length === 0 ? (
@@ -168,6 +183,20 @@ deliveryPages.get('/programs/:programId/deliveries/notifications', requireProgra
       </>
     ),
   })
+})
+
+deliveryPages.get('/programs/:programId/deliveries.csv', requireProgram('delivery:list'), async (c) => {
+  const { id: programId } = c.get('program')
+  const events = await listDeliveries(c.get('db'), programId, { limit: csvRows, before: undefined })
+  const columns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
+  return csvResponse(c, `deliveries-${programId}`, toCsv(columns, events))
+})
+
+deliveryPages.get('/programs/:programId/deliveries/notifications.csv', requireProgram('delivery:list'), async (c) => {
+  const { id: programId } = c.get('program')
+  const deliveries = await listOutbox(c.get('db'), programId, { limit: csvRows })
+  const columns = ['id', 'kind', 'audience', 'partner_name', 'created_at', 'sent_at', 'delivered_at'] as const
+  return csvResponse(c, `notifications-${programId}`, toCsv(columns, deliveries))
 })
 
 function DeliveryState({ delivery }: { delivery: OutboxDelivery }) {

@@ -1,17 +1,18 @@
-import type { Child } from 'hono/jsx'
 import { type InboxItem, listInbox, markInboxRead } from '../../lib/inbox.ts'
-import { formatMoney } from '../../lib/money.ts'
+import { toCsv } from '../../lib/csv.ts'
+import { formatMoney, majorUnits } from '../../lib/money.ts'
 import { renderProgram } from './layout.tsx'
-import { createPages, flash, momentOf, requireProgram } from './page.ts'
+import { createPages, csvResponse, flash, positiveInteger, requireProgram } from './page.ts'
 import { Badge, Card, Empty, Heading, Pager, Table, Time } from './parts.tsx'
 
 /** What an advertiser should look at by hand. */
 export const noticePages = createPages()
 
 const pageSize = 50
+const csvRows = 10_000
 
 /** A notification in words. */
-export function noticeText({ kind, payload, partner_name: partner }: InboxItem): Child {
+export function noticeText({ kind, payload, partner_name: partner }: InboxItem): string {
   const amount = formatMoney(payload.amount_cents, payload.currency)
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const why = payload.reason ? ` Reason: ${payload.reason}.` : ''
@@ -29,6 +30,23 @@ export function noticeText({ kind, payload, partner_name: partner }: InboxItem):
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }
+}
+
+/** Notifications as CSV text. */
+export function inboxCsv(items: InboxItem[]): string {
+  const columns = ['id', 'when', 'program', 'kind', 'text', 'transaction_id', 'amount', 'currency', 'read'] as const
+  const rows = items.map((item) => ({
+    id: item.id,
+    when: item.created_at,
+    program: item.program_name,
+    kind: item.kind,
+    text: noticeText(item),
+    transaction_id: item.payload.transaction_id ?? null,
+    amount: majorUnits(item.payload.amount_cents, item.payload.currency),
+    currency: item.payload.currency,
+    read: item.read,
+  }))
+  return toCsv(columns, rows)
 }
 
 /** Notifications as a list, the unread ones marked. */
@@ -60,7 +78,7 @@ export function InboxTable({
 
 noticePages.get('/programs/:programId/notices', requireProgram('notice:list'), async (c) => {
   const program = c.get('program')
-  const before = momentOf(c.req.query('before'))
+  const before = positiveInteger(c.req.query('before'))
   const rows = await listInbox(c.get('db'), { programId: program.id }, c.get('viewer').user.id, {
     limit: pageSize + 1,
     before,
@@ -74,6 +92,11 @@ noticePages.get('/programs/:programId/notices', requireProgram('notice:list'), a
     children: (
       <>
         <Heading title="Notices" lead="What went on by itself but should be looked at by somebody.">
+          {items.length > 0 && (
+            <a class="button" href={`${base}.csv`}>
+              Export CSV
+            </a>
+          )}
           {program.unread > 0 && (
             <form method="post" action={`${base}/read`}>
               <button type="submit">Mark all as read</button>
@@ -90,16 +113,19 @@ noticePages.get('/programs/:programId/notices', requireProgram('notice:list'), a
           ) : (
             <>
               <InboxTable items={items} caption="Notices, newest first" withProgram={false} />
-              <Pager
-                newer={before === undefined ? undefined : base}
-                older={last && `${base}?before=${last.created_at.toISOString()}`}
-              />
+              <Pager newer={before === undefined ? undefined : base} older={last && `${base}?before=${last.id}`} />
             </>
           )}
         </Card>
       </>
     ),
   })
+})
+
+noticePages.get('/programs/:programId/notices.csv', requireProgram('notice:list'), async (c) => {
+  const { id: programId } = c.get('program')
+  const items = await listInbox(c.get('db'), { programId }, c.get('viewer').user.id, { limit: csvRows })
+  return csvResponse(c, `notices-${programId}`, inboxCsv(items))
 })
 
 noticePages.post('/programs/:programId/notices/read', requireProgram('notice:list'), async (c) => {

@@ -8,6 +8,7 @@ import { listInbox, markInboxRead } from '../../lib/inbox.ts'
 import { formatMoney, majorUnits } from '../../lib/money.ts'
 import {
   addLink,
+  isPageOf,
   linkAddress,
   listProgramsOfPartner,
   type ProgramOfPartner,
@@ -17,7 +18,7 @@ import { askWithdrawal, listWithdrawals } from '../../lib/withdrawals.ts'
 import { BarChart } from './chart.tsx'
 import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
 import { renderPartner } from './layout.tsx'
-import { InboxTable } from './notices.tsx'
+import { inboxCsv, InboxTable } from './notices.tsx'
 import {
   addressOf,
   createPages,
@@ -26,7 +27,6 @@ import {
   fieldErrors,
   flash,
   type FormState,
-  momentOf,
   type PageContext,
   positiveInteger,
   readForm,
@@ -218,13 +218,6 @@ const linkForm = z.object({
     .check(z.trim(), z.regex(/^[A-Za-z0-9._@-]{1,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.')),
 })
 
-/** Whether `page` is a page of the site at `domain`, its subdomains included. */
-function isPageOf(page: string, domain: string): boolean {
-  if (!URL.canParse(page)) return false
-  const { protocol, host } = new URL(page)
-  return /^https?:$/.test(protocol) && (host === domain || host.endsWith(`.${domain}`))
-}
-
 partnerPages.post('/partner/links', requirePartner, async (c) => {
   const values = await readForm(c)
   const partner = c.get('partner')
@@ -344,20 +337,23 @@ partnerPages.get('/partner/commissions.csv', requirePartner, async (c) => {
   return csvResponse(c, 'commissions', toCsv(columns, rows))
 })
 
+/** The partner's withdrawals in all programs, the newest first, `limit` of each program at most. */
+async function withdrawalsOf(c: PartnerContext, programs: ProgramOfPartner[], limit: number) {
+  const options = { limit, partnerId: c.get('partner').id }
+  const lists = await Promise.all(
+    programs.map(async (program) => {
+      const withdrawals = await listWithdrawals(c.get('db'), program.id, options)
+      return withdrawals.map((withdrawal) => ({ ...withdrawal, program }))
+    }),
+  )
+  return lists.flat().toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime())
+}
+
 async function renderWithdrawals(c: PartnerContext, form: FormState, status: 200 | 400 | 409 = 200) {
   const partner = c.get('partner')
   const money = await moneyOf(c)
-  const lists = await Promise.all(
-    money.map(async ({ program }) =>
-      (await listWithdrawals(c.get('db'), program.id, { limit: pageSize, partnerId: partner.id })).map(
-        (withdrawal) => ({
-          ...withdrawal,
-          program,
-        }),
-      ),
-    ),
-  )
-  const withdrawals = lists.flat().toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime())
+  const programs = money.map(({ program }) => program)
+  const withdrawals = await withdrawalsOf(c, programs, pageSize)
   const available = money.flatMap(({ program, balances }) =>
     balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
   )
@@ -370,7 +366,13 @@ async function renderWithdrawals(c: PartnerContext, form: FormState, status: 200
         <Heading
           title="Withdrawals"
           lead="Ask for what is available. The advertiser transfers it and marks it as paid."
-        />
+        >
+          {withdrawals.length > 0 && (
+            <a class="button" href="/partner/withdrawals.csv">
+              Export CSV
+            </a>
+          )}
+        </Heading>
         <Card title="Ask for a withdrawal">
           {available.length === 0 ? (
             <p class="muted">
@@ -449,6 +451,24 @@ async function renderWithdrawals(c: PartnerContext, form: FormState, status: 200
 
 partnerPages.get('/partner/withdrawals', requirePartner, (c) => renderWithdrawals(c, emptyForm))
 
+partnerPages.get('/partner/withdrawals.csv', requirePartner, async (c) => {
+  const programs = await listProgramsOfPartner(c.get('db'), c.get('partner').id)
+  const withdrawals = await withdrawalsOf(c, programs, csvRows)
+  const columns = ['id', 'asked', 'program', 'status', 'currency', 'amount', 'requested', 'decided', 'reason'] as const
+  const rows = withdrawals.map((withdrawal) => ({
+    id: withdrawal.id,
+    asked: withdrawal.created_at,
+    program: withdrawal.program.name,
+    status: withdrawal.status,
+    currency: withdrawal.currency,
+    amount: majorUnits(withdrawal.amount_cents, withdrawal.currency),
+    requested: majorUnits(withdrawal.requested_cents, withdrawal.currency),
+    decided: withdrawal.decided_at,
+    reason: withdrawal.reason,
+  }))
+  return csvResponse(c, 'withdrawals', toCsv(columns, rows))
+})
+
 const withdrawalForm = z.object({ balance: z.string(), amount: z.string(), request_id: z.uuid() })
 
 partnerPages.post('/partner/withdrawals', requirePartner, async (c) => {
@@ -495,7 +515,7 @@ partnerPages.post('/partner/payout', requirePartner, async (c) => {
 
 partnerPages.get('/partner/notifications', requirePartner, async (c) => {
   const partner = c.get('partner')
-  const before = momentOf(c.req.query('before'))
+  const before = positiveInteger(c.req.query('before'))
   const rows = await listInbox(c.get('db'), { partnerId: partner.id }, c.get('viewer').user.id, {
     limit: pageSize + 1,
     before,
@@ -509,6 +529,11 @@ partnerPages.get('/partner/notifications', requirePartner, async (c) => {
     children: (
       <>
         <Heading title="Notifications" lead="What changed in your earnings.">
+          {items.length > 0 && (
+            <a class="button" href={`${base}.csv`}>
+              Export CSV
+            </a>
+          )}
           {partner.unread > 0 && (
             <form method="post" action={`${base}/read`}>
               <button type="submit">Mark all as read</button>
@@ -523,16 +548,19 @@ partnerPages.get('/partner/notifications', requirePartner, async (c) => {
           ) : (
             <>
               <InboxTable items={items} caption="Notifications, newest first" withProgram />
-              <Pager
-                newer={before === undefined ? undefined : base}
-                older={last && `${base}?before=${last.created_at.toISOString()}`}
-              />
+              <Pager newer={before === undefined ? undefined : base} older={last && `${base}?before=${last.id}`} />
             </>
           )}
         </Card>
       </>
     ),
   })
+})
+
+partnerPages.get('/partner/notifications.csv', requirePartner, async (c) => {
+  const { id: partnerId } = c.get('partner')
+  const items = await listInbox(c.get('db'), { partnerId }, c.get('viewer').user.id, { limit: csvRows })
+  return csvResponse(c, 'notifications', inboxCsv(items))
 })
 
 partnerPages.post('/partner/notifications/read', requirePartner, async (c) => {

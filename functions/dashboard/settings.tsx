@@ -11,6 +11,7 @@ import {
   disconnectProcessor,
   takeConnectState,
 } from '../../lib/processor/connect.ts'
+import { isPageOf } from '../../lib/partners.ts'
 import { programSettings, readProgram, readProgress, updateProgram } from '../../lib/programs.ts'
 import { readSessionToken } from '../../lib/session.ts'
 import { renderProgram } from './layout.tsx'
@@ -251,7 +252,12 @@ settingsPages.get('/programs/:programId/settings/tag', requireProgram('program:r
       <div data-part data-poll={click ? undefined : path} aria-live="polite">
         {click ? (
           <p>
-            <Badge tone="good">Works</Badge> Last click <Time at={click.at} /> UTC
+            {click.page_url === null || isPageOf(click.page_url, program.domain) ? (
+              <Badge tone="good">Works</Badge>
+            ) : (
+              <Badge tone="warn">Not on {program.domain}</Badge>
+            )}{' '}
+            Last click <Time at={click.at} /> UTC
             {click.page_url && (
               <>
                 {' '}
