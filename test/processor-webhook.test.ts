@@ -14,8 +14,10 @@ import {
   type Shop,
   stripeEvent,
 } from '../lib/local/stripe-events.ts'
+import { stripeFixtures } from '../lib/local/stripe-fixture.ts'
 import { forgetDeliveries, listDeliveries, replayDelivery } from '../lib/processor/deliveries.ts'
 import { openStripe } from '../lib/processor/stripe.ts'
+import { handledEventTypes } from '../lib/processor/webhook.ts'
 import { refundSale } from '../lib/refunds.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -1217,6 +1219,26 @@ describe('the delivery log', () => {
     ).toMatchObject({ body: { outcome: 'recorded' } })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 0 }])
   })
+})
+
+describe('npm run stripe:fixture', () => {
+  const kinds = Object.keys(stripeFixtures)
+  test('has an event of each kind that is handled', () => {
+    const shop = { ...({} as Shop), generation: 'new' as const }
+    const types = new Set(kinds.map((name) => stripeFixtures[name]?.(shop, '1').type))
+    expect(types).toEqual(new Set(handledEventTypes))
+  })
+
+  test.for(kinds.flatMap((name) => (['old', 'new'] as const).map((generation) => [name, generation] as const)))(
+    '%s is understood, in the %s generation',
+    async ([name, generation]) => {
+      const shop = await createShop(sql, { generation })
+      const fixture = stripeFixtures[name]?.(shop, '1')
+      const answer = await send(shop, fixture?.type ?? '', fixture?.object ?? {})
+      expect(answer.status).toBe(200)
+      expect(answer.body.reason ?? '').not.toMatch(/could not be read|not used|metadata/)
+    },
+  )
 })
 
 test('no e-mail address is kept anywhere, and everything agrees', async () => {

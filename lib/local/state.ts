@@ -20,7 +20,11 @@ export interface StackState {
   pid: number
   baseUrl: string
   /** What functions were given, secrets included. */
-  environment: ReturnType<typeof localEnvironment> & { NEON_ENDPOINT?: string; AWS_ENDPOINT_URL?: string }
+  environment: ReturnType<typeof localEnvironment> & {
+    NEON_ENDPOINT?: string
+    AWS_ENDPOINT_URL?: string
+    STRIPE_API_URL?: string
+  }
 }
 
 /** Takes the data folder for this process, or says who has it. A state left by a stack that was killed is taken over. */

@@ -1,0 +1,183 @@
+import { parseArgs } from 'node:util'
+import { sql } from 'kysely'
+import color from 'picocolors'
+import { Stripe } from 'stripe'
+import { openDatabase } from '../database.ts'
+import { LocalStackError } from './postgres.ts'
+import { readState } from './state.ts'
+import {
+  charge,
+  checkoutSession,
+  dispute,
+  type Generation,
+  invoice,
+  invoicePayment,
+  refund,
+  type Shop,
+  stripeEvent,
+} from './stripe-events.ts'
+
+interface Fixture {
+  type: string
+  object: Record<string, unknown>
+  /** What Stripe's stand-in must know to answer what the event makes the service ask. */
+  known?: { invoices?: Record<string, string>; refunds?: Record<string, object[]> }
+}
+
+const total = 4900
+
+/**
+ * An event of each kind that the service handles, by name: its type, and what is special of it after a colon. `order` is in every
+ * id, so that events with the same order are of the same payment.
+ */
+export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string) => Fixture>> = {
+  'checkout.session.completed': (shop, order) => session(shop, order, {}),
+  'checkout.session.completed:subscription': (shop, order) =>
+    session(shop, order, {
+      mode: 'subscription',
+      invoice: `in_${order}`,
+      payment_intent: null,
+      subscription: `sub_${order}`,
+    }),
+  'checkout.session.completed:unpaid': (shop, order) => session(shop, order, { payment_status: 'unpaid' }),
+  'checkout.session.completed:free': (shop, order) =>
+    session(shop, order, { payment_status: 'no_payment_required', total: 0, payment_intent: null }),
+  'checkout.session.async_payment_succeeded': (shop, order) => ({
+    ...session(shop, order, {}),
+    type: 'checkout.session.async_payment_succeeded',
+  }),
+  'checkout.session.async_payment_failed': (shop, order) => ({
+    ...session(shop, order, { payment_status: 'unpaid' }),
+    type: 'checkout.session.async_payment_failed',
+  }),
+  'invoice.payment_succeeded': (shop, order) => paidInvoice(shop, order, 'subscription_cycle'),
+  'invoice.payment_succeeded:first': (shop, order) => paidInvoice(shop, order, 'subscription_create'),
+  'invoice.paid': (shop, order) => ({ ...paidInvoice(shop, order, 'subscription_cycle'), type: 'invoice.paid' }),
+  'invoice_payment.paid': (shop, order) => ({
+    type: 'invoice_payment.paid',
+    object: invoicePayment(shop, { invoice: `in_${order}`, payment_intent: `pi_${order}`, amount: total }),
+  }),
+  'refund.created': (shop, order) => refunded(shop, order, 'refund.created', 'pending'),
+  'refund.updated': (shop, order) => refunded(shop, order, 'refund.updated', 'succeeded'),
+  'refund.failed': (shop, order) => refunded(shop, order, 'refund.failed', 'failed'),
+  'charge.refund.updated': (shop, order) => refunded(shop, order, 'charge.refund.updated', 'succeeded'),
+  'charge.refunded': (shop, order) => ({
+    type: 'charge.refunded',
+    object: charge(shop, { id: `ch_${order}`, amount: total, refunded: 1000, payment_intent: `pi_${order}` }),
+    known: { refunds: { [`ch_${order}`]: [refunded(shop, order, 'refund.updated', 'succeeded').object] } },
+  }),
+  'charge.dispute.funds_withdrawn': (shop, order) => disputed(shop, order, 'funds_withdrawn', 'needs_response'),
+  'charge.dispute.funds_reinstated': (shop, order) => disputed(shop, order, 'funds_reinstated', 'won'),
+  'account.application.deauthorized': () => ({
+    type: 'account.application.deauthorized',
+    object: { id: 'ca_local', object: 'application', name: 'Affiliate tracking' },
+  }),
+}
+
+function session(shop: Shop, order: string, more: Partial<Parameters<typeof checkoutSession>[1]>): Fixture {
+  const object = checkoutSession(shop, { id: `cs_${order}`, total, payment_intent: `pi_${order}`, ...more })
+  return { type: 'checkout.session.completed', object }
+}
+
+function paidInvoice(shop: Shop, order: string, reason: string): Fixture {
+  const object = invoice(shop, {
+    id: `in_${order}`,
+    subscription: `sub_${order}`,
+    billing_reason: reason,
+    amount_paid: total,
+    payment_intent: `pi_${order}`,
+    charge: `ch_${order}`,
+  })
+  return { type: 'invoice.payment_succeeded', object, known: { invoices: { [`pi_${order}`]: `in_${order}` } } }
+}
+
+function refunded(shop: Shop, order: string, type: string, status: string): Fixture {
+  const paidBy = { payment_intent: `pi_${order}`, charge: `ch_${order}` }
+  return { type, object: refund(shop, { id: `re_${order}`, amount: 1000, status, ...paidBy }) }
+}
+
+function disputed(shop: Shop, order: string, event: string, status: string): Fixture {
+  const paidBy = { payment_intent: `pi_${order}`, charge: `ch_${order}` }
+  return {
+    type: `charge.dispute.${event}`,
+    object: dispute(shop, { id: `dp_${order}`, amount: total, status, ...paidBy }),
+  }
+}
+
+const usage = `Usage: npm run stripe:fixture -- <name> [--order <text>] [--program <id>] [--click-id <id>] [--customer-key <key>]
+  [--email <address>] [--generation old|new] [--test-mode]
+
+Signs an event as Stripe would and sends it to the running stack. Events with the same --order are of the same payment. Without
+--program it is the newest program with a connected account, without --click-id its latest visitor.
+
+Names:
+${Object.keys(stripeFixtures)
+  .map((name) => `  ${name}`)
+  .join('\n')}`
+
+async function sendFixture(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      order: { type: 'string', default: '1' },
+      program: { type: 'string' },
+      'click-id': { type: 'string' },
+      'customer-key': { type: 'string' },
+      email: { type: 'string', default: 'buyer@example.com' },
+      generation: { type: 'string', default: 'new' },
+      'test-mode': { type: 'boolean', default: false },
+    },
+  })
+  const name = positionals[0] ?? ''
+  const fixture = stripeFixtures[name]
+  if (!fixture) throw new LocalStackError(usage)
+  const { baseUrl, environment } = readState()
+  const [program] = await openDatabase(environment).query(
+    sql<{ id: string; account: string; click_id: string | null }>`select id, processor_account_id as account, (
+      select click_id from customers c where c.program_id = p.id order by last_click_at desc limit 1
+    ) as click_id
+    from programs p where processor_account_id is not null and (${values.program ?? null}::bigint is null or id = ${values.program ?? null}::bigint)
+    order by id desc limit 1`,
+  )
+  if (!program) {
+    throw new LocalStackError(
+      'No program with a connected account. Make one with `npm run -s sandbox`, or connect yours.',
+    )
+  }
+  const shop: Shop = {
+    generation: (values.generation === 'old' ? 'old' : 'new') satisfies Generation,
+    account: program.account,
+    programId: Number(program.id),
+    clickId: values['click-id'] ?? program.click_id,
+    customerKey: values['customer-key'] ?? `buyer-${values.order}`,
+    email: values.email,
+    customer: `cus_${values.order}`,
+    livemode: !values['test-mode'],
+    now: Math.floor(Date.now() / 1000),
+  }
+  const { type, object, known } = fixture(shop, `${values.order}`)
+  if (known && environment.STRIPE_API_URL) {
+    await fetch(`${environment.STRIPE_API_URL}/control`, { method: 'POST', body: JSON.stringify(known) })
+  }
+  const body = JSON.stringify(stripeEvent(shop, `evt_${crypto.randomUUID()}`, type, object), null, 2)
+  const [secret = ''] = environment.STRIPE_WEBHOOK_SECRET.split(',')
+  const signature = await Stripe.webhooks.generateTestHeaderStringAsync({ payload: body, secret })
+  const response = await fetch(`${baseUrl}/api/v1/webhooks/stripe`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'stripe-signature': signature },
+    body,
+  })
+  console.log(color.dim(body))
+  console.log(`${response.status} ${await response.text()}`)
+  if (!response.ok) process.exitCode = 1
+}
+
+if (import.meta.main) {
+  try {
+    await sendFixture()
+  } catch (error) {
+    if (!(error instanceof LocalStackError) && !(error instanceof TypeError)) throw error
+    console.error(error.message)
+    process.exitCode = 1
+  }
+}

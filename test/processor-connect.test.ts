@@ -1,0 +1,156 @@
+import { afterAll, describe, expect, test } from 'vitest'
+import { startLocalStripe } from '../lib/local/stripe.ts'
+import { checkoutSession, refund, stripeEvent } from '../lib/local/stripe-events.ts'
+import {
+  connectAddress,
+  connectByCode,
+  connectProcessor,
+  disconnectProcessor,
+  takeConnectState,
+} from '../lib/processor/connect.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startStack } from './support/stack.ts'
+import { signatureOf } from './support/webhook.ts'
+
+const stack = await startStack({ functions: ['processor-webhook', 'relay-outbox', 'forget-deliveries'] })
+const { db, sql } = stack
+const stripe = await startLocalStripe()
+afterAll(() => stripe.close())
+const env = { STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: stripe.url, STRIPE_CLIENT_ID: 'ca_local' }
+const callback = 'https://app.example.com/processor/callback'
+
+async function stateFor(shop: TestShop, session: string) {
+  const address = new URL(await connectAddress(db, env, shop.programId, session, callback))
+  return { address, state: address.searchParams.get('state') ?? '' }
+}
+
+async function accountOf(shop: TestShop) {
+  const { rows } = await sql.query('select processor_account_id as account from programs where id = $1', [
+    shop.programId,
+  ])
+  return rows[0]?.account as string | null
+}
+
+describe("connecting a program to its owner's Stripe account", () => {
+  test('leads to Stripe and back, and connects the account of the code', async () => {
+    const shop = await createShop(sql)
+    const { address, state } = await stateFor(shop, 'session-a')
+    expect(address.origin + address.pathname).toBe('https://connect.stripe.com/oauth/authorize')
+    expect(Object.fromEntries(address.searchParams)).toEqual({
+      response_type: 'code',
+      client_id: 'ca_local',
+      scope: 'read_only',
+      redirect_uri: callback,
+      state,
+    })
+    expect(await takeConnectState(db, state, 'session-a')).toBe(shop.programId)
+    stripe.accounts.set('ac_1', 'acct_connected')
+    await connectByCode(db, env, shop.programId, 'ac_1')
+    expect(await accountOf(shop)).toBe('acct_connected')
+  })
+
+  test.for<[string, (state: string) => Promise<[string, string]> | [string, string]]>([
+    ['in another session', (state) => [state, 'session-b']],
+    ['forged', (state) => [`${state.slice(0, -2)}xx`, 'session-a']],
+    ['empty', () => ['', 'session-a']],
+    [
+      'used before',
+      async (state) => {
+        await takeConnectState(db, state, 'session-a')
+        return [state, 'session-a']
+      },
+    ],
+    [
+      'tried in another session before',
+      async (state) => {
+        await takeConnectState(db, state, 'session-b')
+        return [state, 'session-a']
+      },
+    ],
+    [
+      'after a quarter of an hour',
+      async (state) => {
+        await sql.query(`update processor_connect_states set expires_at = expires_at - interval '15 minutes'`)
+        return [state, 'session-a']
+      },
+    ],
+  ])('refuses a state %s', async ([, arrange]) => {
+    const { state } = await stateFor(await createShop(sql), 'session-a')
+    const [sent, session] = await arrange(state)
+    expect(await takeConnectState(db, sent, session)).toBeUndefined()
+  })
+
+  test('refuses a code that Stripe does not know, and an account of another workspace', async () => {
+    const shop = await createShop(sql)
+    const other = await createShop(sql)
+    await expect(connectByCode(db, env, shop.programId, 'ac_unknown')).rejects.toMatchObject({ code: 'conflict' })
+    stripe.accounts.set('ac_2', other.account)
+    await expect(connectByCode(db, env, shop.programId, 'ac_2')).rejects.toMatchObject({ code: 'conflict' })
+    expect(await accountOf(shop)).toBe(shop.account)
+  })
+
+  test('disconnecting gives the access back with the last program of the account, also where Stripe does not answer', async () => {
+    const shop = await createShop(sql)
+    await sql.query(
+      `insert into programs (workspace_id, name, domain) select workspace_id, 'Twin', 'shop.example.com' from programs where id = $1`,
+      [shop.programId],
+    )
+    const { rows } = await sql.query('select max(id)::int as id from programs')
+    await connectProcessor(db, rows[0]?.id, shop.account)
+    const before = stripe.calls.length
+    await disconnectProcessor(db, env, shop.programId)
+    expect(stripe.calls.slice(before)).toEqual([])
+    stripe.fail(400, 1)
+    await disconnectProcessor(db, env, rows[0]?.id)
+    expect(stripe.calls.slice(before)).toEqual(['POST /oauth/deauthorize'])
+    expect(await accountOf(shop)).toBeNull()
+  })
+})
+
+describe('the webhook in workerd', () => {
+  async function post(event: object) {
+    const body = JSON.stringify(event)
+    const headers = { 'stripe-signature': await signatureOf(body, stack.environment.STRIPE_WEBHOOK_SECRET) }
+    const response = await fetch(`${stack.baseUrl}/api/v1/webhooks/stripe`, { method: 'POST', headers, body })
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+  }
+
+  test('records a sale and a refund, and sends what is to be told', async () => {
+    const shop = await createShop(sql)
+    const sale = checkoutSession(shop, { id: 'cs_1', total: 10_000, payment_intent: 'pi_1' })
+    expect(await post(stripeEvent(shop, 'evt_1', 'checkout.session.completed', sale))).toEqual({
+      status: 200,
+      body: { success: true, outcome: 'recorded', reason: null },
+    })
+    const refunded = refund(shop, { id: 're_1', amount: 2500, payment_intent: 'pi_1' })
+    expect(await post(stripeEvent(shop, 'evt_2', 'refund.created', refunded))).toMatchObject({
+      body: { outcome: 'recorded' },
+    })
+    await expect.poll(() => stack.queue.messages().length).toBe(1)
+  })
+
+  test('asks Stripe for the invoice of a payment', async () => {
+    const shop = await createShop(sql)
+    const refunded = refund(shop, { id: 're_1', amount: 2500, payment_intent: 'pi_9' })
+    expect(await post(stripeEvent(shop, 'evt_3', 'refund.created', refunded))).toMatchObject({
+      body: { outcome: 'parked' },
+    })
+    expect(stack.stripe.calls).toEqual([
+      `GET /v1/invoice_payments?payment[type]=payment_intent&payment[payment_intent]=pi_9&limit=1 ${shop.account}`,
+    ])
+  })
+
+  test('refuses what Stripe did not sign, and a body over 1 MiB', async () => {
+    const url = `${stack.baseUrl}/api/v1/webhooks/stripe`
+    const unsigned = await fetch(url, { method: 'POST', body: '{}' })
+    expect([unsigned.status, await unsigned.json()]).toMatchObject([400, { error: { code: 'invalid_signature' } }])
+    const large = await fetch(url, { method: 'POST', body: 'x'.repeat(1024 * 1024 + 1) })
+    expect([large.status, await large.json()]).toMatchObject([413, { error: { code: 'payload_too_large' } }])
+  })
+
+  test('old deliveries are forgotten on a schedule', async () => {
+    await sql.query(`update processor_events set received_at = now() - interval '91 days'`)
+    await stack.scheduled('forget-deliveries')
+    expect((await sql.query('select from processor_events')).rowCount).toBe(0)
+  })
+})
