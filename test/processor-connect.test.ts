@@ -31,6 +31,13 @@ async function accountOf(shop: TestShop) {
   return rows[0]?.account as string | null
 }
 
+async function post(event: object) {
+  const body = JSON.stringify(event)
+  const headers = { 'stripe-signature': await signatureOf(body, stack.environment.STRIPE_WEBHOOK_SECRET) }
+  const response = await fetch(`${stack.baseUrl}/api/v1/webhooks/stripe`, { method: 'POST', headers, body })
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}
+
 describe("connecting a program to its owner's Stripe account", () => {
   test('leads to Stripe and back, and connects the account of the code', async () => {
     const shop = await createShop(sql)
@@ -108,13 +115,6 @@ describe("connecting a program to its owner's Stripe account", () => {
 })
 
 describe('the webhook in workerd', () => {
-  async function post(event: object) {
-    const body = JSON.stringify(event)
-    const headers = { 'stripe-signature': await signatureOf(body, stack.environment.STRIPE_WEBHOOK_SECRET) }
-    const response = await fetch(`${stack.baseUrl}/api/v1/webhooks/stripe`, { method: 'POST', headers, body })
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> }
-  }
-
   test('records a sale and a refund, and sends what is to be told', async () => {
     const shop = await createShop(sql)
     const sale = checkoutSession(shop, { id: 'cs_1', total: 10_000, payment_intent: 'pi_1' })

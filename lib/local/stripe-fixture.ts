@@ -155,7 +155,7 @@ async function sendFixture(): Promise<void> {
     livemode: !values['test-mode'],
     now: Math.floor(Date.now() / 1000),
   }
-  const { type, object, known } = fixture(shop, `${values.order}`)
+  const { type, object, known } = fixture(shop, values.order)
   if (known && environment.STRIPE_API_URL) {
     await fetch(`${environment.STRIPE_API_URL}/control`, { method: 'POST', body: JSON.stringify(known) })
   }
