@@ -36,7 +36,7 @@ const guardedPaths = new Set([
  * HTTP driver has no interactive transactions. Workspaces and their members are in lib/workspaces.ts: there each change has to
  * be one atomic statement (a workspace never loses its last owner), and a removed member has to stay known.
  */
-export function createAuth(env: AuthEnv) {
+function createAuth(env: AuthEnv) {
   const db = openDatabase(env)
   return betterAuth({
     appName: 'Affiliate tracking',

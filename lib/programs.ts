@@ -105,17 +105,16 @@ export interface ProgramProgress {
   partners: boolean
   /** The latest click that the tracker reported, with the page it was seen on. */
   last_click: { at: Date; page_url: string | null } | null
-  sale: boolean
 }
 
 export async function readProgress(db: Database, programId: number): Promise<ProgramProgress> {
-  const [row] = await db.query<{ partners: boolean; at: Date | null; page_url: string | null; sale: boolean }>(sql`
+  const [row] = await db.query<{ partners: boolean; at: Date | null; page_url: string | null }>(sql`
     select exists (select from partner_programs where program_id = ${programId}) as partners,
-      exists (select from sales where program_id = ${programId} and not is_test) as sale, click.at, click.page_url
+      click.at, click.page_url
     from (select) one left join (
       select click_timestamp as at, page_url from affiliate_click_events
       where program_id = ${programId} and not is_test order by click_timestamp desc, id desc limit 1
     ) click on true`)
   if (!row) throw new Error('the progress query answers one row')
-  return { partners: row.partners, sale: row.sale, last_click: row.at && { at: row.at, page_url: row.page_url } }
+  return { partners: row.partners, last_click: row.at && { at: row.at, page_url: row.page_url } }
 }

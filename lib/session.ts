@@ -15,13 +15,13 @@ async function signingKey(secret: string): Promise<CryptoKey> {
 }
 
 /** `<token>.<HMAC-SHA-256 of it, base64>`: the form in which better-auth puts a session's token into its cookie. */
-export async function signToken(token: string, secret: string): Promise<string> {
+async function signToken(token: string, secret: string): Promise<string> {
   const signature = await crypto.subtle.sign('HMAC', await signingKey(secret), encoder.encode(token))
   return `${token}.${btoa(String.fromCharCode(...new Uint8Array(signature)))}`
 }
 
 /** The token that `signToken` signed, or undefined where the text was not signed with this secret. */
-export async function verifyToken(signed: string, secret: string): Promise<string | undefined> {
+async function verifyToken(signed: string, secret: string): Promise<string | undefined> {
   const [token, signature, ...rest] = decode(signed).split('.')
   if (!token || !signature || rest.length > 0) return undefined
   try {

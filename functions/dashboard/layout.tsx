@@ -55,11 +55,11 @@ export function Message({ flash }: { flash: Flash | undefined }) {
 }
 
 /** A page without navigation: signing in, invitations, errors. */
-export function renderPlain(c: Context, page: { title: string; wide?: boolean; children: Child }) {
+export function renderPlain(c: Context, page: { title: string; children: Child }) {
   return c.html(
     html`<!doctype html>${(
         <Document title={page.title}>
-          <div class={page.wide ? 'centre wide' : 'centre'}>
+          <div class="centre">
             <header>
               <Brand />
             </header>
@@ -138,7 +138,8 @@ function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
           </>
         )}
         <hr />
-        <a href="/account">{viewer.user.email}</a>
+        <span class="label muted small">{viewer.user.email}</span>
+        <a href="/account">Your account</a>
         <form method="post" action="/sign-out" class="stack">
           <button type="submit">Sign out</button>
         </form>

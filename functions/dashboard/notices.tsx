@@ -12,7 +12,7 @@ const pageSize = 50
 const csvRows = 10_000
 
 /** A notification in words. */
-export function noticeText({ kind, payload, partner_name: partner }: InboxItem): string {
+function noticeText({ kind, payload, partner_name: partner }: InboxItem): string {
   const amount = formatMoney(payload.amount_cents, payload.currency)
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const why = payload.reason ? ` Reason: ${payload.reason}.` : ''

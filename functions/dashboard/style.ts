@@ -22,7 +22,6 @@ export const style = css`
     --bad: light-dark(#a9231b, #ff9990);
     --bad-soft: light-dark(#fde5e2, #43191a);
     --small: 0.8125rem;
-    --large: 1.25rem;
     --huge: 1.625rem;
     --gap: 1rem;
     --radius: 0.625rem;
@@ -58,8 +57,7 @@ export const style = css`
   ol,
   dl,
   dd,
-  figure,
-  fieldset {
+  figure {
     margin: 0;
     padding: 0;
   }
@@ -282,8 +280,10 @@ export const style = css`
     background: none;
     color: var(--text);
     font: inherit;
+    justify-content: start;
     text-align: start;
     text-decoration: none;
+    overflow-wrap: anywhere;
     cursor: pointer;
   }
   .menu a:hover,
@@ -303,9 +303,9 @@ export const style = css`
     white-space: normal;
   }
   form.menu button {
+    justify-content: center;
     border: 1px solid var(--bad);
     color: var(--bad);
-    text-align: center;
   }
   .switcher summary.compact {
     padding: 0.1875rem 0.625rem;
@@ -364,9 +364,6 @@ export const style = css`
   }
   .centre > main {
     width: min(25rem, 100%);
-  }
-  .centre.wide > main {
-    width: min(38rem, 100%);
   }
 
   /* Surfaces. */
@@ -527,8 +524,7 @@ export const style = css`
     align-content: start;
     min-width: 0;
   }
-  .field > label,
-  legend {
+  .field > label {
     font-size: var(--small);
     font-weight: 600;
     padding: 0;
@@ -543,8 +539,7 @@ export const style = css`
     grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr));
   }
   input:not([type='checkbox'], [type='radio']),
-  select,
-  textarea {
+  select {
     font: inherit;
     color: inherit;
     background: var(--surface);
@@ -561,11 +556,6 @@ export const style = css`
   .inline input:not([type='checkbox'], [type='radio']),
   .inline select {
     width: auto;
-  }
-  .check {
-    display: flex;
-    gap: 0.5rem;
-    align-items: baseline;
   }
   button,
   .button {
@@ -667,11 +657,6 @@ export const style = css`
   }
 
   /* Tables, which become cards where there is no room for columns. */
-  .scroll {
-    overflow-x: auto;
-    margin: 0 -1.125rem;
-    padding: 0 1.125rem;
-  }
   table {
     width: 100%;
     border-collapse: collapse;
@@ -757,6 +742,9 @@ export const style = css`
     table.cards-on-phone td > .row {
       justify-content: end;
       flex-wrap: wrap;
+    }
+    table.cards-on-phone td > .row.right {
+      justify-content: start;
     }
     td details.switcher[open] {
       width: 100%;
