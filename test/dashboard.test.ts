@@ -284,6 +284,28 @@ test("an owner's ids of another program are not found through their own program"
   expect(await state()).toEqual(before)
 })
 
+test('the pages sign up, in and out', async () => {
+  const email = `ada-${crypto.randomUUID()}@example.com`
+  const password = 'correct horse battery'
+  const weak = await post('/sign-up?next=/account', { name: 'Ada', email, password: 'short' })
+  expect([weak.status, weak.text.includes('Use at least 10 characters.')]).toEqual([400, true])
+  const signedUp = await post('/sign-up?next=/account', { name: 'Ada', email, password })
+  expect([signedUp.status, signedUp.headers.get('location')]).toEqual([303, '/account'])
+  const wrong = await post('/sign-in', { email, password: 'wrong horse battery' })
+  expect(wrong.status).toBe(401)
+  expect(wrong.text).toContain(`value="${email}"`)
+  expect(wrong.text).not.toContain('wrong horse battery')
+  const signedIn = await post('/sign-in?next=//evil.example', { email: email.toUpperCase(), password })
+  expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/'])
+  const cookie = signedIn.headers.getSetCookie()[0] ?? ''
+  expect(cookie).toMatch(/^__Host-svc_session=[^;]+; Max-Age=\d+; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
+  const token = decodeURIComponent(/=([^;]+)/.exec(cookie)?.[1] ?? '')
+  expect((await get('/account', token)).text).toContain(email)
+  const signedOut = await post('/sign-out', {}, token)
+  expect(signedOut.headers.getSetCookie().join()).toContain('__Host-svc_session=; Max-Age=0; Path=/; HttpOnly; Secure')
+  expect((await get('/account', token)).status).toBe(303)
+})
+
 const destinations: [next: string, location: string][] = [
   ['/programs/1/events?page=2', '/programs/1/events?page=2'],
   ['https://evil.example/', '/'],
