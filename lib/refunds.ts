@@ -127,61 +127,6 @@ from (select) answer
   ] as const
 }
 
-export interface ReturnRow {
-  /** Null where there is no such sale. */
-  sale_id: string | null
-  refund_id: string | null
-  /** Whether this batch put something back: false where the refund was put back before, or is not known yet. */
-  returned: boolean | null
-  outbox: OutboxMessage[] | null
-}
-
-/**
- * The batch that puts back a refund which failed or a dispute which was won: the sale's refunded total goes down by what the
- * refund moved, the commission to what then follows from it, and the difference returns to the balance it was taken from. A
- * rejected commission stays rejected. A refund that is not known yet is noted as put back, so that it is never applied,
- * whichever of the two is told first. `refundId` is the id the refund was applied with, `notice` whether the advertiser is
- * asked to look. `scope` and `sale` as for `refundStatements`.
- */
-export function returnRefundStatements(
-  scope: RawBuilder<unknown>,
-  sale: RawBuilder<unknown>,
-  refundId: string,
-  notice: 'dispute_reinstated' | null,
-) {
-  const target = sql`with ${scope}, sale as (${sale})`
-  return [
-    ...lockStatements(target),
-    sql<ReturnRow>`${target},
-refund as (
-  insert into refunds as stored (program_id, sale_id, refund_key, applied_cents, returned_at)
-  select s.program_id, s.id, ${`id:${refundId}`}, 0, now() from sale s
-  on conflict on constraint refunds_sale_key do update set returned_at = coalesce(stored.returned_at, excluded.returned_at)
-  returning stored.*, old.id is not null and old.returned_at is null as returned
-),
-total as (
-  select s.program_id, s.id as sale_id, s.transaction_id, s.amount_cents, r.id as refund_id, s.refunded_cents - r.applied_cents as refunded_cents
-  from sale s join refund r on r.returned
-),
-refunded_sale as (
-  update sales s set refunded_cents = t.refunded_cents from total t where s.program_id = t.program_id and s.id = t.sale_id
-),
-effect as (
-  select t.program_id, t.refund_id, 'return:' || t.refund_id as cause, c.id as commission_id, c.partner_id, c.currency,
-    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint as reversed_cents,
-    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
-    case t.refunded_cents when 0 then 'none' else 'partial' end as reversal, null::timestamptz as rejected_at,
-    case t.refunded_cents when 0 then null else c.reason end as reason,
-    c.credited_at, c.paid_at, c.created_at, t.transaction_id, ${notice}::text as notice, 1 as step
-  from total t join commissions c on c.program_id = t.program_id and c.sale_id = t.sale_id
-  where c.rejected_at is null
-),
-${reversalEffectCtes}
-select s.id as sale_id, r.id as refund_id, r.returned, ${outboxColumn}
-from (select) answer left join sale s on true left join refund r on true`,
-  ] as const
-}
-
 /**
  * Applies a refund to the sale with this transaction id in the key's program: one request, one transaction. The commission is
  * reversed in proportion to all that was refunded of the sale, and this call deducts the difference:

@@ -92,7 +92,7 @@ interface ModelSale {
   currency: string
   refunded: number
   /** What each refund key moved; null once it is put back. */
-  refunds: Map<string, number | null>
+  refunds: Map<string, { asked: number; applied: number } | null>
   commission: ModelCommission | undefined
 }
 
@@ -148,7 +148,7 @@ class Model {
     const applied = Math.min(amount ?? sale.amount, sale.amount - sale.refunded)
     if (applied > 0) {
       sale.refunded += applied
-      if (amount !== null) sale.refunds.set(key, applied)
+      if (amount !== null) sale.refunds.set(key, { asked: amount, applied })
     }
     if (!commission) return { status: 'no_commission' }
     if (wasReversed || applied === 0) return { status: 'skipped', reason: 'already_reversed' }
@@ -160,13 +160,22 @@ class Model {
   }
 
   returnRefund(sale: ModelSale, id: string): object {
-    const applied = sale.refunds.get(`id:${id}`) ?? null
+    const refund = sale.refunds.get(`id:${id}`) ?? null
     sale.refunds.set(`id:${id}`, null)
-    if (applied === null) return { returned: false }
-    sale.refunded -= applied
-    if (sale.commission && !sale.commission.rejected) {
-      this.#reverseTo(sale, sale.commission)
-      this.#tell('dispute_reinstated')
+    if (refund === null) return { returned: false }
+    const commission = sale.commission?.rejected ? undefined : sale.commission
+    sale.refunded -= refund.applied
+    if (commission) this.#reverseTo(sale, commission)
+    // What found no room beside it takes the room now.
+    for (const other of sale.refunds.values()) {
+      const more = Math.min((other?.asked ?? 0) - (other?.applied ?? 0), sale.amount - sale.refunded)
+      if (!other || more <= 0) continue
+      other.applied += more
+      sale.refunded += more
+      if (!commission) continue
+      this.#reverseTo(sale, commission)
+      this.#tell(sale.refunded === sale.amount ? 'commission_reversed' : 'commission_refunded')
+      if (commission.paid) this.#tell('paid_commission_reversed')
     }
     return { returned: true }
   }

@@ -6,7 +6,7 @@ import { recordClick } from '../../lib/clicks.ts'
 import type { Database } from '../../lib/database.ts'
 import { recordServerLead } from '../../lib/leads.ts'
 import { recordSale, type RecordedSale } from '../../lib/sales.ts'
-import { type AppliedRefund, refundSale, returnRefundStatements, type ReturnRow } from '../../lib/refunds.ts'
+import { type AppliedRefund, refundSale, settleRefundsStatements } from '../../lib/refunds.ts'
 
 /** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
 export interface LedgerProgram {
@@ -28,7 +28,7 @@ export interface LedgerProgram {
     currency?: string,
   ): Promise<{ id: string; commissionId: number; commissionCents: number }>
   refund(saleId: string, amount: number | null, refundId?: string | null): Promise<AppliedRefund>
-  returnRefund(saleId: string, refundId: string): Promise<ReturnRow>
+  returnRefund(saleId: string, refundId: string): Promise<{ returned: boolean }>
 }
 
 /** Makes such a program in one statement; commissions are `commissionBp` basis points. */
@@ -87,11 +87,14 @@ export async function createLedgerProgram(
       return (await refundSale(db, keyHash, saleId, refund, randomUUID())).applied
     },
     async returnRefund(saleId, refundId) {
-      const scope = sql`program as (select ${programId}::bigint as id)`
       const sale = sql`select * from sales where program_id = ${programId} and transaction_id = ${saleId}`
-      const [, , , [row]] = await db.batch(returnRefundStatements(scope, sale, refundId, 'dispute_reinstated'))
-      if (!row) throw new Error('a return answered no row')
-      return row
+      const told = sql`select ${refundId}::text as refund_id, 1 as amount_cents, 'refund' as reason, null as reason_text, true as is_returned,
+        now() as told_at from sale`
+      const [lock, ...rest] = settleRefundsStatements(sale, told)
+      const stood = sql<{ stands: boolean }>`select r.returned_at is null as stands from refunds r join (${sale}) s
+        on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${`id:${refundId}`}`
+      const [, [refund]] = await db.batch([lock, stood, ...rest] as const)
+      return { returned: refund?.stands ?? false }
     },
   }
   return program
