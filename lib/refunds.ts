@@ -263,7 +263,7 @@ total as (
 ),
 change as (
   select t.step, t.refund_id, t.refund_key, t.cents, t.reason, t.reason_text, t.refunded_cents, t.sale_cents, c.program_id,
-    c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at, c.reason as prior_reason,
+    c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
     div(c.amount_cents::numeric * t.refunded_cents, t.sale_cents)::bigint as reversed_cents,
     (div(c.amount_cents::numeric * t.refunded_cents, t.sale_cents)
       - div(c.amount_cents::numeric * (t.refunded_cents - t.cents), t.sale_cents))::bigint as delta_cents
@@ -297,7 +297,9 @@ effect as (
     c.delta_cents, c.reversed_cents,
     case c.refunded_cents when 0 then 'none' when c.sale_cents then 'full' else 'partial' end as reversal,
     null::timestamptz as rejected_at, s.transaction_id, c.credited_at, c.paid_at, c.created_at,
-    case when c.cents >= 0 then coalesce(c.reason_text, c.reason) when c.refunded_cents > 0 then c.prior_reason end as reason,
+    case when c.cents >= 0 then coalesce(c.reason_text, c.reason) when c.refunded_cents > 0 then (
+      select coalesce(a.reason_text, a.reason) from active a where not a.is_returned order by a.id desc limit 1
+    ) end as reason,
     case when c.cents > 0 then 'reversal' when c.cents < 0 and c.reason = 'chargeback' then 'dispute_reinstated' end as notice
   from change c cross join touched s left join added on added.refund_key = c.refund_key
 ),

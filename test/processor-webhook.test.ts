@@ -903,7 +903,9 @@ describe.each<Generation>(['old', 'new'])('refunds and disputes, in payloads of 
       body: { outcome: 'recorded' },
       requests: 1,
     })
-    expect(await send(shop, 'charge.refunded', total)).toMatchObject({ body: { outcome: 'duplicate' } })
+    expect(await send(shop, 'charge.refunded', total)).toMatchObject({
+      body: { outcome: 'duplicate', reason: 'Another event told it already.' },
+    })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000 }])
     stripe.refunds.delete('ch_1')
   })

@@ -223,6 +223,9 @@ function reversalResult(event: ProcessorEvent, { reversals }: Reversals): RawBui
     case
       when ${reversal === undefined}::boolean then 'The charge has no refund that took money.'
       when s.currency <> ${reversal?.currency ?? ''} then 'It is in ' || ${reversal?.currency ?? ''}::text || ', its sale in ' || s.currency || '. Refund the sale by hand.'
+      when not exists (
+        select from processor_reversals v where v.account_id = ${event.account_id} and ${event.id} in (v.event_id, v.returned_event_id)
+      ) then 'Another event told it already.'
       when s.id is null then 'No sale of this payment is known yet.'
     end
   from kept left join sale s on true`
