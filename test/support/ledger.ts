@@ -12,6 +12,9 @@ import { type AppliedRefund, refundSale, settleRefundsStatements } from '../../l
 export interface LedgerProgram {
   programId: number
   partnerIds: number[]
+  apiKey: string
+  /** The code of a partner's link. */
+  codeOf(partner: number): string
   click(partner: number): Promise<string>
   lead(customerKey: string, clickId: string | null): Promise<void>
   sale(sale: {
@@ -59,8 +62,10 @@ export async function createLedgerProgram(
   const program: LedgerProgram = {
     programId,
     partnerIds,
+    apiKey: key,
+    codeOf: (partner) => `${tag}-${partnerIds[partner]}`,
     async click(partner) {
-      const code = `${tag}-${partnerIds[partner]}`
+      const code = program.codeOf(partner)
       const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
       return (await recordClick(db, click, null)).click_id
     },

@@ -1,0 +1,261 @@
+import type pg from 'pg'
+import { readBalances } from '../../lib/balances.ts'
+import type { Database } from '../../lib/database.ts'
+
+export const commissionBp = 1375
+export const leadCommissionCents = 150
+
+export interface ModelCommission {
+  id: number
+  partner: number
+  currency: string
+  amount: number
+  reversed: number
+  reversal: 'none' | 'partial' | 'full'
+  rejected: boolean
+  /** Its place among everything credited, or undefined. */
+  credited?: number
+  paid: boolean
+}
+
+export interface ModelSale {
+  id: string
+  customer: number
+  amount: number
+  currency: string
+  refunded: number
+  /** What each refund key moved; null once it is put back. */
+  refunds: Map<string, { asked: number; applied: number } | null>
+  commission: ModelCommission | undefined
+}
+
+export interface ModelWithdrawal {
+  id: number
+  partner: number
+  currency: string
+  amount: number
+  status: 'requested' | 'paid' | 'refused' | 'cancelled'
+}
+
+/**
+ * The rules in plain words and numbers, with nothing happening at once. Every method answers what the service must answer, and
+ * changes what the service must change.
+ */
+export class Model {
+  readonly sales: ModelSale[] = []
+  readonly leadCommissions: ModelCommission[] = []
+  readonly withdrawals: ModelWithdrawal[] = []
+  readonly balances = new Map<string, number>()
+  readonly told = new Map<string, number>()
+  #creditedSoFar = 0
+
+  get commissions(): ModelCommission[] {
+    return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
+  }
+
+  static commissionOf(amount: number): number {
+    return Math.floor((amount * commissionBp + 5000) / 10_000)
+  }
+
+  balance(partner: number, currency: string): number {
+    return this.balances.get(`${partner} ${currency}`) ?? 0
+  }
+
+  available(partner: number, currency: string): number {
+    return this.balance(partner, currency) - sum(this.#open(partner, currency).map(({ amount }) => amount))
+  }
+
+  status({ rejected, reversal, paid, credited }: ModelCommission): string {
+    if (rejected || reversal === 'full') return 'reversed'
+    if (reversal === 'partial') return 'refunded'
+    return paid ? 'paid' : credited === undefined ? 'pending' : 'approved'
+  }
+
+  refund(sale: ModelSale, amount: number | null, id: string | null): object {
+    const { commission } = sale
+    const key = amount === null ? 'rest' : id === null ? `amount:${amount}` : `id:${id}`
+    const wasReversed = commission && this.status(commission) === 'reversed'
+    if (amount !== null && sale.refunds.has(key)) {
+      return commission ? { status: 'skipped', reason: 'refund_already_applied' } : { status: 'no_commission' }
+    }
+    const applied = Math.min(amount ?? sale.amount, sale.amount - sale.refunded)
+    if (applied > 0) {
+      sale.refunded += applied
+      if (amount !== null) sale.refunds.set(key, { asked: amount, applied })
+    }
+    if (!commission) return { status: 'no_commission' }
+    if (wasReversed || applied === 0) return { status: 'skipped', reason: 'already_reversed' }
+    const deduction = this.#reverseTo(sale, commission)
+    const full = sale.refunded === sale.amount
+    this.#tell(full ? 'commission_reversed' : 'commission_refunded')
+    if (commission.paid) this.#tell('paid_commission_reversed')
+    return { status: full ? 'reversed' : 'refunded', deduction_cents: deduction }
+  }
+
+  returnRefund(sale: ModelSale, id: string): object {
+    const refund = sale.refunds.get(`id:${id}`) ?? null
+    sale.refunds.set(`id:${id}`, null)
+    if (refund === null) return { returned: false }
+    const commission = sale.commission?.rejected ? undefined : sale.commission
+    sale.refunded -= refund.applied
+    if (commission) this.#reverseTo(sale, commission)
+    // What found no room beside it takes the room now.
+    for (const other of sale.refunds.values()) {
+      const more = Math.min((other?.asked ?? 0) - (other?.applied ?? 0), sale.amount - sale.refunded)
+      if (!other || more <= 0) continue
+      other.applied += more
+      sale.refunded += more
+      if (!commission) continue
+      this.#reverseTo(sale, commission)
+      this.#tell(sale.refunded === sale.amount ? 'commission_reversed' : 'commission_refunded')
+      if (commission.paid) this.#tell('paid_commission_reversed')
+    }
+    return { returned: true }
+  }
+
+  approve(commissions: ModelCommission[]): number {
+    const due = [...new Set(commissions)].filter((c) => c.credited === undefined && this.status(c) !== 'reversed')
+    for (const commission of due.toSorted((a, b) => a.id - b.id)) {
+      commission.credited = this.#creditedSoFar++
+      this.#move(commission, commission.amount - commission.reversed)
+    }
+    return due.length
+  }
+
+  reject(commission: ModelCommission): object {
+    if (commission.rejected) return { deduction_cents: 0 }
+    if (commission.reversal === 'full') return { error: 'conflict' }
+    const left = commission.amount - commission.reversed
+    Object.assign(commission, { rejected: true, reversal: 'full', reversed: commission.amount })
+    if (commission.credited !== undefined) this.#move(commission, -left)
+    this.#tell('commission_reversed')
+    if (commission.paid) this.#tell('paid_commission_reversed')
+    return { deduction_cents: left }
+  }
+
+  pay(withdrawal: ModelWithdrawal): object {
+    if (withdrawal.status !== 'requested') return withdrawal.status === 'paid' ? { ok: true } : { error: 'conflict' }
+    withdrawal.status = 'paid'
+    this.#move(withdrawal, -withdrawal.amount)
+    let newer = 0
+    const unpaid = this.commissions.filter(
+      (c) =>
+        c.partner === withdrawal.partner && c.currency === withdrawal.currency && c.credited !== undefined && !c.paid,
+    )
+    for (const commission of unpaid.toSorted((a, b) => (b.credited ?? 0) - (a.credited ?? 0))) {
+      const left = commission.amount - commission.reversed
+      if (left > 0 && newer >= this.balance(withdrawal.partner, withdrawal.currency)) commission.paid = true
+      newer += left
+    }
+    return { ok: true }
+  }
+
+  refuse(withdrawal: ModelWithdrawal): object {
+    if (withdrawal.status === 'requested') withdrawal.status = 'refused'
+    return withdrawal.status === 'refused' ? { ok: true } : { error: 'conflict' }
+  }
+
+  /** What the service must hold now; `storedMoney` is what it holds. */
+  expected() {
+    return {
+      sales: orNull(this.sales.map(({ id, refunded }) => [id, refunded]).toSorted(byFirst)),
+      commissions: orNull(
+        this.commissions
+          .toSorted((a, b) => a.id - b.id)
+          .map((c) => [c.id, this.status(c), c.reversed, c.credited !== undefined, c.paid]),
+      ),
+      withdrawals: orNull(this.withdrawals.map(({ id, status, amount }) => [id, status, amount])),
+      told: orNull([...this.told].toSorted(byFirst)),
+      balances: [0, 1].map((partner) =>
+        ['jpy', 'kwd', 'usd'].flatMap((currency) => {
+          const total = (list: { partner: number; currency: string }[], amount: (item: never) => number) =>
+            sum(
+              list
+                .filter((item) => item.partner === partner && item.currency === currency)
+                .map((item) => amount(item as never)),
+            )
+          const requested_cents = total(this.withdrawals, (w: ModelWithdrawal) =>
+            w.status === 'requested' ? w.amount : 0,
+          )
+          const balance_cents = this.balance(partner, currency)
+          return balance_cents === 0
+            ? []
+            : {
+                currency,
+                pending_cents: total(this.commissions, (c: ModelCommission) =>
+                  c.credited === undefined ? c.amount - c.reversed : 0,
+                ),
+                balance_cents,
+                requested_cents,
+                available_cents: Math.max(balance_cents - requested_cents, 0),
+                paid_cents: total(this.withdrawals, (w: ModelWithdrawal) => (w.status === 'paid' ? w.amount : 0)),
+              }
+        }),
+      ),
+    }
+  }
+
+  #reverseTo(sale: ModelSale, commission: ModelCommission): number {
+    const reversed = Number((BigInt(commission.amount) * BigInt(sale.refunded)) / BigInt(sale.amount))
+    const deduction = reversed - commission.reversed
+    commission.reversed = reversed
+    commission.reversal = sale.refunded === sale.amount ? 'full' : sale.refunded > 0 ? 'partial' : 'none'
+    if (commission.credited !== undefined) this.#move(commission, -deduction)
+    return deduction
+  }
+
+  #open(partner: number, currency: string): ModelWithdrawal[] {
+    return this.withdrawals.filter((w) => w.partner === partner && w.currency === currency && w.status === 'requested')
+  }
+
+  /** Moves a balance, and where it went down, takes what no longer fits from the newest open withdrawals. */
+  #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
+    this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
+    let excess = Math.min(
+      -this.available(partner, currency),
+      sum(this.#open(partner, currency).map((withdrawal) => withdrawal.amount)),
+    )
+    for (const withdrawal of this.#open(partner, currency).toSorted((a, b) => b.id - a.id)) {
+      if (excess <= 0) return
+      const cut = Math.min(excess, withdrawal.amount)
+      withdrawal.amount -= cut
+      excess -= cut
+      if (withdrawal.amount === 0) withdrawal.status = 'cancelled'
+      this.#tell('withdrawal_reduced')
+    }
+  }
+
+  #tell(kind: string): void {
+    this.told.set(kind, (this.told.get(kind) ?? 0) + 1)
+  }
+}
+
+/** `json_agg` of no rows is null. */
+const orNull = <Item>(list: Item[]) => (list.length === 0 ? null : list)
+
+const byFirst = ([a]: unknown[], [b]: unknown[]) => (String(a) < String(b) ? -1 : 1)
+
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
+
+export const untouched = {
+  reversed: 0,
+  reversal: 'none',
+  rejected: false,
+  paid: false,
+} as const satisfies Partial<ModelCommission>
+
+/** What the service holds now of a program's money, in the model's words. */
+export async function storedMoney(pool: pg.Pool, db: Database, programId: number, partnerIds: number[]) {
+  const { rows } = await pool.query<Record<'sales' | 'commissions' | 'withdrawals' | 'told', unknown[] | null>>(
+    `select
+      (select json_agg(json_build_array(transaction_id, refunded_cents) order by transaction_id) from sales where program_id = $1) as sales,
+      (select json_agg(json_build_array(id, status, reversed_cents, credited_at is not null, paid_at is not null) order by id)
+        from commissions where program_id = $1) as commissions,
+      (select json_agg(json_build_array(id, status, amount_cents) order by id) from withdrawals where program_id = $1) as withdrawals,
+      (select json_agg(json_build_array(kind, count) order by kind)
+        from (select kind, count(*) from outbox where program_id = $1 group by kind) told) as told`,
+    [programId],
+  )
+  const balances = await Promise.all(partnerIds.map((id) => readBalances(db, programId, id)))
+  return { ...rows[0], balances: balances.map((list) => list.filter(({ balance_cents: cents }) => cents !== 0)) }
+}
