@@ -93,11 +93,12 @@ export function errorResponse(error: ApiError): Response {
 const transientState = /^(08|53|57P|40)/
 
 /**
- * True where Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. The driver's error is
- * known by its name, which keeps the driver out of functions that need no database.
+ * True where Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. Neon's proxy gives an
+ * empty code where it did not reach Postgres or lost it on the way. The driver's error is known by its name, which keeps the
+ * driver out of functions that need no database.
  */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'NeonDbError') return false
   const { code } = error as Error & { code?: string }
-  return code === undefined || transientState.test(code)
+  return !code || transientState.test(code)
 }

@@ -1,8 +1,10 @@
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { Database } from '../lib/database.ts'
+import { isTransient } from '../lib/errors.ts'
 import { startEndpoint } from './support/stack.ts'
 
-const { db, neon, sql: postgres } = await startEndpoint()
+const { db, env, neon, sql: postgres } = await startEndpoint()
 await postgres.query('create table numbers (id int primary key)')
 
 beforeEach(async () => {
@@ -80,4 +82,14 @@ describe('faults', () => {
     await db.query(insert(1))
     expect(await (await fetch(control)).json()).toEqual({ requests: 1, statements: 1, faults: [] })
   })
+})
+
+test('a Postgres that is not there is an outcome to try again, and a refused statement is not', async () => {
+  const away = new Database({ ...env, DATABASE_URL: 'postgresql://postgres:test@127.0.0.1:1/away' })
+  const [unreached, refused] = await Promise.allSettled([away.query(insert(1)), db.query(sql`select 1 / 0`)])
+  expect(unreached).toMatchObject({ status: 'rejected', reason: { name: 'NeonDbError', code: '' } })
+  expect([unreached, refused].map((outcome) => 'reason' in outcome && isTransient(outcome.reason))).toEqual([
+    true,
+    false,
+  ])
 })

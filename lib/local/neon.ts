@@ -49,7 +49,8 @@ const maxNamedStatements = 500
  * every request. The database is the one in the header `Neon-Connection-String`.
  *
  * Tests and people count requests and inject faults through the returned object, or over HTTP: `GET /control` shows the
- * counters, `POST /control/faults` takes a {@link Fault}, `DELETE /control` sets everything back.
+ * counters, `POST /control/faults` takes a {@link Fault}, `DELETE /control` sets everything back. The header `Inject-Fault` of a
+ * request holds a fault for that request alone, as JSON.
  *
  * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
  */
@@ -118,7 +119,8 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     endpoint.requests += 1
     endpoint.statements += queries.length
 
-    const fault = takeFault(queries)
+    const own = request.headers['inject-fault']
+    const fault = typeof own === 'string' ? (JSON.parse(own) as Fault) : takeFault(queries)
     if (fault?.action === 'drop-before') return void request.socket.destroy()
     if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })
     if (fault?.action === 'delay') await sleep(fault.delay_ms)
@@ -164,7 +166,13 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   const server = createServer((request, response) => {
     const answer = request.url === '/sql' ? answerSql : answerControl
     answer(request, response).catch((error: unknown) => {
-      reply(response, 400, error instanceof Error ? Object.assign({ message: error.message }, error) : String(error))
+      const { message } = error instanceof Error ? error : { message: String(error) }
+      // Neon's proxy gives the code of Postgres' own errors only; that of any other is empty.
+      reply(
+        response,
+        400,
+        error instanceof pg.DatabaseError ? Object.assign({ message }, error) : { message, code: '' },
+      )
     })
   })
   server.keepAliveTimeout = 60_000
