@@ -1,0 +1,50 @@
+import { afterAll, expect, test } from 'vitest'
+import { startLocalStripe } from '../lib/local/stripe.ts'
+import { startQueue } from '../lib/local/queue.ts'
+import { loadService } from './chaos/bundle.ts'
+import { deliverEverything, differences, runHistory } from './chaos/history.ts'
+import { startFaultyQueue } from './chaos/queue-faults.ts'
+import { openWorld } from './chaos/world.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
+const [{ databaseUrl, neon }, queue, stripe, service] = await Promise.all([
+  startEndpoint(),
+  startQueue(),
+  startLocalStripe(),
+  loadService(),
+])
+const faultyQueue = await startFaultyQueue(queue.endpoint, seed, 0.3)
+const world = openWorld({
+  service,
+  databaseUrl,
+  neonEndpoint: neon.url,
+  queueEndpoint: faultyQueue.url,
+  queueUrl: queue.url,
+  stripeApiUrl: stripe.url,
+  faultRate: 0.1,
+})
+afterAll(async () => {
+  await world.close()
+  await faultyQueue.close()
+  await queue.close()
+  await stripe.close()
+})
+
+test(
+  `24 histories under faults end as the rules say, and everything is told once (SEED=${seed})`,
+  { timeout: 240_000 },
+  async () => {
+    for (let first = 0; first < 24; first += 8) {
+      const found = await Promise.all(
+        Array.from({ length: 8 }, (_, lane) => runHistory(world, seed + first + lane, 40)),
+      )
+      expect(found.flat()).toEqual([])
+    }
+    await world.idle()
+    expect(world.violations).toEqual([])
+    expect(world.counts.faults).toBeGreaterThan(100)
+    expect(await deliverEverything(world, faultyQueue, queue.url)).toEqual([])
+    expect(await differences(world)).toEqual([])
+  },
+)

@@ -1,0 +1,571 @@
+import { isDeepStrictEqual } from 'node:util'
+import { Stripe } from 'stripe'
+import { findDifferences } from '../../lib/audit.ts'
+import { checkoutSession, refund as stripeRefund, type Shop, stripeEvent } from '../../lib/local/stripe-events.ts'
+import { createLedgerProgram, type LedgerProgram } from '../support/ledger.ts'
+import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from '../support/money-model.ts'
+import type { FaultyQueue } from './queue-faults.ts'
+import { type Random, seeded } from './random.ts'
+import { patiently, webhookSecret, type World } from './world.ts'
+
+const currencies = ['usd', 'usd', 'usd', 'jpy', 'kwd'] as const
+const people = 6
+const atOnce = 12
+
+/** A step: what it touches keeps it out of a wave in which something else touches the same. */
+interface Step {
+  touches: string[]
+  /** A step whose outcome depends on what happens beside it is taken alone. */
+  alone?: boolean
+  run(): Promise<void>
+}
+
+type ModelSale = Model['sales'][number]
+
+/** A history of one program under way, and what was found wrong with it. */
+class History {
+  readonly world: World
+  readonly program: LedgerProgram
+  readonly random: Random
+  readonly seed: number
+  readonly model = new Model()
+  readonly wrong: string[] = []
+  readonly clickIds: string[] = []
+  readonly leads = new Set<number>()
+  readonly shop: Shop
+  #made = 0
+  #calls = 0
+
+  constructor(world: World, program: LedgerProgram, seed: number) {
+    this.world = world
+    this.program = program
+    this.seed = seed
+    this.random = seeded(seed)
+    this.shop = {
+      generation: 'new',
+      account: `acct_chaos_${program.programId}`,
+      programId: program.programId,
+      clickId: null,
+      customerKey: null,
+      email: null,
+      customer: null,
+      livemode: true,
+      now: Math.floor(Date.now() / 1000),
+    }
+  }
+
+  get client() {
+    return new this.world.service.SvcClient({ apiKey: this.program.apiKey, baseUrl: 'http://svc.test' })
+  }
+
+  name(kind: string): string {
+    return `${kind}-${this.program.programId}-${this.#made++}`
+  }
+
+  /**
+   * Makes the same call once, or several times at once, each with faults of its own. `certain` where the one caller had an answer
+   * to each try, `sure` where the function had too.
+   */
+  async calls<Answer>(call: () => Promise<Answer>): Promise<{ answers: Answer[]; certain: boolean; sure: boolean }> {
+    const copies = this.random.chance(0.25) ? this.random.integer(2, 3) : 1
+    const randoms = Array.from({ length: copies }, () => seeded(this.seed, ++this.#calls))
+    const done = await Promise.all(randoms.map((random) => this.world.during(random, call)))
+    return {
+      answers: done.map(({ result }) => result),
+      certain: copies === 1 && done.every(({ lost }) => lost === 0),
+      sure: copies === 1 && done.every(({ lost, unsure }) => lost + unsure === 0),
+    }
+  }
+
+  expect(what: string, found: unknown, expected: unknown): void {
+    if (!isDeepStrictEqual(found, expected))
+      this.wrong.push(`${what}: found ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`)
+  }
+
+  async click(person: number, existing?: string): Promise<string> {
+    const affiliate_url = `https://shop.example.com/?aff=${this.program.codeOf(person % 2)}`
+    const { answers } = await this.calls(async () => {
+      for (;;) {
+        const body = { affiliate_url, ...(existing && { existing_click_id: existing }) }
+        const response = await post('/api/v1/track/click', body)
+        if (response.ok) return ((await response.json()) as { click_id: string }).click_id
+        if (response.status < 500 && response.status !== 0)
+          throw new Error(`A click was answered ${await response.text()}`)
+      }
+    })
+    if (existing)
+      this.expect(
+        'the click id of a known visitor',
+        answers,
+        answers.map(() => existing),
+      )
+    return answers[0] ?? ''
+  }
+
+  /** Sends until it is known what became of it, as an application does whose client library gave up. */
+  async certainly<Data>(send: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
+    for (;;) {
+      const result = await send()
+      if (result.ok || (result.status > 0 && result.status < 500)) return result
+    }
+  }
+
+  sale(): Step {
+    const person = this.random.integer(0, people - 1)
+    const amount = this.random.chance(0.3) ? this.random.integer(1, 20) : this.random.integer(1, 100_000)
+    const currency = this.random.pick(currencies) ?? 'usd'
+    const id = this.name('sale')
+    return {
+      touches: [],
+      run: async () => {
+        const { answers, certain } = await this.calls(() =>
+          this.certainly(() =>
+            this.client.trackSale({
+              customerExternalId: key(person),
+              amount,
+              invoiceId: id,
+              currency,
+              clickId: this.clickIds[person] ?? null,
+            }),
+          ),
+        )
+        for (const { ok, error } of answers) {
+          if (!ok && (certain || !(error as { same_payload?: boolean }).same_payload))
+            this.wrong.push(`sale ${id} was refused: ${JSON.stringify(error)}`)
+        }
+        const cents = Model.commissionOf(amount)
+        if (certain) this.expect(`commission of ${id}`, answers[0]?.data?.commission_cents, cents)
+        const commission =
+          cents === 0
+            ? undefined
+            : { id: await this.commissionOf(id), partner: person % 2, currency, amount: cents, ...untouched }
+        this.model.sales.push({ id, customer: person, amount, currency, refunded: 0, refunds: new Map(), commission })
+      },
+    }
+  }
+
+  /** A sale and its refund as Stripe tells of them: repeatedly, at once, in any order. */
+  processorSale(): Step {
+    const person = this.random.integer(0, people - 1)
+    const amount = this.random.integer(2, 100_000)
+    const id = this.name('pi')
+    const refunded = this.random.chance(0.5)
+      ? this.random.chance(0.3)
+        ? amount
+        : this.random.integer(1, amount - 1)
+      : 0
+    const shop = { ...this.shop, clickId: this.clickIds[person] ?? null, customerKey: key(person) }
+    const paid = checkoutSession(shop, { id: `cs_${id}`, total: amount, payment_intent: id })
+    const events = [
+      stripeEvent(shop, `evt_paid_${id}`, 'checkout.session.completed', paid),
+      ...(refunded > 0
+        ? [
+            stripeEvent(
+              shop,
+              `evt_refund_${id}`,
+              'refund.created',
+              stripeRefund(shop, { id: `re_${id}`, amount: refunded, payment_intent: id }),
+            ),
+          ]
+        : []),
+    ]
+    return {
+      touches: [`sale:${id}`],
+      run: async () => {
+        await Promise.all(events.map((event) => this.calls(() => deliver(event))))
+        const cents = Model.commissionOf(amount)
+        const commission =
+          cents === 0
+            ? undefined
+            : { id: await this.commissionOf(id), partner: person % 2, currency: 'usd', amount: cents, ...untouched }
+        const sale: ModelSale = {
+          id,
+          customer: person,
+          amount,
+          currency: 'usd',
+          refunded: 0,
+          refunds: new Map(),
+          commission,
+        }
+        this.model.sales.push(sale)
+        if (refunded > 0) this.model.refund(sale, refunded, `re_${id}`)
+      },
+    }
+  }
+
+  lead(): Step {
+    const person = this.random.integer(0, people - 1)
+    return {
+      touches: [`lead:${person}`],
+      run: async () => {
+        const { answers, certain } = await this.calls(() =>
+          this.certainly(() =>
+            this.client.trackLead({
+              customerExternalId: key(person),
+              clickId: this.clickIds[person] ?? null,
+              email: emailOf(this.program.programId, person),
+            }),
+          ),
+        )
+        for (const { ok, error } of answers)
+          if (!ok) this.wrong.push(`the lead of ${person} was refused: ${JSON.stringify(error)}`)
+        if (certain)
+          this.expect(`lead of ${person} is a repeat`, answers[0]?.data?.duplicate ?? false, this.leads.has(person))
+        if (this.leads.has(person)) return
+        this.leads.add(person)
+        const { rows } = await patiently(() =>
+          this.world.pool.query<{ id: string }>(
+            `select m.id from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id
+            where m.program_id = $1 and m.kind = 'lead' and c.customer_key = $2`,
+            [this.program.programId, key(person)],
+          ),
+        )
+        this.model.leadCommissions.push({
+          id: Number(rows[0]?.id),
+          partner: person % 2,
+          currency: 'usd',
+          amount: leadCommissionCents,
+          ...untouched,
+        })
+      },
+    }
+  }
+
+  refund(): Step | undefined {
+    const sale = this.random.pick(this.model.sales.filter(({ id }) => !id.startsWith('pi')))
+    if (!sale) return undefined
+    const amount = this.random.chance(0.2)
+      ? null
+      : this.random.chance(0.5)
+        ? this.random.integer(1, 30)
+        : this.random.integer(1, 60_000)
+    const id = amount === null || this.random.chance(0.25) ? null : `refund-${this.random.integer(0, 3)}`
+    return this.refundsAtOnce(sale, [{ amount, id }])
+  }
+
+  /** Several refunds of one size at the same moment: in which order they are applied makes no difference. */
+  burst(): Step | undefined {
+    const sale = this.random.pick(this.model.sales.filter(({ id }) => !id.startsWith('pi')))
+    if (!sale) return undefined
+    const amount = this.random.integer(1, Math.max(1, Math.floor(sale.amount / 2)))
+    return this.refundsAtOnce(
+      sale,
+      Array.from({ length: this.random.integer(2, 4) }, () => ({ amount, id: this.name('burst') })),
+    )
+  }
+
+  refundsAtOnce(sale: ModelSale, refunds: { amount: number | null; id: string | null }[]): Step {
+    return {
+      touches: [`sale:${sale.id}`],
+      alone: this.#withdrawalsOpen(),
+      run: async () => {
+        const sent = await Promise.all(
+          refunds.map(({ amount, id }) =>
+            this.calls(() =>
+              this.certainly(() =>
+                this.client.trackRefund({
+                  invoiceId: sale.id,
+                  ...(amount !== null && { amount }),
+                  ...(id !== null && { refundId: id }),
+                }),
+              ),
+            ),
+          ),
+        )
+        const answers = sent.flatMap((call) => call.answers)
+        for (const { ok, error } of answers)
+          if (!ok) this.wrong.push(`a refund of ${sale.id} was refused: ${JSON.stringify(error)}`)
+        const statuses = refunds.map(
+          ({ amount, id }) => (this.model.refund(sale, amount, id) as { status: string }).status,
+        )
+        if (sent.every(({ certain }) => certain)) {
+          this.expect(
+            `refunds of ${sale.id}`,
+            answers.map(({ data }) => data?.status ?? '').toSorted(),
+            statuses.toSorted(),
+          )
+        }
+      },
+    }
+  }
+
+  approve(): Step {
+    const chosen = Array.from(
+      { length: this.random.integer(1, 4) },
+      () => this.random.pick(this.model.commissions) ?? [],
+    )
+      .flat()
+      .filter((commission, index, all) => all.indexOf(commission) === index)
+    return {
+      touches: ['approvals', ...chosen.map((commission) => this.#subject(commission.id))],
+      alone: this.#withdrawalsOpen(),
+      run: async () => {
+        const ids = chosen.map(({ id }) => id)
+        const { answers, sure } = await this.calls(() =>
+          this.world.settle(() => this.world.service.approveCommissions(this.world.db, this.program.programId, ids)),
+        )
+        const credited = this.model.approve(chosen)
+        if (sure) this.expect('approved', answers[0], { value: credited })
+      },
+    }
+  }
+
+  reject(): Step | undefined {
+    const commission = this.random.pick(this.model.commissions)
+    if (!commission) return undefined
+    return {
+      touches: [this.#subject(commission.id)],
+      alone: this.#withdrawalsOpen(),
+      run: async () => {
+        const { answers, sure } = await this.calls(() =>
+          this.world.settle(() =>
+            this.world.service.rejectCommission(
+              this.world.db,
+              this.program.programId,
+              commission.id,
+              'Not a real sale',
+            ),
+          ),
+        )
+        const expected = this.model.reject(commission)
+        if (sure) this.expect(`rejection of ${commission.id}`, pickLike(answers[0], expected), expected)
+      },
+    }
+  }
+
+  ask(): Step {
+    const partner = this.random.integer(0, 1)
+    const currency = this.random.pick(currencies) ?? 'usd'
+    const percent = this.random.integer(0, 120)
+    return {
+      touches: [],
+      alone: true,
+      run: async () => {
+        const available = this.model.available(partner, currency)
+        const amountCents = Math.max(Math.floor((Math.max(available, 0) * percent) / 100), 1)
+        const requestId = crypto.randomUUID()
+        const ask = {
+          programId: this.program.programId,
+          partnerId: this.program.partnerIds[partner] ?? 0,
+          currency,
+          amountCents,
+          requestId,
+        }
+        const { answers } = await this.calls(() =>
+          this.world.settle(() => this.world.service.askWithdrawal(this.world.db, ask)),
+        )
+        const distinct = new Set(answers.map((answer) => JSON.stringify(answer)))
+        if (distinct.size > 1)
+          this.wrong.push(`one request for a withdrawal was answered ${[...distinct].join(' and ')}`)
+        const [answer = {}] = answers
+        if (amountCents > available)
+          return this.expect('a withdrawal beyond the balance', answer, { error: 'conflict' })
+        if (!('value' in answer))
+          return void this.wrong.push(`a withdrawal within the balance was answered ${JSON.stringify(answer)}`)
+        this.model.withdrawals.push({
+          id: Number(answer.value),
+          partner,
+          currency,
+          amount: amountCents,
+          status: 'requested',
+        })
+      },
+    }
+  }
+
+  decide(verb: 'pay' | 'refuse'): Step | undefined {
+    const withdrawal = this.random.pick(this.model.withdrawals)
+    if (!withdrawal) return undefined
+    return {
+      touches: [],
+      alone: true,
+      run: async () => {
+        const { db, service } = this.world
+        const { programId } = this.program
+        const { answers } = await this.calls(() =>
+          this.world.settle(() =>
+            verb === 'pay'
+              ? service.payWithdrawal(db, programId, withdrawal.id, withdrawal.amount)
+              : service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing'),
+          ),
+        )
+        const expected = verb === 'pay' ? this.model.pay(withdrawal) : this.model.refuse(withdrawal)
+        for (const answer of answers) this.expect(`${verb} ${withdrawal.id}`, answer, expected)
+      },
+    }
+  }
+
+  /** The next step, drawn from what there is now. */
+  next(): Step {
+    const kind = this.random.integer(1, 40)
+    const person = this.random.integer(0, people - 1)
+    const step =
+      kind <= 2
+        ? { touches: [], run: async () => void (await this.click(person, this.clickIds[person])) }
+        : kind <= 6
+          ? this.lead()
+          : kind <= 14
+            ? this.sale()
+            : kind <= 17
+              ? this.processorSale()
+              : kind <= 23
+                ? this.refund()
+                : kind <= 26
+                  ? this.burst()
+                  : kind <= 32
+                    ? this.approve()
+                    : kind <= 33
+                      ? this.reject()
+                      : kind <= 36
+                        ? this.ask()
+                        : this.decide(kind <= 39 ? 'pay' : 'refuse')
+    return step ?? this.sale()
+  }
+
+  async commissionOf(transactionId: string): Promise<number> {
+    const { rows } = await patiently(() =>
+      this.world.pool.query<{ id: string }>(
+        'select c.id from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id where s.program_id = $1 and s.transaction_id = $2',
+        [this.program.programId, transactionId],
+      ),
+    )
+    if (rows.length !== 1) this.wrong.push(`sale ${transactionId}, which was answered, has ${rows.length} commissions`)
+    return Number(rows[0]?.id)
+  }
+
+  #subject(commissionId: number): string {
+    const sale = this.model.sales.find(({ commission }) => commission?.id === commissionId)
+    return sale ? `sale:${sale.id}` : `commission:${commissionId}`
+  }
+
+  #withdrawalsOpen(): boolean {
+    return this.model.withdrawals.some(({ status }) => status === 'requested')
+  }
+}
+
+const key = (person: number) => `person-${person}`
+
+/** An address that must be found nowhere afterwards. */
+export const emailOf = (programId: number, person: number) => `planted-${programId}-${person}@private.example`
+
+/** Only the fields of `found` that `expected` names. */
+function pickLike(found: object | undefined, expected: object): object {
+  return Object.fromEntries(Object.entries(found ?? {}).filter(([name]) => name in expected))
+}
+
+/** Posts once; status 0 where there was no answer. */
+async function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  try {
+    return await fetch(`http://svc.test${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    })
+  } catch {
+    return Response.error()
+  }
+}
+
+/** Delivers an event until it is taken, as Stripe does. */
+async function deliver(event: object): Promise<void> {
+  const payload = JSON.stringify(event)
+  for (;;) {
+    const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret })
+    const response = await post('/api/v1/webhooks/stripe', payload, { 'stripe-signature': signature })
+    if (response.ok) return
+    if (response.status > 0 && response.status < 500)
+      throw new Error(`A webhook was answered ${response.status}: ${await response.text()}`)
+  }
+}
+
+/**
+ * Runs a random history of a program of its own, steps that do not depend on each other at once, and returns what is wrong
+ * afterwards: an answer that is not the model's, a state that is not the model's, or what the audit finds.
+ */
+export async function runHistory(world: World, seed: number, steps: number): Promise<string[]> {
+  const program = await patiently(() =>
+    createLedgerProgram(world.pool, world.db, { commissionBp, leadCommissionCents }),
+  )
+  const history = new History(world, program, seed)
+  const { programId, partnerIds } = program
+  try {
+    await patiently(() =>
+      world.pool.query('update programs set processor_account_id = $2 where id = $1', [
+        programId,
+        history.shop.account,
+      ]),
+    )
+    history.clickIds.push(...(await Promise.all(Array.from({ length: people }, (_, person) => history.click(person)))))
+    let wave: Step[] = []
+    const takeWave = async () => {
+      await Promise.all(wave.map((step) => step.run()))
+      wave = []
+    }
+    for (let taken = 0; taken < steps; taken++) {
+      const step = history.next()
+      const busy = new Set(wave.flatMap(({ touches }) => touches))
+      if (step.alone || wave.length >= atOnce || step.touches.some((subject) => busy.has(subject))) {
+        await takeWave()
+        if (step.alone) {
+          wave = [step]
+          await takeWave()
+          continue
+        }
+      }
+      wave.push(step)
+    }
+    await takeWave()
+    const stored = await patiently(() => storedMoney(world.pool, world.db, programId, partnerIds))
+    const expected = history.model.expected()
+    for (const part of ['sales', 'commissions', 'withdrawals', 'told', 'balances'] as const)
+      history.expect(part, stored[part], JSON.parse(JSON.stringify(expected[part])))
+    history.wrong.push(...(await patiently(() => differences(world, programId))))
+  } catch (error) {
+    history.wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
+  }
+  return history.wrong.map((line) => `seed ${seed}: ${line}`)
+}
+
+/** What the audit finds, in one program or in all. */
+export async function differences(world: World, programId?: number): Promise<string[]> {
+  const client = await world.pool.connect()
+  let failure: Error | undefined
+  try {
+    return await findDifferences(client, programId)
+  } catch (error) {
+    failure = error as Error
+    throw error
+  } finally {
+    client.release(failure)
+  }
+}
+
+/**
+ * Sends and delivers what is left in the outbox, as the scheduled functions do in the minutes after: first with the queue at its
+ * worst, then without faults. Returns what was not told, or not once.
+ */
+export async function deliverEverything(world: World, faults: FaultyQueue, queueUrl: string): Promise<string[]> {
+  const { service, db, pool, env } = world
+  const queue = service.openQueue(env as never)
+  const wrong: string[] = []
+  for (let round = 0; round < 8; round++) {
+    faults.faulty = round < 3
+    // What waits for ten seconds or fifteen minutes to pass goes on at once.
+    await pool.query(
+      `update outbox set created_at = created_at - interval '1 hour', sent_at = null where delivered_at is null`,
+    )
+    try {
+      await service.relayOutbox(db, queue, queueUrl, Date.now() + 60_000)
+      await service.drainQueue(db, queue, queueUrl, Date.now() + 60_000)
+    } catch (error) {
+      if (!faults.faulty) wrong.push(`delivering failed without a fault: ${String(error)}`)
+    }
+  }
+  queue.destroy()
+  const { rows } = await pool.query<{ rows: string; told: string }>(
+    'select count(*) as rows, count(n.id) as told from outbox o full join notifications n on n.program_id = o.program_id and n.id = o.id',
+  )
+  const [row] = rows
+  if (row?.rows !== row?.told) wrong.push(`of ${row?.rows} notices ${row?.told} were told`)
+  return wrong
+}

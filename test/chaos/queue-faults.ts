@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { seeded } from './random.ts'
+
+const jsonType = 'application/x-amz-json-1.0'
+
+export interface FaultyQueue {
+  /** Stands in place of the queue's endpoint. */
+  url: string
+  /** While false it answers as the queue does. */
+  faulty: boolean
+  /** Every message body that came by. */
+  bodies: string[]
+  close(): Promise<void>
+}
+
+/**
+ * A queue at its worst, in front of the emulator: it goes away, takes messages and does not say so, takes them twice, hands
+ * them out in any order and again while they are worked on, and forgets to delete.
+ */
+export async function startFaultyQueue(endpoint: string, seed: number, faultRate: number): Promise<FaultyQueue> {
+  const random = seeded(seed, 77)
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readText(request)
+    const headers = Object.fromEntries(
+      Object.entries(request.headers).filter(([name]) => !['host', 'content-length', 'connection'].includes(name)),
+    ) as Record<string, string>
+    const forward = (text: string) => fetch(endpoint + (request.url ?? '/'), { method: 'POST', headers, body: text })
+    const action = String(request.headers['x-amz-target']).split('.').at(-1)
+    const faulty = queue.faulty && random.chance(faultRate)
+    if (action === 'SendMessageBatch') queue.bodies.push(body)
+    if (faulty && random.chance(0.4)) return void request.socket.destroy()
+    if (faulty && action === 'SendMessageBatch') await forward(body)
+    if (faulty && action === 'DeleteMessageBatch') {
+      const { Entries } = JSON.parse(body) as { Entries: { Id: string }[] }
+      response.writeHead(200, { 'content-type': jsonType })
+      return void response.end(JSON.stringify({ Successful: Entries.map(({ Id }) => ({ Id })), Failed: [] }))
+    }
+    if (action !== 'ReceiveMessage') {
+      const answered = await forward(body)
+      const text = await answered.text()
+      if (faulty && random.chance(0.5)) return void request.socket.destroy()
+      response.writeHead(answered.status, { 'content-type': jsonType })
+      return void response.end(text)
+    }
+    // What is handed out without a time to work on it comes again at once to whoever asks next.
+    const asked = { ...(JSON.parse(body) as object), WaitTimeSeconds: 0, ...(faulty && { VisibilityTimeout: 0 }) }
+    const answered = await forward(JSON.stringify(asked))
+    const { Messages = [], ...rest } = (await answered.json()) as { Messages?: object[] }
+    const shuffled = Messages.map((message) => ({ message, place: random.next() })).toSorted(
+      (a, b) => a.place - b.place,
+    )
+    response.writeHead(answered.status, { 'content-type': jsonType })
+    response.end(JSON.stringify({ ...rest, Messages: shuffled.map(({ message }) => message) }))
+  }
+
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => request.socket.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('The queue has no port.')
+  const queue: FaultyQueue = {
+    url: `http://127.0.0.1:${address.port}`,
+    faulty: true,
+    bodies: [],
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
+  return queue
+}
+
+async function readText(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+import color from 'picocolors'
+import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
+import { startNeonEndpoint } from '../../lib/local/neon.ts'
+import { freePort, startPostgres } from '../../lib/local/postgres.ts'
+import { startQueue } from '../../lib/local/queue.ts'
+import { startLocalStripe } from '../../lib/local/stripe.ts'
+import { bundleFunctions, readFunctions, startWorkers } from '../../lib/local/workers.ts'
+import { migrate } from '../../lib/migrate.ts'
+import { loadService } from './bundle.ts'
+import { deliverEverything, differences, runHistory } from './history.ts'
+import { startFaultyQueue } from './queue-faults.ts'
+import { seeded } from './random.ts'
+import { openWorld, patiently, webhookSecret, type World } from './world.ts'
+
+/**
+ * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: histories under faults, eight programs at once with up to twelve
+ * calls at once each. A twentieth of the seeds goes through workerd, the rest through the same apps in this process. Postgres is
+ * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. The last line is the figure; 1 is the exit code where anything is wrong.
+ */
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '500' },
+    steps: { type: 'string', default: '40' },
+    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    faults: { type: 'string', default: '0.1' },
+    nightly: { type: 'boolean', default: false },
+  },
+})
+const seeds = values.nightly ? 20_000 : Number(values.seeds)
+const steps = Number(values.steps)
+const firstSeed = Number(values.seed)
+const faultRate = Number(values.faults)
+const lanes = 8
+
+const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
+const serverOptions = {
+  dataFolder: path.join(folder, 'postgres'),
+  password: 'chaos',
+  // A commit is in the kernel's hands when it is answered, which is what survives the death of a process.
+  settings: ['fsync=off', 'full_page_writes=off'],
+}
+let postgres = await startPostgres(serverOptions)
+const databaseUrl = postgres.urlOf('postgres')
+await migrate(databaseUrl)
+const [neon, queue, stripe, service] = await Promise.all([
+  startNeonEndpoint(),
+  startQueue(),
+  startLocalStripe(),
+  loadService(),
+])
+const faultyQueue = await startFaultyQueue(queue.endpoint, firstSeed, 0.3)
+const worldOptions = {
+  service,
+  databaseUrl,
+  neonEndpoint: neon.url,
+  queueEndpoint: faultyQueue.url,
+  queueUrl: queue.url,
+  stripeApiUrl: stripe.url,
+  faultRate,
+}
+
+/** Kills Postgres as a machine does that loses its power, and starts it again at the same address. */
+async function killPostgres(): Promise<void> {
+  const settings = [...serverOptions.settings, `port=${new URL(databaseUrl).port}`]
+  process.kill(postgres.pid, 'SIGKILL')
+  postgres = await patiently(() => startPostgres({ ...serverOptions, settings }))
+}
+
+/** Runs the seeds from `from` to `to`, eight at once; `at` are those before which Postgres is killed. */
+async function runSeeds(world: World, from: number, to: number, at: number[]): Promise<string[]> {
+  const wrong: string[] = []
+  let next = from
+  await Promise.all(
+    Array.from({ length: lanes }, async () => {
+      while (next < to) {
+        const seed = next++
+        if (at.includes(seed)) await killPostgres()
+        wrong.push(...(await runHistory(world, firstSeed + seed, steps)))
+      }
+    }),
+  )
+  await world.idle()
+  return [...wrong, ...world.violations.splice(0)]
+}
+
+const started = performance.now()
+const seconds = () => ((performance.now() - started) / 1000).toFixed(0)
+console.log(`${seeds} seeds of ${steps} steps from seed ${firstSeed}, ${faultRate * 100} % faults`)
+const throughWorkerd = Math.ceil(seeds / 20)
+const inProcess = openWorld(worldOptions)
+const kills = [Math.floor((seeds - throughWorkerd) / 3), Math.floor(((seeds - throughWorkerd) * 2) / 3)].filter(
+  (seed) => seed > 0,
+)
+const wrong = await runSeeds(inProcess, 0, seeds - throughWorkerd, kills)
+await inProcess.close()
+console.log(
+  color.dim(`${seeds - throughWorkerd} in this process, Postgres killed ${kills.length} times, ${seconds()} s`),
+)
+
+const port = await freePort()
+const addresses = {
+  baseUrl: `http://127.0.0.1:${port}`,
+  databaseUrl,
+  neonEndpoint: neon.url,
+  awsEndpoint: faultyQueue.url,
+  queueUrl: queue.url,
+  deadLetterQueueUrl: queue.deadLetterUrl,
+  stripeApiUrl: stripe.url,
+}
+const names = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'processor-webhook', 'relay-outbox']
+const functions = readFunctions()
+  .filter(({ name }) => names.includes(name))
+  .map((entry) => ({ ...entry, rateLimits: [] }))
+const workers = await startWorkers({
+  functions,
+  scripts: await bundleFunctions(functions),
+  environment: localEnvironment(addresses, { ...generateSecrets(), STRIPE_WEBHOOK_SECRET: webhookSecret }),
+  common: localOnlyEnvironment(addresses),
+  port,
+})
+const world = openWorld({ ...worldOptions, baseUrl: workers.baseUrl })
+const random = seeded(firstSeed, 5)
+const actions = ['drop-before', 'drop-after', 'unavailable', 'delay', 'kill-backend'] as const
+let seen = neon.requests
+const injector = setInterval(() => {
+  for (; seen < neon.requests; seen++) {
+    if (!random.chance(faultRate)) continue
+    neon.inject({ action: random.pick(actions) ?? 'delay', delay_ms: 20, matching: 'key_hash' })
+    world.counts.faults += 1
+  }
+}, 5)
+wrong.push(...(await runSeeds(world, seeds - throughWorkerd, seeds, [])))
+clearInterval(injector)
+neon.clearFaults()
+console.log(color.dim(`${throughWorkerd} through workerd, ${seconds()} s`))
+
+wrong.push(...(await deliverEverything(world, faultyQueue, queue.url)), ...(await differences(world)))
+const notices = await world.pool.query<{ count: string }>('select count(*) from notifications')
+await world.close()
+await workers.close()
+await Promise.all([faultyQueue.close(), neon.close(), queue.close(), stripe.close()])
+await postgres.stop()
+rmSync(folder, { recursive: true })
+
+for (const line of wrong.slice(0, 50)) console.log(color.red(line))
+const calls = inProcess.counts.calls + world.counts.calls
+const faults = inProcess.counts.faults + world.counts.faults
+const figures = `${seeds} seeds × ${steps} steps, ${calls} calls, ${faults} faults, ${kills.length} times SIGKILL to Postgres, ${notices.rows[0]?.count} notices told once`
+console.log(`${figures}: ${wrong.length} violations in ${seconds()} s`)
+process.exitCode = wrong.length === 0 ? 0 : 1

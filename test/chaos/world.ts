@@ -1,0 +1,230 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import pg from 'pg'
+import type { Database } from '../../lib/database.ts'
+import { localAws } from '../../lib/local/environment.ts'
+import type { Fault } from '../../lib/local/neon.ts'
+import type { Service } from './bundle.ts'
+import type { Random } from './random.ts'
+
+export const webhookSecret = 'whsec_chaos'
+
+/** Where the parts are that the world is made of, and how bad it is. */
+export interface WorldOptions {
+  service: Service
+  databaseUrl: string
+  neonEndpoint: string
+  queueEndpoint: string
+  queueUrl: string
+  stripeApiUrl: string
+  /** Origin of the functions in workerd; without it they run in this process. */
+  baseUrl?: string
+  /** How likely each database request meets a fault. */
+  faultRate: number
+}
+
+/** A call under way: what befalls it is drawn from its own numbers, so a seed repeats it. */
+interface Call {
+  random: Random
+  /** How often the caller could not know what became of it. */
+  lost: number
+  /** How often the function could not. */
+  unsure: number
+  die?: () => void
+  /** Whoever made the call of a function that runs. */
+  caller?: Call
+}
+
+export interface World {
+  service: Service
+  pool: pg.Pool
+  /** Without faults, for looking. */
+  db: Database
+  /** Calls of functions and verbs so far, and faults among them. */
+  counts: { calls: number; faults: number }
+  /** One JSON text for every line that the functions logged. */
+  logs: string[]
+  /** Answers that no function may give, whatever happens. */
+  violations: string[]
+  env: Record<string, unknown>
+  /** Runs `work` with faults drawn from `random`; the result says how often an answer was lost to the caller or to the function. */
+  during<Result>(random: Random, work: () => Promise<Result>): Promise<{ result: Result; lost: number; unsure: number }>
+  /** Calls a verb of `lib/` until it is known what became of it: its answer, or the code it was refused with. */
+  settle(work: () => Promise<object | number | void>): Promise<object>
+  /** Waits for what functions do after their answers. */
+  idle(): Promise<void>
+  close(): Promise<void>
+}
+
+interface App {
+  fetch(request: Request, env: object, context: never): Response | Promise<Response>
+}
+
+const calls = new AsyncLocalStorage<Call>()
+
+/** What the edge answers where the function was killed. */
+class Killed extends TypeError {}
+
+const never = new Promise<never>(() => {})
+
+/**
+ * The service in this process, reached with `fetch` at http://svc.test as it is over HTTP, its database requests through the
+ * Neon endpoint. Every database request may be dropped before or after it ran, answered 503, delayed, or lose its backend; the function may be
+ * killed at any of them, and after its answer.
+ */
+export function openWorld(options: WorldOptions): World {
+  const { service, databaseUrl, neonEndpoint, faultRate } = options
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: 8 })
+  pool.on('error', () => {})
+  pool.on('connect', (client) => client.on('error', () => {}))
+  const env = {
+    DATABASE_URL: databaseUrl,
+    NEON_ENDPOINT: neonEndpoint,
+    EMAIL_HASH_KEY: 'chaos',
+    STRIPE_SECRET_KEY: 'sk_test_chaos',
+    STRIPE_WEBHOOK_SECRET: webhookSecret,
+    STRIPE_API_URL: options.stripeApiUrl,
+    AWS_REGION: localAws.region,
+    AWS_ACCESS_KEY_ID: localAws.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: localAws.secretAccessKey,
+    AWS_ENDPOINT_URL: options.queueEndpoint,
+    QUEUE_URL: options.queueUrl,
+  }
+  const relay = { fetch: (url: string, init: RequestInit) => service.soon.fetch(new Request(url, init), env) }
+  const bindings = { ...env, RELAY: relay }
+  const background = new Set<Promise<unknown>>()
+  const realFetch = globalThis.fetch
+  const apps: Record<string, App> = {
+    '/api/v1/track/click': service.trackClick,
+    '/api/v1/track/lead': service.trackLead,
+    '/api/v1/track/sale': service.trackSale,
+    '/api/v1/track/refund': service.trackRefund,
+    '/api/v1/webhooks/stripe': service.processorWebhook,
+  }
+
+  /** Runs a function or verb so that it can be killed at each of its database requests. */
+  async function mortal<Result>(work: () => Promise<Result>): Promise<Result> {
+    world.counts.calls += 1
+    const outer = calls.getStore()
+    if (!outer) return await work()
+    const death = Promise.withResolvers<never>()
+    death.promise.catch(() => {})
+    const die = () => death.reject(new Killed('The function was killed.'))
+    try {
+      return await Promise.race([calls.run({ ...outer, die, caller: outer }, work), death.promise])
+    } catch (error) {
+      if (error instanceof Killed || service.isTransient(error)) outer.lost += 1
+      throw error
+    }
+  }
+
+  async function callFunction(url: URL, init: RequestInit): Promise<Response> {
+    const call = calls.getStore()
+    const response = await mortal(async () => {
+      if (options.baseUrl) return await realFetch(options.baseUrl + url.pathname, init)
+      const context = {
+        waitUntil(promise: Promise<unknown>) {
+          const done = promise.finally(() => background.delete(done))
+          background.add(done)
+          done.catch((error: unknown) => world.violations.push(`after the answer of ${url.pathname}: ${String(error)}`))
+        },
+        passThroughOnException() {},
+      }
+      const answer = await apps[url.pathname]?.fetch(new Request(url, init), bindings, context as never)
+      if (!answer) throw new Error(`No function answers ${url.pathname}.`)
+      return answer
+    })
+    if (response.status >= 500) {
+      if (call) call.lost += 1
+      if (response.status !== 503)
+        world.violations.push(`${url.pathname} answered ${response.status}: ${await response.clone().text()}`)
+    }
+    if (call?.random.chance(faultRate / 4)) {
+      call.lost += 1
+      world.counts.faults += 1
+      throw new TypeError('The answer was lost.')
+    }
+    return response
+  }
+
+  async function queryDatabase(url: string, init: RequestInit): Promise<Response> {
+    const call = calls.getStore()
+    if (!call || !call.random.chance(faultRate)) return await realFetch(url, init)
+    world.counts.faults += 1
+    const action = call.random.pick([
+      'drop-before',
+      'drop-after',
+      'unavailable',
+      'delay',
+      'kill-backend',
+      'die-before',
+      'die-after',
+    ] as const)
+    if (action === 'die-before' || action === 'die-after') {
+      if (action === 'die-after') await realFetch(url, init).catch(() => {})
+      call.die?.()
+      return await never
+    }
+    if (action !== 'delay') (call.caller ?? call).unsure += 1
+    const fault: Fault = { action: action ?? 'delay', delay_ms: call.random.integer(1, 25) }
+    return await realFetch(url, {
+      ...init,
+      headers: { ...(init.headers as Record<string, string>), 'Inject-Fault': JSON.stringify(fault) },
+    })
+  }
+
+  globalThis.fetch = async (input, init = {}) => {
+    const url = input instanceof Request ? input.url : String(input)
+    if (url.startsWith('http://svc.test/')) return await callFunction(new URL(url), init)
+    if (url === neonEndpoint) return await queryDatabase(url, init)
+    return await realFetch(input, init)
+  }
+
+  const world: World = {
+    service,
+    pool,
+    db: new service.Database(env),
+    counts: { calls: 0, faults: 0 },
+    logs: [],
+    violations: [],
+    env: bindings,
+    async during(random, work) {
+      const call: Call = { random, lost: 0, unsure: 0 }
+      const result = await calls.run(call, work)
+      return { result, lost: call.lost, unsure: call.unsure }
+    },
+    async settle(work) {
+      for (;;) {
+        try {
+          const answer = await mortal(work)
+          return typeof answer === 'object' ? answer : answer === undefined ? { ok: true } : { value: answer }
+        } catch (error) {
+          if (error instanceof service.ApiError) return { error: error.code }
+          if (!(error instanceof Killed) && !service.isTransient(error)) throw error
+          await new Promise((resolve) => setTimeout(resolve, 5))
+        }
+      }
+    },
+    async idle() {
+      while (background.size > 0) await Promise.allSettled(background)
+    },
+    async close() {
+      await world.idle()
+      globalThis.fetch = realFetch
+      await pool.end()
+    },
+  }
+  Object.assign(globalThis, { svcLog: (line: string) => void world.logs.push(line) })
+  return world
+}
+
+/** Repeats what only looks at the database while Postgres may be away for a moment. */
+export async function patiently<Result>(look: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await look()
+    } catch (error) {
+      if (attempt >= 100) throw error
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}
