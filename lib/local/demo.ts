@@ -92,9 +92,10 @@ export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
   return { email: owner.email, password, partnerEmail: partnerUser.email, programId, apiKey, partnerCode: 'nora' }
 }
 
-/** One visitor: always a click, of every fourth a lead, of every eighth a sale. */
+/** One visitor: always a click, of every fourth a lead, of every eighth a sale. They come in the order of their numbers. */
 async function walkThrough(db: Database, keyHash: string, number: number): Promise<Journey> {
-  const age_ms = (Math.random() * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds
+  const leftOfTime = 1 - (number + Math.random()) / visitorCount
+  const age_ms = (leftOfTime * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds
   const clickAt = new Date(Date.now() - age_ms)
   const leadAt = new Date(clickAt.getTime() + 0.2 * hourMilliseconds)
   const saleAt = new Date(clickAt.getTime() + (0.5 + Math.random() * 7) * hourMilliseconds)
