@@ -1,0 +1,22 @@
+import { neonConfig } from '@neondatabase/serverless'
+import { Database } from '../../lib/database.ts'
+import type { Statement } from './driver.ts'
+
+/** A database that sends nothing: for capturing what the verbs of `lib/` would send. */
+export const captured = new Database({ DATABASE_URL: 'postgresql://captured@localhost/captured' })
+
+/**
+ * The very statements, parameters included, that a call of `lib/` puts into its one database request. The call gets no answer
+ * and is left hanging.
+ */
+export async function capture(call: () => Promise<unknown>): Promise<Statement[]> {
+  const sent = Promise.withResolvers<string>()
+  neonConfig.fetchFunction = (_url: string, { body }: { body: string }) => {
+    sent.resolve(body)
+    return new Promise(() => {})
+  }
+  call().catch(sent.reject)
+  const body = JSON.parse(await sent.promise) as Statement | { queries: Statement[] }
+  neonConfig.fetchFunction = undefined
+  return 'queries' in body ? body.queries : [body]
+}

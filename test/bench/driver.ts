@@ -1,0 +1,236 @@
+import { once } from 'node:events'
+import { Socket } from 'node:net'
+import pg from 'pg'
+
+/** A statement as it goes over the wire; every value is text or null. */
+export interface Statement {
+  query: string
+  params: (string | null)[]
+}
+
+/** One call of a client: a single statement, or several as one transaction. */
+export type Call = Statement | Statement[]
+
+const sync = Buffer.from([0x53, 0, 0, 0, 4])
+const execute = Buffer.from([0x45, 0, 0, 0, 9, 0, 0, 0, 0, 0])
+const begin: Statement = { query: 'begin isolation level read committed', params: [] }
+const commit: Statement = { query: 'commit', params: [] }
+
+/**
+ * A Postgres connection that does as little as a client can, so that the database is what a bench measures: `pg` signs in,
+ * then calls go out as bytes and of the answers only errors and ends are looked at. A call is one write and one wait, a
+ * transaction with its begin and commit too, as pgbench does it in pipeline mode.
+ */
+export class Connection implements Carrier<Call> {
+  readonly #socket: Socket
+  readonly #client: pg.Client
+  readonly #prepared = new Map<string, string>()
+  readonly #named: boolean
+  #rest: Buffer = Buffer.alloc(0)
+  #error: string | undefined
+  #settle: ((error: string | undefined) => void) | undefined
+
+  private constructor(client: pg.Client, socket: Socket, named: boolean) {
+    this.#client = client
+    this.#socket = socket
+    this.#named = named
+    // An end that the server did not announce reaches the call under way, not this event.
+    client.on('error', () => {})
+    socket.removeAllListeners('data')
+    socket.on('data', (chunk: Buffer) => this.#read(chunk))
+  }
+
+  /** `named` prepares each statement once; otherwise Postgres parses and plans it in each call. */
+  static async open(connectionString: string, named = true): Promise<Connection> {
+    const socket = new Socket()
+    const client = new pg.Client({ connectionString, stream: () => socket })
+    await client.connect()
+    return new Connection(client, socket, named)
+  }
+
+  /** Sends a call and tells `settle` when it is over, with the error that Postgres answered if any. */
+  send(call: Call, settle: (error: string | undefined) => void): void {
+    this.#settle = settle
+    const statements = Array.isArray(call) ? [begin, ...call, commit] : [call]
+    this.#socket.write(Buffer.concat([...statements.flatMap((statement) => this.#encode(statement)), sync]))
+  }
+
+  run(call: Call): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.send(call, (error) => (error === undefined ? resolve() : reject(new Error(error))))
+    return promise
+  }
+
+  async close(): Promise<void> {
+    const closed = once(this.#socket, 'close')
+    this.#socket.end(Buffer.from([0x58, 0, 0, 0, 4]))
+    await closed
+    this.#client.removeAllListeners()
+  }
+
+  #encode({ query, params }: Statement): Buffer[] {
+    const known = this.#named ? this.#prepared.get(query) : undefined
+    const name = known ?? (this.#named ? `s${this.#prepared.size}` : '')
+    if (this.#named) this.#prepared.set(query, name)
+    return [...(known === undefined ? [parseMessage(name, query)] : []), bindMessage(name, params), execute]
+  }
+
+  #read(chunk: Buffer): void {
+    const data = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    let at = 0
+    while (at + 5 <= data.length && at + 1 + data.readInt32BE(at + 1) <= data.length) {
+      const end = at + 1 + data.readInt32BE(at + 1)
+      if (data[at] === 0x45) this.#error ??= data.toString('utf8', at + 5, end).replaceAll('\0', ' ')
+      if (data[at] === 0x5a) {
+        const settle = this.#settle
+        const error = this.#error
+        this.#settle = undefined
+        this.#error = undefined
+        settle?.(error)
+      }
+      at = end
+    }
+    this.#rest = data.subarray(at)
+  }
+}
+
+function parseMessage(name: string, query: string): Buffer {
+  const body = Buffer.from(`${name}\0${query}\0\0\0`)
+  return Buffer.concat([header(0x50, body.length), body])
+}
+
+function bindMessage(name: string, params: (string | null)[]): Buffer {
+  const size = params.reduce((sum, value) => sum + 4 + (value === null ? 0 : Buffer.byteLength(value)), 0)
+  const body = Buffer.allocUnsafe(1 + name.length + 1 + 2 + 2 + size + 2)
+  let at = body.write(`\0${name}\0`, 0, 'latin1')
+  at = body.writeInt16BE(0, at)
+  at = body.writeInt16BE(params.length, at)
+  for (const value of params) {
+    at = body.writeInt32BE(value === null ? -1 : Buffer.byteLength(value), at)
+    if (value !== null) at += body.write(value, at)
+  }
+  body.writeInt16BE(0, at)
+  return Buffer.concat([header(0x42, body.length), body])
+}
+
+function header(type: number, length: number): Buffer {
+  const message = Buffer.alloc(5)
+  message[0] = type
+  message.writeInt32BE(length + 4, 1)
+  return message
+}
+
+export interface Load {
+  calls: number
+  seconds: number
+  perSecond: number
+  p50_ms: number
+  p99_ms: number
+}
+
+/** What carries calls of one kind to a server, one at a time. */
+export interface Carrier<Item> {
+  /** Sends a call and tells `settle` when it is over, with what was wrong if anything. */
+  send(call: Item, settle: (error: string | undefined) => void): void
+}
+
+const unanswered_ms = 30_000
+
+/**
+ * Each carrier makes one call after the other, until `calls` is used up or `seconds` are over. What is wrong with a call ends
+ * the bench: a figure of failing calls is worth nothing.
+ */
+export async function drive<Item>(carriers: Carrier<Item>[], calls: Iterable<Item>, seconds = Infinity): Promise<Load> {
+  const latencies: number[] = []
+  const waiting = calls[Symbol.iterator]()
+  const started = performance.now()
+  const until = started + seconds * 1000
+  await Promise.all(
+    carriers.map((carrier) => {
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      // One timer a carrier: a timer for each call would cost more than the call.
+      let last = performance.now()
+      const watch = setInterval(() => {
+        if (performance.now() - last > unanswered_ms) reject(new Error('A call was not answered for half a minute.'))
+      }, 1000)
+      const step = () => {
+        const sent = performance.now()
+        last = sent
+        const next = sent < until ? waiting.next() : undefined
+        if (!next || next.done) return resolve()
+        carrier.send(next.value, (error) => {
+          if (error !== undefined) return reject(new Error(error))
+          latencies.push(performance.now() - sent)
+          step()
+        })
+      }
+      step()
+      return promise.finally(() => clearInterval(watch))
+    }),
+  )
+  const elapsed = (performance.now() - started) / 1000
+  return {
+    calls: latencies.length,
+    seconds: elapsed,
+    perSecond: latencies.length / elapsed,
+    p50_ms: quantile(latencies, 0.5),
+    p99_ms: quantile(latencies, 0.99),
+  }
+}
+
+export function quantile(values: number[], q: number): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * q)] ?? NaN
+}
+
+/** One of several things measured against each other. */
+export interface Side<Item> {
+  name: string
+  carriers: Carrier<Item>[]
+  /** Makes the next `count` calls, before the clock starts. */
+  calls: (count: number) => Promise<Item[]> | Item[]
+}
+
+export interface Measured {
+  loads: Load[]
+  /** CPU time for each call, of each process that was asked about. */
+  cpu_us: Record<string, number>
+}
+
+/**
+ * Measures sides in turns, each in every round and the order turned round each time, so that what else the machine does meets
+ * all of them. The first round warms up and is not counted. `cpu` reads how much CPU time a process has used so far.
+ */
+export async function interleave<Item>(
+  sides: Side<Item>[],
+  { rounds, count, cpu }: { rounds: number; count: number; cpu: Record<string, () => number> },
+): Promise<Map<string, Measured>> {
+  const measured = new Map<string, Measured>(sides.map(({ name }) => [name, { loads: [], cpu_us: {} }]))
+  const readCpu = () => Object.entries(cpu).map(([process, read]) => [process, read()] as const)
+  for (let round = 0; round <= rounds; round++) {
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+      const calls = await side.calls(count)
+      const before = Object.fromEntries(readCpu())
+      const load = await drive(side.carriers, calls)
+      const result = measured.get(side.name)
+      if (round === 0 || !result) continue
+      result.loads.push(load)
+      for (const [process, used_us] of readCpu()) {
+        const each = (used_us - (before[process] ?? NaN)) / load.calls
+        result.cpu_us[process] = (result.cpu_us[process] ?? 0) + each / rounds
+      }
+    }
+  }
+  return measured
+}
+
+/** The rate of one side by that of another, round by round; the median. */
+export function rateRatio(side: Measured | undefined, base: Measured | undefined): number {
+  return quantile(
+    side?.loads.map(({ perSecond }, round) => perSecond / (base?.loads[round]?.perSecond ?? NaN)) ?? [],
+    0.5,
+  )
+}
+
+export function medianRate(side: Measured | undefined): number {
+  return quantile(side?.loads.map(({ perSecond }) => perSecond) ?? [], 0.5)
+}

@@ -1,0 +1,106 @@
+import { clickOn } from './calls.ts'
+import type { BenchStack } from './environment.ts'
+import { type HttpCall, httpCall } from './http.ts'
+import { seedCounters, seedCustomers, seededClickId, seedPartners, seedSales } from './seed.ts'
+
+export interface Endpoint {
+  name: string
+  /** The function that answers it. */
+  function: string
+  /** A read of the dashboard: it asks who reads before it asks what. */
+  isRead?: true
+  next: () => HttpCall
+}
+
+/**
+ * The endpoints that are called most, and what calls them: clicks over 1,000 links, first leads by click id, sales to known customers,
+ * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a function that does nothing.
+ */
+export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<Endpoint[]> {
+  const { sql, baseUrl, sandbox } = stack
+  const { programId } = sandbox
+  const first = await seedPartners(sql, programId, 1000)
+  await seedCustomers(sql, programId, first, { from: 1, count: seeded, partners: 1000 })
+  await seedCustomers(sql, programId, first, { from: seeded + 1, count: seeded, partners: 1000, key: 'buyer' })
+  await seedCustomers(sql, programId, first, { from: 2 * seeded + 1, count: seeded, partners: 1000, key: 'refunded' })
+  await seedSales(sql, programId, 'refunded', 'order')
+  await seedCounters(sql, programId)
+  const keyed = { authorization: `Bearer ${sandbox.apiKey}` }
+  const reader = { authorization: `Bearer ${sandbox.dashboardToken}` }
+  const post = (path: string, headers: Record<string, string>, body: (n: number) => object) => {
+    let n = 0
+    return () => httpCall('POST', baseUrl + path, { headers, body: body(++n) })
+  }
+  const get = (path: string, headers: Record<string, string> = {}) => {
+    const call = httpCall('GET', baseUrl + path, { headers })
+    return () => call
+  }
+  return [
+    { name: 'nothing', function: 'empty', next: get('/empty') },
+    {
+      name: 'click',
+      function: 'track-click',
+      next: post('/api/v1/track/click', { 'user-agent': clickOn('').user_agent ?? '' }, (n) => {
+        const { affiliate_url, page_url, page_title, referrer_url, session_id } = clickOn(`code${1 + (n % 1000)}`)
+        const { screen_resolution, viewport_size, language, timezone } = clickOn('')
+        return {
+          affiliate_url,
+          page_url,
+          page_title,
+          referrer_url,
+          session_id,
+          screen_resolution,
+          viewport_size,
+          language,
+          timezone,
+        }
+      }),
+    },
+    {
+      name: 'lead',
+      function: 'track-lead',
+      next: post('/api/v1/track/lead', keyed, (n) => ({
+        customer_key: `lead${n}`,
+        click_id: seededClickId(programId, n),
+        email: `visitor${n}@example.com`,
+      })),
+    },
+    {
+      name: 'sale',
+      function: 'track-sale',
+      next: post('/api/v1/track/sale', keyed, (n) => ({
+        transaction_id: `buyer-order-${n}`,
+        customer_key: `buyer${1 + (n % seeded)}`,
+        amount_cents: 4900,
+      })),
+    },
+    {
+      name: 'refund',
+      function: 'track-refund',
+      next: post('/api/v1/track/refund', keyed, (n) => ({
+        transaction_id: `order${n}`,
+        refund_amount_cents: 1000,
+        refund_id: 'refund-1',
+      })),
+    },
+    {
+      name: 'performance',
+      function: 'tracking-performance',
+      isRead: true,
+      next: get(`/api/tracking/performance/${programId}?period=30d`, reader),
+    },
+    {
+      name: 'events',
+      function: 'tracking-events',
+      isRead: true,
+      next: get(`/api/tracking/events/${programId}`, reader),
+    },
+    { name: 'status', function: 'cli-status', next: get('/api/v1/cli/status', keyed) },
+    { name: 'script', function: 'tracker-script', next: get('/js/svc-tracker.js') },
+  ]
+}
+
+/** The first `count` calls of an endpoint that are left. */
+export function take(endpoint: Endpoint, count: number): HttpCall[] {
+  return Array.from({ length: count }, endpoint.next)
+}

@@ -1,0 +1,195 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { Database } from '../../lib/database.ts'
+import { type Addresses, generateSecrets, localEnvironment } from '../../lib/local/environment.ts'
+import { startPostgres } from '../../lib/local/postgres.ts'
+import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
+import { migrate } from '../../lib/migrate.ts'
+
+export interface BenchDatabase {
+  databaseUrl: string
+  sql: pg.Client
+  /** Pid of Postgres' first process. */
+  postgresPid: number
+  sandbox: Sandbox
+  neon: { url: string; pid: number }
+  db: Database
+  env: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
+  secrets: ReturnType<typeof generateSecrets>
+  close(): Promise<void>
+}
+
+/** What is started has to be stopped even where a bench fails half way. */
+const open: (() => Promise<unknown>)[] = []
+
+/** Stops what a bench left running, last started first. */
+export async function closeAll(): Promise<void> {
+  for (let close = open.pop(); close; close = open.pop()) await close()
+}
+
+function closing(close: () => Promise<unknown>): () => Promise<void> {
+  let closed: Promise<unknown> | undefined
+  const closeOnce = () => (closed ??= close())
+  open.push(closeOnce)
+  return async () => void (await closeOnce())
+}
+
+/**
+ * A Postgres of its own in a folder that goes with it, migrated, with Postgres' own settings (every commit waits for the disk)
+ * unless told otherwise; the Neon endpoint in a process of its own; and a sandbox with a program and its people.
+ */
+export async function startDatabase(settings: string[] = []): Promise<BenchDatabase> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-'))
+  const secrets = generateSecrets()
+  const postgres = await startPostgres({ dataFolder: path.join(folder, 'postgres'), password: 'bench', settings })
+  const stopPostgres = closing(async () => {
+    await postgres.stop()
+    rmSync(folder, { recursive: true })
+  })
+  const databaseUrl = postgres.urlOf('postgres')
+  await migrate(databaseUrl)
+  const sql = new pg.Client({ connectionString: databaseUrl })
+  await sql.connect()
+  const endSql = closing(() => sql.end())
+  const neonProcess = await startProcess<{ url: string }>('neon')
+  const env = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neonProcess.ready.url, AUTH_SECRET: secrets.AUTH_SECRET }
+  const db = new Database(env)
+  return {
+    databaseUrl,
+    sql,
+    postgresPid: postgres.pid,
+    sandbox: await createSandbox(db, env),
+    neon: { url: neonProcess.ready.url, pid: neonProcess.pid },
+    db,
+    env,
+    secrets,
+    async close() {
+      await neonProcess.close()
+      await endSql()
+      await stopPostgres()
+    },
+  }
+}
+
+export interface BenchStack extends BenchDatabase {
+  baseUrl: string
+  queue: { endpoint: string; url: string }
+  /** Process of miniflare, and of the workerd it started. */
+  workersPid: number
+  workerdPid: number
+  /** Variables that functions were given. */
+  environment: Record<string, string>
+  scheduled(name: string): Promise<void>
+  /** Starts workerd anew, with nothing loaded. */
+  restart(): Promise<void>
+}
+
+interface WorkersReady {
+  baseUrl: string
+  queue: { endpoint: string; url: string; deadLetterUrl: string }
+}
+
+/** The whole service, with Postgres, the Neon endpoint and the functions in processes of their own. */
+export async function startStack(): Promise<BenchStack> {
+  const database = await startDatabase()
+  const child = await startProcess<WorkersReady>('workers', { database: database.env, secrets: database.secrets })
+  const { baseUrl, queue } = child.ready
+  const addresses: Addresses = {
+    baseUrl,
+    databaseUrl: database.databaseUrl,
+    neonEndpoint: database.neon.url,
+    awsEndpoint: queue.endpoint,
+    queueUrl: queue.url,
+    deadLetterQueueUrl: queue.deadLetterUrl,
+    stripeApiUrl: undefined,
+  }
+  const ask = async (message: object) => {
+    child.process.send(message)
+    const [answer] = (await once(child.process, 'message')) as [{ error?: string }]
+    if (answer.error) throw new Error(answer.error)
+  }
+  return {
+    ...database,
+    baseUrl,
+    queue,
+    workersPid: child.pid,
+    get workerdPid() {
+      const pid = childrenOf(child.pid).find((candidate) => commandOf(candidate).includes('workerd'))
+      if (!pid) throw new Error('workerd is not running.')
+      return pid
+    },
+    environment: localEnvironment(addresses, database.secrets),
+    scheduled: (name) => ask({ scheduled: name }),
+    restart: () => ask({ restart: true }),
+    async close() {
+      await child.close()
+      await database.close()
+    },
+  }
+}
+
+async function startProcess<Ready>(kind: string, options: object = {}) {
+  const child: ChildProcess = fork(fileURLToPath(new URL('process.ts', import.meta.url)), [kind], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const close = closing(async () => {
+    if (child.exitCode !== null) return
+    const exited = once(child, 'exit')
+    child.disconnect()
+    await exited
+  })
+  child.send(options)
+  const [ready] = (await Promise.race([
+    once(child, 'message'),
+    once(child, 'exit').then(() => Promise.reject(new Error(`The process of ${kind} ended.`))),
+  ])) as [Ready]
+  return { process: child, pid: child.pid ?? 0, ready, close }
+}
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+}
+
+/** Processes that `pid` started. */
+export function childrenOf(pid: number): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((candidate) => {
+      try {
+        const stat = readFileSync(`/proc/${candidate}/stat`, 'utf8')
+        return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] === String(pid)
+      } catch {
+        return false // It ended meanwhile.
+      }
+    })
+}
+
+/**
+ * CPU time of a process since it started, in microseconds, all its threads together; with `children` that of the
+ * processes it started too. NaN where the system has no /proc.
+ */
+export function cpuMicroseconds(pid: number, children = false): number {
+  const pids = children ? [pid, ...childrenOf(pid)] : [pid]
+  let sum = 0
+  for (const each of pids) {
+    try {
+      for (const task of readdirSync(`/proc/${each}/task`)) {
+        sum += Number(readFileSync(`/proc/${each}/task/${task}/schedstat`, 'utf8').split(' ')[0]) / 1000
+      }
+    } catch {
+      if (each === pid) return NaN
+    }
+  }
+  return sum
+}
+
+/** Memory of a process in MiB, what it shares with others included. */
+export function memoryMib(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+}

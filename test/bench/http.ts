@@ -1,0 +1,82 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import type { Carrier } from './driver.ts'
+
+/** A request as it goes over the wire. */
+export type HttpCall = Buffer
+
+/** A request in the form in which browsers and integrators' servers send them. */
+export function httpCall(
+  method: string,
+  url: string,
+  { headers = {}, body }: { headers?: Record<string, string>; body?: object } = {},
+): HttpCall {
+  const { host, pathname, search } = new URL(url)
+  const text = body === undefined ? '' : JSON.stringify(body)
+  const lines = [
+    `${method} ${pathname}${search} HTTP/1.1`,
+    `host: ${host}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    ...(body === undefined ? [] : ['content-type: application/json', `content-length: ${Buffer.byteLength(text)}`]),
+  ]
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${text}`)
+}
+
+/**
+ * A kept HTTP/1.1 connection that does as little as a client can, because it shares two cores with what it measures: of an
+ * answer it looks at the status and finds the end. Everything but a 2xx is an error.
+ */
+export class HttpConnection implements Carrier<HttpCall> {
+  readonly #socket: Socket
+  #buffer: Buffer = Buffer.alloc(0)
+  #settle: ((error: string | undefined) => void) | undefined
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setNoDelay(true)
+    socket.on('data', (chunk: Buffer) => this.#read(chunk))
+    socket.on('error', () => {})
+    socket.on('close', () => this.#finish('the connection was closed'))
+  }
+
+  static async open(baseUrl: string): Promise<HttpConnection> {
+    const { hostname, port } = new URL(baseUrl)
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    return new HttpConnection(socket)
+  }
+
+  send(call: HttpCall, settle: (error: string | undefined) => void): void {
+    this.#settle = settle
+    this.#socket.write(call)
+  }
+
+  close(): void {
+    this.#settle = undefined
+    this.#socket.destroy()
+  }
+
+  #finish(error: string | undefined): void {
+    const settle = this.#settle
+    this.#settle = undefined
+    settle?.(error)
+  }
+
+  #read(chunk: Buffer): void {
+    this.#buffer = this.#buffer.length === 0 ? chunk : Buffer.concat([this.#buffer, chunk])
+    const headEnd = this.#buffer.indexOf('\r\n\r\n')
+    if (headEnd === -1) return
+    const head = this.#buffer.toString('latin1', 0, headEnd)
+    const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1]
+    const complete =
+      length === undefined
+        ? this.#buffer.subarray(-5).equals(lastChunk)
+        : this.#buffer.length >= headEnd + 4 + Number(length)
+    if (!complete) return
+    const answer = this.#buffer
+    this.#buffer = Buffer.alloc(0)
+    this.#finish(/^HTTP\/1.1 2/.test(head) ? undefined : answer.toString())
+  }
+}
+
+const lastChunk = Buffer.from('0\r\n\r\n')

@@ -1,0 +1,25 @@
+import { drive } from './driver.ts'
+import { seedEndpoints, take } from './endpoints.ts'
+import { startStack } from './environment.ts'
+import { HttpConnection } from './http.ts'
+import type { Result } from './result.ts'
+
+/** Database requests of a call, counted at the Neon endpoint over ten calls. */
+export async function roundTrips(): Promise<Result> {
+  const stack = await startStack()
+  const endpoints = await seedEndpoints(stack, 100)
+  const control = new URL('/control', stack.neon.url).href
+  const connection = await HttpConnection.open(stack.baseUrl)
+  const result: Result = { figures: [], goals: [] }
+  for (const endpoint of endpoints) {
+    await fetch(control, { method: 'DELETE' })
+    await drive([connection], take(endpoint, 10))
+    const { requests, statements } = (await (await fetch(control)).json()) as { requests: number; statements: number }
+    result.figures.push({ call: endpoint.name, 'requests a call': requests / 10, 'statements a call': statements / 10 })
+    const most = endpoint.isRead ? 2 : 1
+    result.goals.push({ what: `database requests of ${endpoint.name}`, measured: requests / 10, most })
+  }
+  connection.close()
+  await stack.close()
+  return result
+}

@@ -1,0 +1,68 @@
+import { styleText } from 'node:util'
+import { parseArgs } from 'node:util'
+import { endToEnd } from './end-to-end.ts'
+import { closeAll } from './environment.ts'
+import { consumer } from './consumer.ts'
+import { network } from './network.ts'
+import { roundTrips } from './round-trips.ts'
+import { start } from './start.ts'
+import { hotRow } from './hot-row.ts'
+import { limit } from './limit.ts'
+import { isMet, type Options, type Result, round } from './result.ts'
+
+/**
+ * `npm run bench`: every bench, or those named (`npm run bench -- limit hot-row`). `--json` prints one JSON object instead of
+ * tables; `--events` is how far the bench `growth` grows, `--minutes` how long `start` watches the memory.
+ */
+const benches: Record<string, (options: Options) => Promise<Result>> = {
+  limit,
+  'hot-row': hotRow,
+  'round-trips': roundTrips,
+  'end-to-end': endToEnd,
+  network,
+  start,
+  consumer,
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    json: { type: 'boolean', default: false },
+    events: { type: 'string', default: '10000000' },
+    minutes: { type: 'string', default: '1' },
+  },
+})
+const options: Options = { events: Number(values.events), minutes: Number(values.minutes) }
+const unknown = positionals.filter((name) => !benches[name])
+if (unknown.length > 0 || !(options.events >= 100_000) || !(options.minutes > 0)) {
+  console.error(
+    `Benches are ${Object.keys(benches).join(', ')}; --events takes 100000 or more, --minutes more than 0.` +
+      (unknown.length > 0 ? ` There is no ${unknown.join(', ')}.` : ''),
+  )
+  process.exit(2)
+}
+
+const say = (text: string) => void (values.json || console.log(text))
+const results: Record<string, Result & { seconds: number }> = {}
+try {
+  for (const [name, bench] of Object.entries(benches)) {
+    if (positionals.length > 0 && !positionals.includes(name)) continue
+    say(styleText('bold', `\n${name}`))
+    const started = performance.now()
+    const result = await bench(options)
+    await closeAll()
+    results[name] = { ...result, seconds: round((performance.now() - started) / 1000) }
+    if (!values.json) console.table(result.figures)
+    for (const goal of result.goals) {
+      const bound = goal.least === undefined ? `at most ${goal.most}` : `at least ${goal.least}`
+      const met = isMet(goal)
+      say(`${styleText(met ? 'green' : 'red', met ? '✓' : '✗')} ${goal.what}: ${round(goal.measured)} (${bound})`)
+    }
+    say(styleText('dim', `${results[name].seconds} s`))
+  }
+} finally {
+  await closeAll()
+}
+const goals = Object.values(results).flatMap((result) => result.goals)
+say(`\n${goals.filter(isMet).length} of ${goals.length} goals met`)
+if (values.json) console.log(JSON.stringify(results, null, 2))

@@ -1,0 +1,89 @@
+import type pg from 'pg'
+
+/**
+ * SQL that gives a program partners with a link each (codes `code1`, `code2`, …) and returns the first partner's and first
+ * link's id; those after it follow one by one.
+ */
+export async function seedPartners(sql: pg.Client, programId: number, partners: number) {
+  const { rows } = await sql.query<{ partner_id: string }>(
+    `with made as (insert into partners (name) select 'Partner ' || n from generate_series(1, $2::int) n returning id),
+    joined as (insert into partner_programs (program_id, partner_id) select $1, id from made returning partner_id)
+    select partner_id from joined order by partner_id`,
+    [programId, partners],
+  )
+  const firstPartner = Number(rows[0]?.partner_id)
+  const links = await sql.query<{ id: string }>(
+    `insert into referral_links (code, program_id, partner_id)
+    select 'code' || (id - $2::bigint + 1), $1, id from partners where id >= $2 order by id returning id`,
+    [programId, firstPartner],
+  )
+  return { firstPartner, firstLink: Number(links.rows[0]?.id) }
+}
+
+/** The click id of the n-th seeded customer. */
+export function seededClickId(programId: number, n: number): string {
+  return `cust_1790000000000_${String(n).padStart(20, '0')}${programId}`
+}
+
+/**
+ * Customers numbered from `from` up, over the program's first `partners` seeded partners. Those with `key` have had their lead
+ * under the customer keys `<key>1`, `<key>2`, ….
+ */
+export async function seedCustomers(
+  sql: pg.Client,
+  programId: number,
+  first: { firstPartner: number; firstLink: number },
+  customers: { from: number; count: number; partners: number; key?: string },
+): Promise<void> {
+  const lead = customers.key !== undefined
+  await sql.query(
+    `insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at, customer_status, signup_date,
+      lead_event_id)
+    select $1::bigint, 'cust_1790000000000_' || lpad(n::text, 20, '0') || $1::bigint, ${lead ? '$7::text || (n - $4 + 1)' : 'null'}, $2 + n % $6, $3 + n % $6, now(),
+      ${lead ? `'lead', now(), n` : `'click', null, null`}
+    from generate_series($4::bigint, $5::bigint) n`,
+    [
+      programId,
+      first.firstLink,
+      first.firstPartner,
+      customers.from,
+      customers.from + customers.count - 1,
+      customers.partners,
+      ...(lead ? [customers.key] : []),
+    ],
+  )
+}
+
+/** A paid sale of 49.00 (transaction `<prefix><n>`) with its pending commission of 9.80 for each customer with the key `<key><n>`. */
+export async function seedSales(sql: pg.Client, programId: number, key: string, prefix: string): Promise<void> {
+  await sql.query(
+    `with sale as (
+      insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, amount_cents, commission_base_cents, currency)
+      select program_id, $3 || substr(customer_key, length($2) + 1), id, partner_id, customer_key, 4900, 4900, 'usd'
+      from customers where program_id = $1 and customer_key like $2 || '%'
+      returning *
+    )
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
+    select program_id, 'sale', partner_id, customer_id, id, currency, 980, now() + interval '30 days' from sale`,
+    [programId, key, prefix],
+  )
+}
+
+/** Every counter row that the program's seeded links and today can have, so that no bench measures their making. */
+export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
+  await sql.query(
+    `insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
+    select program_id, id, slot, 1, now() from referral_links, generate_series(0, 63) slot where program_id = $1`,
+    [programId],
+  )
+  await sql.query(
+    `insert into daily_totals (program_id, day, slot) select $1, utc_day(now()), slot from generate_series(0, 63) slot`,
+    [programId],
+  )
+  await sql.query(
+    `insert into daily_money (program_id, day, currency, slot) select $1, utc_day(now()), 'usd', slot from generate_series(0, 63) slot`,
+    [programId],
+  )
+  await sql.query('select make_event_partitions(1)')
+  await sql.query('vacuum analyze')
+}
