@@ -1,0 +1,478 @@
+import { Stripe } from 'stripe'
+import { expect, test } from 'vitest'
+import { type Action, may } from '../lib/access.ts'
+import { createApiKey } from '../lib/api-keys.ts'
+import { approveCommissions } from '../lib/commissions.ts'
+import { addMember, createPerson } from '../lib/local/people.ts'
+import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
+import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
+import { readFunctions } from '../lib/local/workers.ts'
+import { sessionCookie } from '../lib/session.ts'
+import { askWithdrawal } from '../lib/withdrawals.ts'
+import { inviteMember } from '../lib/workspaces.ts'
+import { startStack } from './support/stack.ts'
+
+/**
+ * Every route of every function, by who may use it: a program's members with an action, members of a workspace, a partner, anyone
+ * signed in, or anyone. A route without a row here fails the first test.
+ */
+const routes = {
+  program: {
+    'GET /programs/:programId': 'performance:read',
+    'GET /programs/:programId/performance.csv': 'performance:read',
+    'GET /programs/:programId/first-steps': 'performance:read',
+    'GET /programs/:programId/events': 'tracking:list',
+    'GET /programs/:programId/events.csv': 'tracking:list',
+    'GET /programs/:programId/partners': 'partner:list',
+    'GET /programs/:programId/partners.csv': 'partner:list',
+    'POST /programs/:programId/partners': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/invite': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/activate': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/deactivate': 'partner:manage',
+    'GET /programs/:programId/commissions': 'commission:list',
+    'GET /programs/:programId/commissions/payouts.csv': 'commission:list',
+    'GET /programs/:programId/commissions.csv': 'commission:list',
+    'POST /programs/:programId/commissions/:commissionId/approve': 'commission:decide',
+    'POST /programs/:programId/commissions/:commissionId/reject': 'commission:decide',
+    'GET /programs/:programId/withdrawals': 'withdrawal:list',
+    'GET /programs/:programId/withdrawals.csv': 'withdrawal:list',
+    'GET /programs/:programId/withdrawals/payouts.csv': 'withdrawal:pay',
+    'POST /programs/:programId/withdrawals/:withdrawalId/pay': 'withdrawal:pay',
+    'POST /programs/:programId/withdrawals/:withdrawalId/refuse': 'withdrawal:pay',
+    'GET /programs/:programId/notices': 'notice:list',
+    'GET /programs/:programId/notices.csv': 'notice:list',
+    'POST /programs/:programId/notices/read': 'notice:list',
+    'GET /programs/:programId/deliveries': 'delivery:list',
+    'GET /programs/:programId/deliveries.csv': 'delivery:list',
+    'GET /programs/:programId/deliveries/notifications': 'delivery:list',
+    'GET /programs/:programId/deliveries/notifications.csv': 'delivery:list',
+    'POST /programs/:programId/deliveries/:eventId/replay': 'processor:manage',
+    'GET /programs/:programId/settings': 'program:read',
+    'GET /programs/:programId/settings/tag': 'program:read',
+    'POST /programs/:programId/settings': 'program:update',
+    'POST /programs/:programId/settings/forget': 'customer:forget',
+    'POST /programs/:programId/settings/keys': 'api-key:manage',
+    'POST /programs/:programId/settings/keys/:keyId/retire': 'api-key:manage',
+    'POST /programs/:programId/settings/processor/connect': 'processor:manage',
+    'POST /programs/:programId/settings/processor/disconnect': 'processor:manage',
+  },
+  workspace: [
+    'GET /workspaces/:workspaceId/members',
+    'POST /workspaces/:workspaceId/members',
+    'POST /workspaces/:workspaceId/members/invitations/:invitationId/revoke',
+    'POST /workspaces/:workspaceId/members/:userId/role',
+    'POST /workspaces/:workspaceId/members/:userId/remove',
+    'POST /workspaces/:workspaceId/members/programs',
+  ],
+  partner: [
+    'GET /partner',
+    'GET /partner/links',
+    'POST /partner/links',
+    'GET /partner/commissions',
+    'GET /partner/commissions.csv',
+    'GET /partner/withdrawals',
+    'GET /partner/withdrawals.csv',
+    'POST /partner/withdrawals',
+    'POST /partner/payout',
+    'GET /partner/notifications',
+    'GET /partner/notifications.csv',
+    'POST /partner/notifications/read',
+  ],
+  signedIn: [
+    'GET /',
+    'GET /programs/new',
+    'POST /programs/new',
+    'GET /account',
+    'POST /account/password',
+    'GET /processor/callback',
+  ],
+  read: {
+    'GET /api/tracking/performance/:programId': 'performance:read',
+    'GET /api/tracking/events/:programId': 'tracking:list',
+  },
+  keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status'],
+  /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
+  other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],
+  anyone: [
+    'POST /api/v1/track/click',
+    'GET /js/svc-tracker.js',
+    'GET /api/v1/openapi.json',
+    'GET /api/v1/reference',
+    'GET /api/auth/*',
+    'POST /api/auth/*',
+    'GET /healthz',
+    'GET /assets/:file',
+    'GET /sign-in',
+    'POST /sign-in',
+    'POST /sign-in/github',
+    'POST /sign-in/google',
+    'GET /sign-up',
+    'POST /sign-up',
+    'POST /sign-out',
+    'GET /forgot-password',
+    'POST /forgot-password',
+    'GET /reset-password',
+    'POST /reset-password',
+    'GET /invitation',
+    'POST /invitation',
+    'GET /partner-invitation',
+    'POST /partner-invitation',
+  ],
+} as const satisfies Record<string, readonly string[] | Record<string, Action>>
+
+const stack = await startStack()
+const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
+const victim = await createSandbox(stack.db, env, { hold_days: 0 })
+const attacker = await createSandbox(stack.db, env)
+
+async function callersOf({ workspaceId, programId }: Sandbox) {
+  const [removed, expired] = await Promise.all(
+    ['removed', 'expired'].map((name) =>
+      createPerson(stack.db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` }),
+    ),
+  )
+  if (!removed || !expired) throw new Error('people are missing')
+  for (const { userId } of [removed, expired]) await addMember(stack.db, workspaceId, userId, 'owner')
+  await stack.sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
+  await stack.sql.query(`update sessions set expires_at = now() - interval '1 second' where user_id = $1`, [
+    expired.userId,
+  ])
+  const retiredKey = await createApiKey(stack.db, programId, 'old')
+  await stack.sql.query(`update api_keys set retired_at = now() where program_id = $1 and name = 'old'`, [programId])
+  return { removed, expired: expired.token, retiredKey }
+}
+const { removed, expired, retiredKey } = await callersOf(victim)
+
+/** Who calls, by the session or key they hold. All but the first three hold nothing that is good for the victim's program. */
+const callers = {
+  owner: victim.dashboardToken,
+  'a member without the action': victim.billingToken,
+  'its partner': victim.partnerToken,
+  nobody: undefined,
+  'a retired key': retiredKey,
+  "its program's key": victim.apiKey,
+  "another program's key": attacker.apiKey,
+  "another workspace's owner": attacker.dashboardToken,
+  "another program's partner": attacker.partnerToken,
+  'a removed member': removed.token,
+  'an expired session': expired,
+} as const
+type Caller = keyof typeof callers
+const names = Object.keys(callers) as Caller[]
+
+async function send(route: string, token: string | undefined, fields: Record<string, string> = {}, json?: object) {
+  const [method = '', path = ''] = route.split(' ')
+  const isKey = token?.startsWith('svc_') ?? false
+  const headers: Record<string, string> = {
+    ...(method === 'POST' && !json && { origin: stack.baseUrl }),
+    ...(json && { 'content-type': 'application/json' }),
+    ...(token &&
+      (isKey || path.startsWith('/api/')
+        ? { authorization: `Bearer ${token}` }
+        : { cookie: `${sessionCookie}=${encodeURIComponent(token)}` })),
+  }
+  const body = method === 'GET' ? null : json ? JSON.stringify(json) : new URLSearchParams(fields)
+  const response = await fetch(stack.baseUrl + path, { method, headers, body, redirect: 'manual' })
+  return { status: response.status, location: response.headers.get('location'), text: await response.text() }
+}
+
+/** What the victim has of everything that an address can name. */
+async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: Sandbox) {
+  const affiliate_url = `https://shop.example.com/?aff=${partnerCode}`
+  const { click_id }: { click_id: string } = JSON.parse(
+    (await send('POST /api/v1/track/click', undefined, {}, { affiliate_url })).text,
+  )
+  const sale = { transaction_id: 'secret-transaction', customer_key: 'secret-customer', click_id, amount_cents: 10_000 }
+  await send('POST /api/v1/track/lead', apiKey, {}, { customer_key: 'secret-customer', click_id })
+  await send('POST /api/v1/track/sale', apiKey, {}, sale)
+  await send('POST /api/v1/track/sale', apiKey, {}, { ...sale, transaction_id: 'pending-transaction' })
+  const { rows } = await stack.sql.query<{ id: string }>(
+    'select id from commissions where program_id = $1 order by id',
+    [programId],
+  )
+  const [credited, pending] = rows.map(({ id }) => Number(id))
+  await approveCommissions(stack.db, programId, [credited ?? 0])
+  const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
+  const withdrawal = await askWithdrawal(stack.db, ask)
+  await inviteMember(stack.db, { workspaceId, email: 'invited@example.com', role: 'member', invitedBy: removed.userId })
+  const ids = await stack.sql.query<{ key: string; invitation: string }>(
+    `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
+      (select id from workspace_invitations where workspace_id = $2) as invitation`,
+    [programId, workspaceId],
+  )
+  return {
+    click_id,
+    ':programId': String(programId),
+    ':workspaceId': workspaceId,
+    ':partnerId': String(partnerId),
+    ':commissionId': String(pending),
+    ':withdrawalId': String(withdrawal),
+    ':keyId': String(ids.rows[0]?.key),
+    ':invitationId': String(ids.rows[0]?.invitation),
+    ':userId': removed.userId,
+    ':eventId': 'evt_1',
+  }
+}
+const own = await fill(victim)
+
+/** A route's address with the victim's ids, or with the attacker's program and workspace around them. */
+function address(route: string, around: Record<string, string> = {}): string {
+  const path = Object.entries({ ...own, ...around }).reduce(
+    (text, [name, id]) => text.replace(`/${name}`, `/${id}`),
+    route,
+  )
+  return path.endsWith('/payouts.csv') ? `${path}?layout=wise&currency=usd` : path
+}
+
+/** Fields that a form of any of these routes would take. */
+const fields = {
+  name: 'Taken over',
+  domain: 'evil.example',
+  email: 'eve@evil.example',
+  role: 'owner',
+  user: removed.userId,
+  program: own[':programId'],
+  program_role: 'admin',
+  reason: 'no',
+  amount_cents: '500',
+  amount: '1',
+  balance: `${own[':programId']} usd`,
+  request_id: crypto.randomUUID(),
+  key_name: 'evil',
+  customer_key: 'secret-customer',
+  customer: 'secret-customer',
+  account_id: 'acct_evil',
+  payout_email: 'eve@evil.example',
+  code: 'eve',
+  page: '',
+  current: 'x',
+  new: 'a new password',
+}
+
+/** Everything that is the victim's, as one text. */
+async function victims(): Promise<string> {
+  const { rows: tables } = await stack.sql.query<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'program_id'
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by 1`,
+  )
+  const parts = tables.map(({ name }) => `select '${name}' as name, t::text from ${name} t where program_id = $1`)
+  const { rows } = await stack.sql.query(
+    `${parts.join(' union all ')} union all select 'programs', p::text from programs p where id = $1
+    union all select 'partners', p::text from partners p where id = $3
+    union all select 'members', m::text from workspace_members m where workspace_id::text = $2
+    union all select 'invitations', i::text from workspace_invitations i where workspace_id::text = $2 order by 1, 2`,
+    [victim.programId, victim.workspaceId, victim.partnerId],
+  )
+  return JSON.stringify(rows)
+}
+
+async function statuses(route: string, who: readonly Caller[] = names): Promise<Partial<Record<Caller, number>>> {
+  const answers = await Promise.all(who.map((name) => send(address(route), callers[name], fields)))
+  return Object.fromEntries(who.map((name, index) => [name, answers[index]?.status]))
+}
+
+const except = (...left: Caller[]) => names.filter((name) => !left.includes(name))
+const strangers = {
+  nobody: 303,
+  'a retired key': 303,
+  "its program's key": 303,
+  "another program's key": 303,
+  "another workspace's owner": 404,
+  "another program's partner": 404,
+  'a removed member': 404,
+  'an expired session': 303,
+}
+
+test('every route of every function has its row', async () => {
+  const registered = new Set<string>()
+  for (const { main, paths } of readFunctions()) {
+    if (paths.length === 0) continue
+    const { default: app } = (await import(/* @vite-ignore */ `../${main}`)) as {
+      default: { routes?: { method: string; path: string }[] }
+    }
+    for (const path of app.routes ? [] : paths) registered.add(`GET ${path.replace(/\*$/, '')}`)
+    for (const { method, path } of app.routes ?? []) {
+      // At the root of a function's own address stands what its path answers; only the dashboard has a page there.
+      if (method !== 'ALL' && (path !== '/' || main.includes('dashboard'))) registered.add(`${method} ${path}`)
+    }
+  }
+  const rows = Object.values(routes).flatMap((group) =>
+    Array.isArray(group) ? (group as string[]) : Object.keys(group),
+  )
+  expect([...registered].toSorted()).toEqual(rows.toSorted())
+})
+
+test.each(Object.entries(routes.program))('%s is for members with %s alone', async (route, action) => {
+  const before = await victims()
+  const reads = route.startsWith('GET')
+  const billing = may(['billing'], action) ? 200 : 403
+  const tried = reads ? names : billing === 403 ? except('owner') : except('owner', 'a member without the action')
+  const expected = { owner: 200, 'a member without the action': billing, 'its partner': 404, ...strangers }
+  const wanted = Object.fromEntries(tried.map((name) => [name, expected[name]]))
+  expect(await statuses(route, tried)).toEqual(wanted)
+  expect(await victims()).toBe(before)
+})
+
+test.each(routes.workspace)('%s is for those who manage its members', async (route) => {
+  const before = await victims()
+  const expected = { owner: 200, 'a member without the action': 403, 'its partner': 404, ...strangers }
+  const tried = route.startsWith('GET') ? names : except('owner')
+  expect(await statuses(route, tried)).toEqual(Object.fromEntries(tried.map((name) => [name, expected[name]])))
+  expect(await victims()).toBe(before)
+})
+
+test.each(routes.partner)('%s is for partners, and shows nothing of another one', async (route) => {
+  const before = await victims()
+  const tried = route.startsWith('GET') ? names : except('its partner')
+  const found = await statuses(route, tried)
+  const { "another program's partner": other, ...rest } = found
+  const expected = { ...strangers, owner: 404, 'a member without the action': 404, 'its partner': 200 }
+  expect(rest).toEqual(
+    Object.fromEntries(
+      tried.filter((name) => name !== "another program's partner").map((name) => [name, expected[name]]),
+    ),
+  )
+  expect(other).toBeLessThan(500)
+  const { text } = await send(route, attacker.partnerToken, fields)
+  for (const secret of [victim.partnerCode, 'secret-transaction']) expect(text).not.toContain(secret)
+  expect(await victims()).toBe(before)
+})
+
+test.each(routes.signedIn)('%s leads whoever is not signed in to the sign-in page', async (route) => {
+  const tried = ['nobody', 'a retired key', "its program's key", "another program's key", 'an expired session'] as const
+  for (const name of tried) {
+    const { status, location } = await send(route, callers[name], fields)
+    expect([name, status]).toEqual([name, 303])
+    expect(location).toMatch(/^\/sign-in/)
+  }
+})
+
+test.each(Object.entries(routes.read))('%s is for members with %s alone', async (route, action) => {
+  const found = await statuses(route)
+  const keyOrNone = {
+    nobody: 401,
+    'a retired key': 401,
+    "its program's key": 401,
+    "another program's key": 401,
+    'an expired session': 401,
+  }
+  const others = {
+    "another workspace's owner": 403,
+    "another program's partner": 403,
+    'a removed member': 403,
+    'its partner': 403,
+  }
+  expect(found).toEqual({
+    owner: 200,
+    'a member without the action': may(['billing'], action) ? 200 : 403,
+    ...keyOrNone,
+    ...others,
+  })
+  const { status } = await send(route.replace(':programId', '999999999'), callers.owner)
+  expect(status).toBe(404)
+})
+
+const sessions = except('nobody', 'a retired key', "its program's key", "another program's key")
+
+test.each(routes.keyed)('%s takes an active key and nothing else', async (route) => {
+  const before = await victims()
+  const body = route.startsWith('GET') ? undefined : { transaction_id: 'x', customer_key: 'x', amount_cents: 1 }
+  for (const name of ['nobody', 'a retired key', ...sessions] as const) {
+    const { status } = await send(route, callers[name], {}, body)
+    expect([name, status]).toEqual([name, 401])
+  }
+  expect(await victims()).toBe(before)
+})
+
+const foreign: [what: string, route: string, body: (id: typeof own) => object, status: number][] = [
+  [
+    'a sale by the click id',
+    'POST /api/v1/track/sale',
+    ({ click_id }) => ({ transaction_id: 'a', customer_key: 'secret-customer', click_id, amount_cents: 1 }),
+    200,
+  ],
+  [
+    'a sale of the program',
+    'POST /api/v1/track/sale',
+    () => ({
+      transaction_id: 'b',
+      customer_key: 'x',
+      amount_cents: 1,
+      additional_data: { program_id: victim.programId },
+    }),
+    400,
+  ],
+  [
+    'a sale with its transaction id',
+    'POST /api/v1/track/sale',
+    () => ({ transaction_id: 'secret-transaction', customer_key: 'x', amount_cents: 1 }),
+    200,
+  ],
+  ['a refund of its sale', 'POST /api/v1/track/refund', () => ({ transaction_id: 'pending-transaction' }), 404],
+  ['a lead by the click id', 'POST /api/v1/track/lead', ({ click_id }) => ({ customer_key: 'x', click_id }), 400],
+  ['a lead by the customer key', 'POST /api/v1/track/lead', () => ({ customer_key: 'secret-customer' }), 400],
+  [
+    'a lead of the program',
+    'POST /api/v1/track/lead',
+    ({ click_id }) => ({ customer_key: 'x', click_id, additional_data: { program_id: victim.programId } }),
+    400,
+  ],
+]
+
+test.each(foreign)("%s changes nothing of it under another program's key", async (_what, route, body, status) => {
+  const before = await victims()
+  const answer = await send(route, attacker.apiKey, {}, body(own))
+  expect(answer.status).toBe(status)
+  if (status === 200) expect(JSON.parse(answer.text)).toMatchObject({ attributed: false, commission_id: null })
+  expect(await victims()).toBe(before)
+})
+
+test("a key's status is of its own program", async () => {
+  const { text } = await send('GET /api/v1/cli/status', attacker.apiKey)
+  expect(JSON.parse(text)).toMatchObject({ program: { id: attacker.programId } })
+})
+
+const withIds = Object.keys(routes.program)
+  .concat(routes.workspace)
+  .filter((route) => /\/:(?!programId|workspaceId)/.test(route))
+
+test.each(withIds)("%s does nothing with another's ids through an own program", async (route) => {
+  const before = await victims()
+  const around = { ':programId': String(attacker.programId), ':workspaceId': attacker.workspaceId }
+  const { status } = await send(address(route, around), attacker.dashboardToken, fields)
+  // Some say that there is no such thing, and some have nothing left to do.
+  expect([303, 404, 409]).toContain(status)
+  expect(await victims()).toBe(before)
+})
+
+test('an event of another account changes nothing, whatever program and visitor it names', async () => {
+  const before = await victims()
+  const shop = {
+    generation: 'new' as const,
+    account: attacker.connectedAccountId,
+    programId: victim.programId,
+    clickId: own.click_id,
+    customerKey: 'secret-customer',
+    email: null,
+    customer: null,
+    livemode: true,
+    now: Math.floor(Date.now() / 1000),
+  }
+  const payload = JSON.stringify(
+    stripeEvent(
+      shop,
+      'evt_evil',
+      'checkout.session.completed',
+      checkoutSession(shop, { id: 'cs_evil', total: 500, payment_intent: 'pi_evil' }),
+    ),
+  )
+  const deliver = (secret: string) =>
+    fetch(`${stack.baseUrl}/api/v1/webhooks/stripe`, {
+      method: 'POST',
+      headers: { 'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload, secret }) },
+      body: payload,
+    })
+  expect((await deliver('whsec_other')).status).toBe(400)
+  expect((await deliver(stack.environment.STRIPE_WEBHOOK_SECRET)).status).toBe(200)
+  expect(await victims()).toBe(before)
+})
