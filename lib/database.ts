@@ -77,8 +77,11 @@ const answerWithinMilliseconds = 10_000
 /** The HTTP driver for the environment's database. */
 export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): NeonQueryFunction<false, false> {
   const { DATABASE_URL, NEON_ENDPOINT } = env
-  neonConfig.fetchFunction = (url: string, request: RequestInit) =>
-    fetch(url, { ...request, signal: AbortSignal.timeout(timeout_ms) })
+  // The driver takes only what fails in here for a broken try, so the answer is read to its end here.
+  neonConfig.fetchFunction = async (url: string, request: RequestInit) => {
+    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(timeout_ms) })
+    return new Response(await response.arrayBuffer(), response)
+  }
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
   return neon(DATABASE_URL)
 }

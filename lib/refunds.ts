@@ -162,10 +162,11 @@ export function asApplied(row: RefundRow): AppliedRefund {
     const reason = row.known_key ? 'refund_already_applied' : 'already_reversed'
     return { status: 'skipped', reason, commission_id: commissionId }
   }
-  if (row.commission_was_reversed && !row.known_key) {
+  const deductionCents = Number(row.deduction_cents)
+  // The refund that reverses a commission deducts something, so one that deducted nothing came after the reversal.
+  if (row.commission_was_reversed && deductionCents === 0) {
     return { status: 'skipped', reason: 'already_reversed', commission_id: commissionId }
   }
-  const deductionCents = Number(row.deduction_cents)
   return {
     status: row.fully_refunded ? 'reversed' : 'refunded',
     deductionAmount: majorUnits(deductionCents, row.currency),

@@ -16,6 +16,15 @@ test('a database that hangs ends as a broken try, and the second one is answered
   expect(await retryOnce(() => db.query(one))).toEqual([{ one: 1 }])
 })
 
+test('an answer that breaks off is a broken try too', async () => {
+  const db = new Database(env)
+  neon.inject({ action: 'cut' })
+  await expect(db.query(one)).rejects.toSatisfy(isTransient)
+
+  neon.inject({ action: 'cut' })
+  expect(await retryOnce(() => db.batch([one]))).toEqual([[{ one: 1 }]])
+})
+
 test('a statement that Postgres refuses is no broken try', async () => {
   const refused = new Database(env).query(sql`select no_such_column`)
   await expect(refused).rejects.not.toSatisfy(isTransient)

@@ -343,7 +343,7 @@ describe('a database that breaks once is answered as if nothing had happened, an
       (select count(*)::int from outbox) + (select sum(reversed_cents)::int from commissions) as n`,
   }
   const effectOf = async (path: string) => Number((await api.rows(effect[path] ?? ''))[0].n)
-  const faults = ['drop-before', 'drop-after', 'unavailable', 'kill-backend'] as const
+  const faults = ['drop-before', 'drop-after', 'cut', 'unavailable', 'kill-backend'] as const
 
   test.for(postPaths.flatMap((path) => faults.map((action) => [path, action] as const)))(
     '%s: %s',
@@ -404,6 +404,21 @@ describe('a database that breaks once is answered as if nothing had happened, an
       expect(answer.headers.get('retry-after')).toBe('1')
     },
   )
+
+  test('a refund of a sale whose commission was rejected is answered as skipped, also where the first answer was lost', async () => {
+    const { transaction_id } = await goodBody(refundPath)
+    await api.rows(
+      `update commissions c set rejected_at = now(), reversal = 'full', reversed_cents = c.amount_cents from sales s
+       where s.program_id = c.program_id and s.id = c.sale_id and s.transaction_id = $1`,
+      [transaction_id],
+    )
+    const refund = (amount: number, databaseRequests: number) =>
+      api.call(refundPath, { transaction_id, refund_amount_cents: amount }, { ...key, databaseRequests })
+    const plain = await refund(100, 1)
+    expect(plain.body).toMatchObject({ status: 'skipped', reason: 'already_reversed' })
+    api.stack.neon.inject({ action: 'drop-after' })
+    expect((await refund(200, 2)).body).toEqual(plain.body)
+  })
 
   test('a sale whose answers were both lost is a 409 with same_payload when it is sent again', async () => {
     const body = await goodBody(salePath)

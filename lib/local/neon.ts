@@ -8,12 +8,13 @@ import pg from 'pg'
  * What the endpoint does to a request instead of answering it as it should:
  * - `drop-before` breaks the connection, nothing was run;
  * - `drop-after` runs and commits, then breaks the connection;
+ * - `cut` runs and commits, then breaks the connection in the middle of its answer;
  * - `unavailable` answers 503, nothing was run;
  * - `delay` waits `delay_ms`, then goes on;
  * - `kill-backend` ends the Postgres backend before it commits.
  */
 export interface Fault {
-  action: 'drop-before' | 'drop-after' | 'unavailable' | 'delay' | 'kill-backend'
+  action: 'drop-before' | 'drop-after' | 'cut' | 'unavailable' | 'delay' | 'kill-backend'
   /** How many requests it meets; 1 unless told. */
   times?: number
   delay_ms?: number
@@ -135,7 +136,9 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
       const begin = 'queries' in body ? beginStatement(request) : undefined
       const results = await run(client, queries, begin, fault?.action === 'kill-backend')
       if (fault?.action === 'drop-after') return void request.socket.destroy()
-      reply(response, 200, 'queries' in body ? { results } : results[0])
+      const answer = 'queries' in body ? { results } : results[0]
+      if (fault?.action === 'cut') return cut(response, answer)
+      reply(response, 200, answer)
     } catch (error) {
       failure = error
       throw error
@@ -245,6 +248,12 @@ function reply(response: ServerResponse, status: number, body: unknown): void {
   const text = JSON.stringify(body)
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
   response.end(text)
+}
+
+function cut(response: ServerResponse, body: unknown): void {
+  const text = JSON.stringify(body)
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
+  response.write(text.slice(0, text.length / 2), () => response.destroy())
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {
