@@ -38,7 +38,7 @@ async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Prom
 
 const entryOf = ({ ReceiptHandle }: Message, index: number) => ({ Id: String(index), ReceiptHandle })
 
-/** The first `limit` dead letters or a few more, which stay where they are. */
+/** The first `limit` dead letters or a few more, which stay where they are. Others can have them a second later. */
 export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, limit: number): Promise<DeadLetter[]> {
   const seen: Message[] = []
   while (seen.length < limit) {
@@ -47,7 +47,8 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
     seen.push(...messages)
   }
   for (const messages of inCalls(seen)) {
-    const Entries = messages.map((message, index) => ({ ...entryOf(message, index), VisibilityTimeout: 0 }))
+    // Not 0, at which the emulator loses a message that it keeps on disk.
+    const Entries = messages.map((message, index) => ({ ...entryOf(message, index), VisibilityTimeout: 1 }))
     await queue.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: deadLetterUrl, Entries }))
   }
   return seen.map(({ MessageId, Attributes, Body = '' }) => {

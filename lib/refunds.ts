@@ -58,8 +58,9 @@ select from balances b where (b.program_id, b.partner_id, b.currency) in (
 }
 
 /**
- * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, and then writes. The write must be a later statement than the locks: a statement that waits
- * for a lock goes on reading its old snapshot, and sums read there over-refund.
+ * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, and then writes.
+ * The write must be a later statement than the locks: a statement that waits for a lock goes on reading its old snapshot, and
+ * sums read there over-refund.
  *
  * `sale` is the SELECT of the sale's row (all columns of `sales`), preceded by the CTEs in `scope`, which end without a comma.
  */
@@ -131,7 +132,7 @@ from (select) answer
  * Applies a refund to the sale with this transaction id in the key's program: one request, one transaction. The commission is
  * reversed in proportion to all that was refunded of the sale, and this call deducts the difference:
  * `reversed = floor(commission * refunded_total / sale_amount)`. A live sale comes before a test sale with the same id.
- * `onReversal` gets the messages to send; `requestId` (uuid) lets a try whose answer was lost be answered as it was applied.
+ * `outbox` are the messages to send; `requestId` (uuid) lets a try whose answer was lost be answered as it was applied.
  * Refuses with `not_found`.
  */
 export async function refundSale(

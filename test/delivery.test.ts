@@ -1,4 +1,5 @@
 import { ChangeMessageVisibilityBatchCommand, SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
 import { listDeadLetters, redriveDeadLetters } from '../lib/dead-letters.ts'
@@ -207,6 +208,8 @@ test('dead letters can be sent back when the cause is mended', async () => {
     }),
   )
   const waiting = queue.deadLetters().length
+  // The letters that were looked at can be had again after a second.
+  await sleep(1100)
   expect(await redriveDeadLetters(openQueue(queueEnv), queue.deadLetterUrl, queue.url)).toBe(waiting)
   expect(queue.deadLetters()).toEqual([])
   expect(await drainQueue(db, client, queue.url, soon())).toBe(1)
