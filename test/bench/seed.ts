@@ -1,10 +1,10 @@
 import type pg from 'pg'
 
 /**
- * SQL that gives a program partners with a link each (codes `code1`, `code2`, …) and returns the first partner's and first
+ * Gives a program partners with a link each (codes `code1`, `code2`, …) and returns the first partner's and first
  * link's id; those after it follow one by one.
  */
-export async function seedPartners(sql: pg.Client, programId: number, partners: number) {
+export async function seedPartners(sql: pg.Client, programId: number, partners: number, code = 'code') {
   const { rows } = await sql.query<{ partner_id: string }>(
     `with made as (insert into partners (name) select 'Partner ' || n from generate_series(1, $2::int) n returning id),
     joined as (insert into partner_programs (program_id, partner_id) select $1, id from made returning partner_id)
@@ -14,8 +14,8 @@ export async function seedPartners(sql: pg.Client, programId: number, partners: 
   const firstPartner = Number(rows[0]?.partner_id)
   const links = await sql.query<{ id: string }>(
     `insert into referral_links (code, program_id, partner_id)
-    select 'code' || (id - $2::bigint + 1), $1, id from partners where id >= $2 order by id returning id`,
-    [programId, firstPartner],
+    select $3 || (id - $2::bigint + 1), $1, id from partners where id >= $2 order by id returning id`,
+    [programId, firstPartner, code],
   )
   return { firstPartner, firstLink: Number(links.rows[0]?.id) }
 }

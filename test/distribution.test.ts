@@ -1,0 +1,209 @@
+import pg from 'pg'
+import { describe, expect, test } from 'vitest'
+import { recordClick } from '../lib/clicks.ts'
+import { eventsStatement } from '../lib/events.ts'
+import { openKysely } from '../lib/kysely.ts'
+import { recordServerLead } from '../lib/leads.ts'
+import { performanceStatement } from '../lib/performance.ts'
+import { refundSale } from '../lib/refunds.ts'
+import { recordSale } from '../lib/sales.ts'
+import { capture, captured } from './bench/capture.ts'
+import { clickOn } from './bench/calls.ts'
+import { seedCounters, seedCustomers, seededClickId, seedPartners, seedSales } from './bench/seed.ts'
+import { createDatabase } from './support/stack.ts'
+
+// The schema can be distributed by program_id (Citus and its like) when no unique key and no hot statement spans programs.
+// A table without program_id would be copied to every node, or distributed by a key of its own: it is named here with the reason.
+
+const referenceTables: Record<string, string> = {
+  schema_migrations: 'written when the service is deployed',
+  processor_connect_states: 'few and short-lived',
+  processor_events: 'by the account that a webhook names, before its program is known; several programs may share it',
+  processor_payments: 'by account, as above',
+  processor_reversals: 'by account, as above',
+  users: 'people, who belong to several programs',
+  sessions: 'people',
+  accounts: 'people',
+  verifications: 'people',
+  sign_in_attempts: 'people',
+  mails: 'people, on this machine only',
+  workspaces: 'few, and each may own several programs',
+  workspace_members: 'few',
+  workspace_invitations: 'few',
+  programs: 'its id is the distribution key',
+  partners: 'few against their events, and each may be in several programs',
+  partner_invitations: 'few',
+  api_keys: 'read before the program is known, hardly ever written',
+  referral_links: 'read before the program is known, seldom written',
+}
+
+const { databaseUrl, sql } = await createDatabase()
+const { rows: programs } = await sql.query<{ id: string }>(`
+  with workspace as (insert into workspaces (name) values ('Workspace') returning id)
+  insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace, generate_series(1, 20)
+  returning id`)
+for (const { id } of programs) {
+  const first = await seedPartners(sql, Number(id), 5, `code-${id}-`)
+  await seedCustomers(sql, Number(id), first, { from: 1, count: 300, partners: 5 })
+  await seedCustomers(sql, Number(id), first, { from: 301, count: 300, partners: 5, key: 'buyer' })
+  await seedSales(sql, Number(id), 'buyer', 'order')
+}
+const programId = Number(programs[0]?.id)
+await seedCounters(sql, programId)
+
+async function tablesOf(query: string): Promise<{ name: string; of: string }[]> {
+  return (await sql.query<{ name: string; of: string }>(query)).rows
+}
+
+describe('every key carries program_id', () => {
+  test('unique keys', async () => {
+    const without = await tablesOf(`
+      select i.indexrelid::regclass::text as name, i.indrelid::regclass::text as of
+      from pg_index i join pg_class c on c.oid = i.indrelid
+      where i.indisunique and c.relnamespace = 'public'::regnamespace and not c.relispartition
+        and not exists (
+          select from pg_attribute a
+          where a.attrelid = i.indrelid and a.attnum = any (i.indkey::smallint[]) and a.attname = 'program_id')
+      order by 1`)
+    expect(without.filter(({ of }) => !(of in referenceTables))).toEqual([])
+  })
+
+  test('foreign keys between tables that have it', async () => {
+    const without = await tablesOf(`
+      select k.conname as name, k.confrelid::regclass::text as of
+      from pg_constraint k join pg_class c on c.oid = k.conrelid
+      where k.contype = 'f' and not c.relispartition
+        and not exists (
+          select from pg_attribute a
+          where a.attrelid = k.confrelid and a.attnum = any (k.confkey) and a.attname = 'program_id')
+      order by 1`)
+    expect(without.filter(({ of }) => !(of in referenceTables))).toEqual([])
+  })
+})
+
+interface PlanNode {
+  'Node Type': string
+  'Relation Name'?: string
+  Alias?: string
+  'Index Cond'?: string
+  'Recheck Cond'?: string
+  Filter?: string
+  'Join Filter'?: string
+  'Hash Cond'?: string
+  'Merge Cond'?: string
+  Plans?: PlanNode[]
+}
+
+const hash = '0'.repeat(64)
+const request = crypto.randomUUID()
+const sale = {
+  transaction_id: 'order-1',
+  customer_key: 'user-1',
+  click_id: null,
+  amount_cents: 4900,
+  currency: 'usd',
+  sale_type: 'payment',
+  is_recurring: false,
+  subscription_id: null,
+  is_test: false,
+  additional_data: null,
+}
+const lead = {
+  customer_key: 'user-1',
+  click_id: 'cust_1790000000000_000000000000000000011',
+  is_test: false,
+  email_hash: null,
+  session_id: null,
+  page_url: null,
+  additional_data: null,
+}
+const refund = { amount_cents: 1000, refund_id: 'refund-1', reason: 'refund', reason_text: null } as const
+const kysely = openKysely({ DATABASE_URL: databaseUrl })
+const now = Date.parse('2026-11-20T12:00:00Z')
+const week = { from: now - 7 * 86_400_000, to: now }
+const queryOf = ({ sql: query }: { sql: string }) => [{ query }]
+
+const hotStatements: [name: string, statements: () => Promise<{ query: string }[]> | { query: string }[]][] = [
+  ['lead', () => capture(() => recordServerLead(captured, hash, lead, null))],
+  ['sale', () => capture(() => recordSale(captured, hash, sale, null, request))],
+  ['refund', () => capture(() => refundSale(captured, hash, 'order-1', refund, request))],
+  ['performance', () => queryOf(performanceStatement(1, week, week, now).compile(kysely))],
+  ['events-click', () => queryOf(eventsStatement('click', 1, {}, 30).compile(kysely))],
+  ['events-lead', () => queryOf(eventsStatement('lead', 1, {}, 30).compile(kysely))],
+  ['events-conversion', () => queryOf(eventsStatement('conversion', 1, {}, 30).compile(kysely))],
+]
+
+const conditions = ['Index Cond', 'Recheck Cond', 'Filter', 'Join Filter', 'Hash Cond', 'Merge Cond'] as const
+
+/** Scans of a plan that would have to ask every node: of a table with program_id, without a condition or join on it. */
+function scansOfAllPrograms(node: PlanNode, above = ''): string[] {
+  const { 'Relation Name': relation, Alias: alias = '' } = node
+  const own = conditions.map((name) => node[name] ?? '').join(' ')
+  const isScan = node['Node Type'].includes('Scan') && relation !== undefined
+  const isBound = /(^|[ (])program_id\b/.test(own) || `${own} ${above}`.includes(`${alias}.program_id`)
+  return [
+    ...(isScan && !(relation in referenceTables) && !isBound ? [`${node['Node Type']} on ${relation} by ${own}`] : []),
+    ...(node.Plans ?? []).flatMap((child) => scansOfAllPrograms(child, `${above} ${own}`)),
+  ]
+}
+
+describe('every hot statement finds its rows by program_id, along the plan that was reviewed', () => {
+  test.each(hotStatements)('%s', async (name, statements) => {
+    // Of the tables that are empty here Postgres would rather read all. No plan may depend on the parameters.
+    await sql.query('set enable_seqscan = off')
+    const plans: string[] = []
+    for (const { query } of await statements()) {
+      const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+        `explain (generic_plan, format json) ${query}`,
+      )
+      expect(scansOfAllPrograms(rows[0]?.['QUERY PLAN'][0].Plan ?? { 'Node Type': 'none' })).toEqual([])
+      const text = await sql.query<{ 'QUERY PLAN': string }>(`explain (generic_plan, costs off) ${query}`)
+      plans.push(withoutMonths(text.rows.map((row) => row['QUERY PLAN']).join('\n')))
+    }
+    await expect(`${plans.join('\n\n')}\n`).toMatchFileSnapshot(`plans/${name}.txt`)
+  })
+
+  test('click, statement by statement of its function', async () => {
+    const client = new pg.Client({ connectionString: databaseUrl })
+    await client.connect()
+    const plans: { text: string; plan: PlanNode }[] = []
+    client.on('notice', ({ message }) => {
+      const json = message?.slice(message.indexOf('{'))
+      if (!json?.startsWith('{')) return
+      const { 'Query Text': text, Plan: plan } = JSON.parse(json) as { 'Query Text': string; Plan: PlanNode }
+      if (plan['Node Type'] === 'ModifyTable' || plan['Relation Name'] || plan.Plans) plans.push({ text, plan })
+    })
+    await client.query(`load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
+      set auto_explain.log_level = notice; set auto_explain.log_format = json; set enable_seqscan = off; set plan_cache_mode = force_generic_plan`)
+    const clickId = seededClickId(programId, 1)
+    for (const existing of [null, clickId]) {
+      for (const { query, params } of await capture(() =>
+        recordClick(captured, clickOn(`code-${programId}-1`), existing),
+      )) {
+        await client.query(query, params)
+      }
+    }
+    await client.end()
+    expect(plans.length).toBeGreaterThanOrEqual(6)
+    for (const { plan } of plans) expect(scansOfAllPrograms(plan)).toEqual([])
+    const nested = new Map(
+      plans
+        .filter(({ text }) => !text.includes('record_click('))
+        .map(({ text, plan }) => [text.replaceAll(/\s+/g, ' ').slice(0, 100), outline(plan)]),
+    )
+    const file = [...nested].map(([text, plan]) => `${text} …\n${plan}`).join('\n\n')
+    await expect(`${withoutMonths(file)}\n`).toMatchFileSnapshot('plans/click.txt')
+  })
+})
+
+/** Partitions are named by their month, which goes on. */
+function withoutMonths(plan: string): string {
+  return plan.replaceAll(/_\d{4}_\d{2}(_|\b)/g, '_<month>$1')
+}
+
+/** A plan's nodes, one a line, with what they are found by. */
+function outline(node: PlanNode, depth = 1): string {
+  const { 'Relation Name': relation, 'Index Cond': condition } = node
+  const line = [node['Node Type'], relation && `on ${relation}`, condition].filter(Boolean).join(' ')
+  return [`${'  '.repeat(depth)}${line}`, ...(node.Plans ?? []).map((child) => outline(child, depth + 1))].join('\n')
+}
