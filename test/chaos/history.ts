@@ -58,8 +58,9 @@ class History {
     return new this.world.service.SvcClient({ apiKey: this.program.apiKey, baseUrl: 'http://svc.test' })
   }
 
+  /** The same names in every program, so that whoever looks beyond the own one finds something. */
   name(kind: string): string {
-    return `${kind}-${this.program.programId}-${this.#made++}`
+    return `${kind}-${this.#made++}`
   }
 
   /**
@@ -84,14 +85,11 @@ class History {
 
   async click(person: number, existing?: string): Promise<string> {
     const affiliate_url = `https://shop.example.com/?aff=${this.program.codeOf(person % 2)}`
+    const body = { affiliate_url, ...(existing && { existing_click_id: existing }) }
     const { answers } = await this.calls(async () => {
-      for (;;) {
-        const body = { affiliate_url, ...(existing && { existing_click_id: existing }) }
-        const response = await post('/api/v1/track/click', body)
-        if (response.ok) return ((await response.json()) as { click_id: string }).click_id
-        if (response.status < 500 && response.status !== 0)
-          throw new Error(`A click was answered ${await response.text()}`)
-      }
+      const response = await untilKnown(() => post('/api/v1/track/click', body), isKnown)
+      if (!response.ok) throw new Error(`A click was answered ${await response.text()}`)
+      return ((await response.json()) as { click_id: string }).click_id
     })
     if (existing)
       this.expect(
@@ -104,15 +102,18 @@ class History {
 
   /** Sends until it is known what became of it, as an application does whose client library gave up. */
   async certainly<Data>(send: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
-    for (;;) {
-      const result = await send()
-      if (result.ok || (result.status > 0 && result.status < 500)) return result
-    }
+    return await untilKnown(send, ({ ok, status }) => ok || (status > 0 && status < 500))
+  }
+
+  /** Small ones, large ones, and those whose commission ends in half a cent. */
+  amount(): number {
+    if (this.random.chance(0.2)) return 40 + 80 * this.random.integer(0, 500)
+    return this.random.chance(0.3) ? this.random.integer(1, 20) : this.random.integer(1, 100_000)
   }
 
   sale(): Step {
     const person = this.random.integer(0, people - 1)
-    const amount = this.random.chance(0.3) ? this.random.integer(1, 20) : this.random.integer(1, 100_000)
+    const amount = this.amount()
     const currency = this.random.pick(currencies) ?? 'usd'
     const id = this.name('sale')
     return {
@@ -148,7 +149,7 @@ class History {
   processorSale(): Step {
     const person = this.random.integer(0, people - 1)
     const amount = this.random.integer(2, 100_000)
-    const id = this.name('pi')
+    const id = `pi_${this.program.programId}_${this.name('payment')}`
     const refunded = this.random.chance(0.5)
       ? this.random.chance(0.3)
         ? amount
@@ -466,16 +467,26 @@ async function post(path: string, body: unknown, headers: Record<string, string>
   }
 }
 
+const isKnown = ({ status }: Response) => status > 0 && status < 500
+
+/** Calls until it is known what became of it. A service that never says is one that hangs. */
+async function untilKnown<Answer>(call: () => Promise<Answer>, known: (answer: Answer) => boolean): Promise<Answer> {
+  for (let tries = 0; tries < 60; tries++) {
+    const answer = await call()
+    if (known(answer)) return answer
+    await new Promise((resolve) => setTimeout(resolve, Math.min(10 * tries, 300)))
+  }
+  throw new Error('A call was tried sixty times, and it is not known what became of it.')
+}
+
 /** Delivers an event until it is taken, as Stripe does. */
 async function deliver(event: object): Promise<void> {
   const payload = JSON.stringify(event)
-  for (;;) {
+  const response = await untilKnown(() => {
     const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret })
-    const response = await post('/api/v1/webhooks/stripe', payload, { 'stripe-signature': signature })
-    if (response.ok) return
-    if (response.status > 0 && response.status < 500)
-      throw new Error(`A webhook was answered ${response.status}: ${await response.text()}`)
-  }
+    return post('/api/v1/webhooks/stripe', payload, { 'stripe-signature': signature })
+  }, isKnown)
+  if (!response.ok) throw new Error(`A webhook was answered ${response.status}: ${await response.text()}`)
 }
 
 /**

@@ -193,14 +193,14 @@ export function openWorld(options: WorldOptions): World {
       return { result, lost: call.lost, unsure: call.unsure }
     },
     async settle(work) {
-      for (;;) {
+      for (let tries = 0; ; tries++) {
         try {
           const answer = await mortal(work)
           return typeof answer === 'object' ? answer : answer === undefined ? { ok: true } : { value: answer }
         } catch (error) {
           if (error instanceof service.ApiError) return { error: error.code }
-          if (!(error instanceof Killed) && !service.isTransient(error)) throw error
-          await new Promise((resolve) => setTimeout(resolve, 5))
+          if (tries > 60 || (!(error instanceof Killed) && !service.isTransient(error))) throw error
+          await new Promise((resolve) => setTimeout(resolve, Math.min(10 * tries, 300)))
         }
       }
     },
