@@ -58,6 +58,15 @@ select from balances b where (b.program_id, b.partner_id, b.currency) in (
 }
 
 /**
+ * What makes a refund the same one when it is told again. "All that is left" needs no such name, since told again it finds
+ * nothing left; it takes its request's.
+ */
+function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
+  if (amount_cents === null) return `rest:${requestId}`
+  return refund_id === null ? `amount:${amount_cents}` : `id:${refund_id}`
+}
+
+/**
  * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, and then writes.
  * The write must be a later statement than the locks: a statement that waits for a lock goes on reading its old snapshot, and
  * sums read there over-refund.
@@ -71,10 +80,7 @@ export function refundStatements(
   refund: Refund,
   requestId: string,
 ) {
-  const key =
-    refund.amount_cents === null
-      ? sql`'rest:' || s.refunded_cents`
-      : sql`${refund.refund_id === null ? `amount:${refund.amount_cents}` : `id:${refund.refund_id}`}`
+  const key = refundKey(refund, requestId)
   const target = sql`with ${scope}, sale as (${sale})`
   return [
     ...lockStatements(target),
@@ -102,7 +108,7 @@ change as (
 ),
 refund as (
   insert into refunds (program_id, sale_id, refund_key, requested_cents, applied_cents, deduction_cents, reason, reason_text, request_id)
-  select t.program_id, t.sale_id, ${refund.amount_cents === null ? sql`'rest:' || (t.refunded_cents - t.applied_cents)` : key},
+  select t.program_id, t.sale_id, ${key},
     ${refund.amount_cents}::bigint, t.applied_cents, coalesce(c.delta_cents, 0), ${refund.reason}, ${refund.reason_text}, ${requestId}::uuid
   from total t left join change c on true
   returning program_id, id

@@ -221,7 +221,7 @@ create index sales_charge_idx on sales (program_id, processor_charge_id) where p
 create index sales_invoice_idx on sales (program_id, processor_invoice_id) where processor_invoice_id is not null;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` where the caller gave none, or
--- `rest:<refunded before>`. `applied_cents` is what it moved after capping, `deduction_cents` the commission it reversed; a
+-- `rest:<request id>`. `applied_cents` is what it moved after capping, `deduction_cents` the commission it reversed; a
 -- refund put back (failed, or a dispute won) has `returned_at`.
 create table refunds (
   program_id bigint not null,

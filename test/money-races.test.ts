@@ -344,3 +344,13 @@ test("a program's verbs do not reach another program", async () => {
   )
   expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000, requested_cents: 100 })
 })
+
+test('all that is left can be refunded again after a refund was put back', async () => {
+  const { program, sale } = await createCredited()
+  await program.refund(sale.id, 3500, 'failing')
+  expect(await program.refund(sale.id, null)).toMatchObject({ status: 'reversed', deduction_cents: 300 })
+  await program.returnRefund(sale.id, 'failing')
+  expect(await program.refund(sale.id, 2000, 'second')).toMatchObject({ status: 'refunded', deduction_cents: 400 })
+  expect(await program.refund(sale.id, null)).toMatchObject({ status: 'reversed', deduction_cents: 300 })
+  expect(await findDifferences(sql, program.programId)).toEqual([])
+})
