@@ -28,12 +28,14 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }) {
   }
 }
 
+/** What a header says, cut to what is kept; the cut can fall inside a character. */
 function decoded(value: string | null): string | null {
   try {
     return (
       decodeURIComponent(value ?? '')
         .replaceAll('\0', '')
-        .slice(0, 255) || null
+        .slice(0, 255)
+        .toWellFormed() || null
     )
   } catch {
     return null

@@ -230,3 +230,14 @@ test('a processor account connected in one workspace is refused to another', asy
   await connectProcessor(db, first.programId, account)
   await expect(connectProcessor(db, second.programId, account)).rejects.toMatchObject({ code: 'conflict' })
 })
+
+test('of two workspaces that connect one processor account at once, one has it', async () => {
+  const workspaces = [await workspaceWith(), await workspaceWith()]
+  for (let round = 0; round < 20; round++) {
+    const account = `acct_${crypto.randomUUID().slice(0, 8)}`
+    const outcomes = await Promise.allSettled(
+      workspaces.map(({ programId }) => connectProcessor(db, programId, account)),
+    )
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  }
+})

@@ -73,11 +73,15 @@ export async function connectProcessor(
   accountId: string,
   livemode = true,
 ): Promise<void> {
-  const connected = await db.query(sql`
+  // The check sees what another connection of the account wrote only in a statement after the lock.
+  const [, connected] = await db.batch([
+    sql`select pg_advisory_xact_lock(hashtextextended(${accountId}, 0))`,
+    sql`
     update programs p set processor_account_id = ${accountId}, processor_connected_at = now(), processor_livemode = ${livemode}
     where p.id = ${programId} and not exists (
       select from programs o where o.processor_account_id = ${accountId} and o.workspace_id <> p.workspace_id)
-    returning id`)
+    returning id`,
+  ])
   if (connected.length === 0) {
     throw new ApiError('conflict', 'This account is connected in another workspace. Disconnect it there first.')
   }
