@@ -6,7 +6,7 @@ import { visitorDevice, visitorLocation } from '../lib/visitor.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const paths = ['/', '/api/v1/track/click']
-const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit }>()
+const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit; ADDRESS_RATE_LIMIT?: RateLimit }>()
 
 app.use(publicCors)
 
@@ -16,7 +16,8 @@ app.use(publicCors)
  * test_mode}}`. 400 and 410 as lib/errors.ts says; nothing is recorded then.
  */
 app.on('POST', paths, limitBody, async (c) => {
-  const body = await readPublicJson(c, clickRequest, c.env.RATE_LIMIT, (click) => String(affOf(click)))
+  const limits = { perProgram: c.env.RATE_LIMIT, perAddress: c.env.ADDRESS_RATE_LIMIT }
+  const body = await readPublicJson(c, clickRequest, limits, (click) => String(affOf(click)))
   const aff = affOf(body)
   if (aff === undefined) {
     throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')

@@ -7,7 +7,9 @@ import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '
 import { leadRequest, type LeadRequest } from '../lib/requests.ts'
 
 const paths = ['/', '/api/v1/track/lead']
-const app = createApp<KeyedEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }>()
+const app = createApp<
+  KeyedEnv & { BROWSER_RATE_LIMIT?: RateLimit; ADDRESS_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
+>()
 
 app.use(publicCors)
 
@@ -18,7 +20,8 @@ app.use(publicCors)
  */
 app.on('POST', paths, limitBody, async (c) => {
   if (c.req.header('authorization') === undefined) {
-    const body = await readPublicJson(c, leadRequest, c.env.BROWSER_RATE_LIMIT, ({ click_id, clickId }) =>
+    const limits = { perProgram: c.env.BROWSER_RATE_LIMIT, perAddress: c.env.ADDRESS_RATE_LIMIT }
+    const body = await readPublicJson(c, leadRequest, limits, ({ click_id, clickId }) =>
       String(programOfClickId(click_id || clickId || '')),
     )
     const lead = await asLead(body, c.env.EMAIL_HASH_KEY)

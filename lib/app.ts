@@ -139,23 +139,31 @@ export function clientAddress(c: Context): string | undefined {
   return address === '127.0.0.1' || address === '::1' ? undefined : address
 }
 
+/** The limits of a call without a key: of one visitor's address in a program, and of the address in all. */
+interface PublicRateLimits {
+  perProgram: RateLimit | undefined
+  perAddress: RateLimit | undefined
+}
+
 /**
- * The JSON body of a request without a key, counted by `limiter` for the visitor's address and the program that `scope` finds in the
- * body: one address can stand for many people, so a program that it floods takes nothing from the others. A body that is refused
- * counts for the address alone, and the rate limit is answered before the refusal.
+ * The JSON body of a request without a key, counted for the visitor's address and the program that `scope` finds in the body: one
+ * address can stand for many people, so a program that it floods takes nothing from the others. What `scope` finds is the
+ * caller's to choose, so the address is counted by itself too. A body that is refused counts for the address alone, and the rate
+ * limit is answered before the refusal.
  */
 export async function readPublicJson<Schema extends z.ZodMiniType>(
   c: Context,
   schema: Schema,
-  limiter: RateLimit | undefined,
+  { perProgram, perAddress }: PublicRateLimits,
   scope: (body: z.output<Schema>) => string,
 ): Promise<z.output<Schema>> {
   const address = clientAddress(c)
+  await enforceRateLimit(perAddress, address)
   const body = await readJson(c, schema).catch(async (error: unknown) => {
-    await enforceRateLimit(limiter, address)
+    await enforceRateLimit(perProgram, address)
     throw error
   })
-  await enforceRateLimit(limiter, address && `${address} ${scope(body)}`)
+  await enforceRateLimit(perProgram, address && `${address} ${scope(body)}`)
   return body
 }
 

@@ -12,11 +12,11 @@ const clickOn = (code: string) => ({ affiliate_url: `https://shop.example.com/?a
 const clickFrom = (address: string, code: string) => api.call(clickPath, clickOn(code), { headers: from(address) })
 
 /** Calls until the limit is met, and returns the answer that says so. */
-async function exhaust(call: () => Promise<Answer>): Promise<Answer> {
-  for (let calls = 1; calls <= 2 * rateLimit + 1; calls++) {
-    const answer = await call()
+async function exhaust(call: (index: number) => Promise<Answer>, limit = rateLimit): Promise<Answer> {
+  for (let calls = 1; calls <= 2 * limit + 1; calls++) {
+    const answer = await call(calls)
     if (answer.status === 429) {
-      expect(calls).toBeGreaterThan(rateLimit)
+      expect(calls).toBeGreaterThan(limit)
       return answer
     }
   }
@@ -47,6 +47,22 @@ describe('public calls are counted per address and program', () => {
     expect((await call('203.0.113.3', second)).status).toBe(200)
     expect((await call('203.0.113.4', first)).status).toBe(200)
   })
+
+  test.for([
+    ['click', clickPath, (index: number) => clickOn(`unknown-${index}`)],
+    [
+      'browser lead',
+      leadPath,
+      (index: number) => ({ customer_key: 'u', click_id: `cust_1700000000000_${'1'.repeat(20)}${index}` }),
+    ],
+  ] as const)(
+    '%s: an address that names another program each time meets the limit of the address',
+    async ([, path, body]) => {
+      const address = `192.0.2.${path.length}`
+      const call = (index: number) => api.call(path, body(index), { headers: from(address) })
+      expectLimited(await exhaust(call, 10 * rateLimit))
+    },
+  )
 
   test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit goes before its refusal', async (path) => {
     const limited = await exhaust(() => api.call(path, '{', { headers: from(`198.51.100.${path.length}`) }))
