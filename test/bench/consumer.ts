@@ -20,8 +20,8 @@ export async function consumer(): Promise<Result> {
   const stack = await startStack()
   const refund = (await seedEndpoints(stack, 2 * (messages + alone))).find(({ name }) => name === 'refund')
   if (!refund) throw new Error('There is no endpoint for refunds.')
-  const lone = await HttpConnection.open(stack.baseUrl)
-  const carriers = await Promise.all(Array.from({ length: 8 }, () => HttpConnection.open(stack.baseUrl)))
+  const lone = new HttpConnection(stack.baseUrl)
+  const carriers = Array.from({ length: 8 }, () => new HttpConnection(stack.baseUrl))
   const deliveries = { Worker: () => stack.scheduled('deliver-notifications'), Lambda: () => drainByLambda(stack) }
   const result: Result = { figures: [], goals: [] }
   for (const [name, deliver] of Object.entries(deliveries)) {

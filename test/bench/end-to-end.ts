@@ -17,8 +17,8 @@ const callsARound = 600
 export async function endToEnd(): Promise<Result> {
   const stack = await startStack()
   const endpoints = await seedEndpoints(stack, 6000)
-  const alone = await HttpConnection.open(stack.baseUrl)
-  const carriers = await Promise.all(Array.from({ length: connections }, () => HttpConnection.open(stack.baseUrl)))
+  const alone = new HttpConnection(stack.baseUrl)
+  const carriers = Array.from({ length: connections }, () => new HttpConnection(stack.baseUrl))
   const cpu = {
     workerd: () => cpuMicroseconds(stack.workerdPid),
     'Neon endpoint': () => cpuMicroseconds(stack.neon.pid),

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Carrier } from './driver.ts'
 
@@ -27,26 +26,30 @@ export function httpCall(
  * answer it looks at the status and finds the end. Everything but a 2xx is an error.
  */
 export class HttpConnection implements Carrier<HttpCall> {
-  readonly #socket: Socket
+  readonly #baseUrl: URL
+  #socket: Socket
   #buffer: Buffer = Buffer.alloc(0)
   #settle: ((error: string | undefined) => void) | undefined
 
-  private constructor(socket: Socket) {
-    this.#socket = socket
+  constructor(baseUrl: string) {
+    this.#baseUrl = new URL(baseUrl)
+    this.#socket = this.#connect()
+  }
+
+  #connect(): Socket {
+    const socket = connect(Number(this.#baseUrl.port), this.#baseUrl.hostname)
     socket.setNoDelay(true)
     socket.on('data', (chunk: Buffer) => this.#read(chunk))
     socket.on('error', () => {})
-    socket.on('close', () => this.#finish('the connection was closed'))
-  }
-
-  static async open(baseUrl: string): Promise<HttpConnection> {
-    const { hostname, port } = new URL(baseUrl)
-    const socket = connect(Number(port), hostname)
-    await once(socket, 'connect')
-    return new HttpConnection(socket)
+    socket.on('close', () => {
+      if (socket === this.#socket) this.#finish('the connection was closed')
+    })
+    return socket
   }
 
   send(call: HttpCall, settle: (error: string | undefined) => void): void {
+    // The server closes what was idle for some seconds.
+    if (!this.#socket.writable) this.#socket = this.#connect()
     this.#settle = settle
     this.#socket.write(call)
   }

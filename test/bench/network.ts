@@ -17,7 +17,7 @@ export async function network(): Promise<Result> {
     ({ name }) => name !== 'nothing' && name !== 'script',
   )
   const control = new URL('/control', stack.neon.url)
-  const connection = await HttpConnection.open(stack.baseUrl)
+  const connection = new HttpConnection(stack.baseUrl)
   const result: Result = { figures: [], goals: [] }
   for (const endpoint of endpoints) {
     await drive([connection], take(endpoint, calls / 2))

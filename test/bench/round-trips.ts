@@ -9,7 +9,7 @@ export async function roundTrips(): Promise<Result> {
   const stack = await startStack()
   const endpoints = await seedEndpoints(stack, 100)
   const control = new URL('/control', stack.neon.url).href
-  const connection = await HttpConnection.open(stack.baseUrl)
+  const connection = new HttpConnection(stack.baseUrl)
   const result: Result = { figures: [], goals: [] }
   for (const endpoint of endpoints) {
     await fetch(control, { method: 'DELETE' })

@@ -6,6 +6,7 @@ import { consumer } from './consumer.ts'
 import { network } from './network.ts'
 import { roundTrips } from './round-trips.ts'
 import { start } from './start.ts'
+import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
@@ -19,6 +20,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   'hot-row': hotRow,
   'round-trips': roundTrips,
   'end-to-end': endToEnd,
+  growth,
   network,
   start,
   consumer,

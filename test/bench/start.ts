@@ -23,13 +23,13 @@ export async function start({ minutes }: Options): Promise<Result> {
   for (let n = 0; n < starts; n++) {
     await stack.restart()
     for (const endpoint of endpoints) {
-      const connection = await HttpConnection.open(stack.baseUrl)
+      const connection = new HttpConnection(stack.baseUrl)
       firsts.get(endpoint.name)?.push((await drive([connection], take(endpoint, 1))).p50_ms)
       connection.close()
     }
   }
   const sizes = await bundleSizes()
-  const warmConnection = await HttpConnection.open(stack.baseUrl)
+  const warmConnection = new HttpConnection(stack.baseUrl)
   for (const endpoint of endpoints) {
     const warm = await drive([warmConnection], take(endpoint, 50))
     result.figures.push({
@@ -52,7 +52,7 @@ export async function start({ minutes }: Options): Promise<Result> {
   result.goals.push({ what: 'server client, KiB gzip', measured: client / 1024, most: 2 })
 
   const pids = { workerd: stack.workerdPid, 'Neon endpoint': stack.neon.pid, miniflare: stack.workersPid }
-  const carriers = await Promise.all(Array.from({ length: 16 }, () => HttpConnection.open(stack.baseUrl)))
+  const carriers = Array.from({ length: 16 }, () => new HttpConnection(stack.baseUrl))
   const mixed = endpoints.filter(({ name }) => ['click', 'sale', 'performance', 'events'].includes(name))
   const read = () => Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, memoryMib(pid)]))
   const samples: Record<string, number>[] = []

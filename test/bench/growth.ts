@@ -1,0 +1,189 @@
+import type pg from 'pg'
+import { apiKeyHash } from '../../lib/api-keys.ts'
+import { eventsStatement } from '../../lib/events.ts'
+import { openKysely } from '../../lib/kysely.ts'
+import { readPerformance } from '../../lib/performance.ts'
+import { clicks, refunds, sales } from './calls.ts'
+import { capture, captured } from './capture.ts'
+import { type Call, Connection, drive, quantile } from './driver.ts'
+import { startDatabase } from './environment.ts'
+import { type Options, type Result, round } from './result.ts'
+import { seedCounters, seedCustomers, seedPartners, seedSales } from './seed.ts'
+
+const days = 180
+const rounds = 5
+const dayMs = 86_400_000
+
+/**
+ * The reads and the writes of one program with 100,000 click events, with a million and with ten million (`--events`), over 180
+ * days, with a customer for each fourth click, a lead for each twentieth and a sale for each hundredth. One connection; the
+ * times are those of the very statements, without HTTP. The busiest sizes are seeded without waiting for the disk.
+ */
+export async function growth({ events }: Options): Promise<Result> {
+  const database = await startDatabase([
+    'fsync=off',
+    'shared_buffers=1GB',
+    'max_wal_size=8GB',
+    'maintenance_work_mem=512MB',
+  ])
+  const { sql, sandbox } = database
+  const { programId } = sandbox
+  const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
+  const first = await seedPartners(sql, programId, 1000)
+  await sql.query(`update programs set created_at = now() - make_interval(days => $1)`, [days])
+  await makePastPartitions(sql)
+  await seedCustomers(sql, programId, first, { from: 900_000_001, count: 5000, partners: 1000, key: 'buyer' })
+  await seedCustomers(sql, programId, first, { from: 950_000_001, count: 5000, partners: 1000, key: 'refunded' })
+  await seedSales(sql, programId, 'refunded', 'order')
+  await seedCounters(sql, programId)
+
+  const statements = await measuredStatements(programId, keyHash)
+  const connection = await Connection.open(database.databaseUrl, false)
+  const times = new Map<string, number[]>(Object.keys(statements).map((name) => [name, []]))
+  const sizes = [100_000, 1_000_000, 10_000_000].filter((size) => size < events).concat(events)
+  const result: Result = { figures: [], goals: [] }
+  let seeded = 0
+  for (const size of sizes) {
+    const started = performance.now()
+    await seedHistory(sql, programId, first, seeded, size)
+    seeded = size
+    const seconds = (performance.now() - started) / 1000
+    for (const [name, make] of Object.entries(statements)) {
+      const medians: number[] = []
+      for (let n = 0; n <= rounds; n++) medians.push((await drive([connection], await make(20))).p50_ms)
+      times.get(name)?.push(quantile(medians.slice(1), 0.5))
+    }
+    const { rows } = await sql.query<{ size: string }>(
+      'select pg_size_pretty(pg_database_size(current_database())) as size',
+    )
+    result.figures.push({
+      what: `seeding up to ${size.toLocaleString('en')}, seconds`,
+      size: rows[0]?.size ?? '',
+      last: round(seconds),
+    })
+  }
+  for (const [name, medians] of times) {
+    const ratio = (medians.at(-1) ?? NaN) / (medians[0] ?? NaN)
+    result.figures.push({
+      what: `${name}, ms`,
+      ...Object.fromEntries(sizes.map((size, index) => [size.toLocaleString('en'), round(medians[index] ?? NaN)])),
+      ratio: round(ratio),
+    })
+    result.goals.push({ what: `${name} at ${events.toLocaleString('en')} by 100,000`, measured: ratio, most: 1.3 })
+  }
+  await connection.close()
+  await database.close()
+  return result
+}
+
+const repeated = (call: Call) => (count: number) => Array.from({ length: count }, () => call)
+
+async function measuredStatements(programId: number, keyHash: string) {
+  const now = Date.now()
+  const program = { id: programId, currency: 'usd', createdAt: new Date(now - days * dayMs) }
+  const kysely = openKysely({ DATABASE_URL: 'postgresql://captured@localhost/captured' })
+  const performanceOf = async (query: object) => await capture(() => readPerformance(captured, program, query, now))
+  const eventsOf = (pageSize: number) =>
+    (['click', 'lead', 'conversion'] as const).map((type) => {
+      const { sql: query, parameters } = eventsStatement(type, programId, {}, 3 * pageSize).compile(kysely)
+      return { query, params: parameters.map(String) }
+    })
+  // Both ends are cut by a few minutes, as a range that somebody types is; half a day's rows are counted in another row.
+  const ragged = (fromHour: number, toHour: number) => ({
+    dateFrom: new Date(Math.floor(now / dayMs) * dayMs - 60 * dayMs + fromHour * 3_600_000),
+    dateTo: new Date(Math.floor(now / dayMs) * dayMs - 10 * dayMs + toHour * 3_600_000),
+  })
+  return {
+    'performance 7d': repeated(await performanceOf({ period: '7d' })),
+    'performance 90d': repeated(await performanceOf({ period: '90d' })),
+    'performance all': repeated(await performanceOf({ period: 'all' })),
+    'performance, ends cut by minutes': repeated(await performanceOf(ragged(0.05, 23.95))),
+    'performance, ends cut at noon': repeated(await performanceOf(ragged(12, 12))),
+    'events, a page of 10': repeated(eventsOf(10)),
+    'events, the last page of 100': repeated(eventsOf(100)),
+    click: clicks(1000),
+    sale: sales(keyHash, 'buyer', 5000),
+    refund: refunds(keyHash, 'order'),
+  } satisfies Record<string, (count: number) => Call[] | Promise<Call[]>>
+}
+
+async function makePastPartitions(sql: pg.Client): Promise<void> {
+  await sql.query(`do $$ declare month timestamptz; parent text; begin
+    for month in select generate_series(date_trunc('month', now()) - make_interval(days => ${days + 31}),
+      date_trunc('month', now()) - interval '1 day', interval '1 month') loop
+      foreach parent in array array['affiliate_click_events', 'affiliate_lead_events'] loop
+        execute format('create table if not exists %I partition of %I for values from (%L) to (%L)',
+          parent || '_' || to_char(date_trunc('month', month), 'YYYY_MM'), parent, date_trunc('month', month),
+          date_trunc('month', month) + interval '1 month');
+      end loop;
+    end loop;
+  end $$`)
+}
+
+/** Events numbered `from` + 1 to `to`, spread evenly over the days before now, with the totals that the writes would have kept. */
+async function seedHistory(
+  sql: pg.Client,
+  programId: number,
+  first: { firstLink: number; firstPartner: number },
+  from: number,
+  to: number,
+): Promise<void> {
+  const at = `now() - interval '1 hour' - make_interval(secs => (n::float8 * 0.618033988749895 - floor(n::float8 * 0.618033988749895)) * ${days - 1} * 86400)`
+  const values = [programId, first.firstLink, first.firstPartner, from, to]
+  await sql.query(
+    `insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, signup_date,
+      lead_event_id, first_purchase_date)
+    select $1::bigint, 'cust_1780000000000_' || lpad(n::text, 20, '0') || $1::bigint, case when n % 20 = 0 then 'user' || n end,
+      $2 + n % 1000, $3 + n % 1000,
+      case when n % 100 = 0 then 'conversion' when n % 20 = 0 then 'lead' else 'click' end, ${at},
+      case when n % 20 = 0 then ${at} end, case when n % 20 = 0 then n end, case when n % 100 = 0 then ${at} end
+    from generate_series($4::bigint + 4, $5::bigint, 4) n`,
+    values,
+  )
+  const { rows } = await sql.query<{ id: string }>(
+    `select id - $2 / 4 as id from customers where program_id = $1 and click_id = 'cust_1780000000000_' || lpad($2::bigint::text, 20, '0') || $1::bigint`,
+    [programId, from + 4],
+  )
+  const idOfFourth = Number(rows[0]?.id)
+  await sql.query(
+    `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, link_id, session_id, affiliate_url, page_url,
+      referrer_url, user_agent, geo_country, geo_region, geo_city, device_type, device_os, browser_name)
+    select $1, ${at}, n, $4 + greatest(n / 4, $5::bigint / 4 + 1), $2 + n % 1000, 's' || n, 'https://shop.example.com/?aff=code' || n % 1000,
+      'https://shop.example.com/', 'https://blog.example.org/', 'Mozilla/5.0 (Windows NT 10.0; Win64; x64)', 'US', 'California',
+      'San Francisco', 'desktop', 'Windows', 'Chrome'
+    from generate_series($5::bigint + 1, $3::bigint) n`,
+    [programId, first.firstLink, to, idOfFourth, from],
+  )
+  await sql.query(
+    `insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key)
+    select program_id, signup_date, lead_event_id, id, customer_key from customers
+    where program_id = $1 and signup_date < now() - interval '30 minutes' and lead_event_id > $2`,
+    [programId, from],
+  )
+  await sql.query(
+    `with sale as (
+      insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
+        commission_base_cents, currency)
+      select program_id, 'history' || lead_event_id, id, partner_id, customer_key, first_purchase_date, 4900, 4900, 'usd' from customers
+      where program_id = $1 and first_purchase_date < now() - interval '30 minutes' and lead_event_id > $2
+      returning *
+    )
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, created_at)
+    select program_id, 'sale', partner_id, customer_id, id, currency, 980, sale_date + interval '30 days', sale_date from sale`,
+    [programId, from],
+  )
+  await sql.query(
+    `insert into daily_totals as counted (program_id, day, slot, clicks)
+    select program_id, utc_day(click_timestamp), 0, count(*) from affiliate_click_events where program_id = $1 and id between $2 + 1 and $3
+    group by 1, 2 on conflict (program_id, day, slot) do update set clicks = counted.clicks + excluded.clicks`,
+    [programId, from, to],
+  )
+  await sql.query(
+    `insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
+    select program_id, utc_day(sale_date), 'usd', 0, count(*), count(*) * 4900, count(*) * 980 from sales
+    where program_id = $1 and transaction_id like 'history%' group by 1, 2
+    on conflict (program_id, day, currency, slot) do update set sales = excluded.sales, revenue_cents = excluded.revenue_cents`,
+    [programId],
+  )
+  await sql.query('vacuum analyze')
+}
