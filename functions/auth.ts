@@ -10,10 +10,10 @@ const app = createApp<Env>()
 
 /**
  * `/api/auth/*`: better-auth's endpoints. `POST sign-up/email` `{name, email, password}` and `POST sign-in/email`
- * `{email, password}` answer `{token, user}` and set the session cookie; `token` is what `Authorization: Bearer` takes. `POST sign-out`, `GET get-session`, `POST change-password`
- * `{currentPassword, newPassword, revokeOtherSessions}`, `POST request-password-reset` `{email}`, `POST reset-password`
- * `{token, newPassword}`, and for OAuth `POST sign-in/social` `{provider, callbackURL}` with its callback. Refusals are
- * in the platform envelope. A request of another origin is 403.
+ * `{email, password}` answer `{token, user}` and set the session cookie; `token` is what `Authorization: Bearer` takes. `POST
+ * sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
+ * request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`, and for OAuth `POST sign-in/social`
+ * `{provider, callbackURL}` with its callback. Refusals are in the platform envelope. A request of another origin is 403.
  */
 app.on(['GET', 'POST'], '/api/auth/*', limitBody, async (c) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))

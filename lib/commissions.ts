@@ -5,11 +5,11 @@ import type { OutboxMessage } from './outbox.ts'
 
 /**
  * CTEs that carry a change of a commission's reversal into everything that depends on it, in the statement that made it. They
- * read CTE `effect`, the changes of one commission in the order of `step`: program_id, step, commission_id, partner_id, currency, refund_id (or null), cause (text, unique
- * for what happened), delta_cents (commission reversed by it; zero or less where a reversal is put back), reversed_cents and
- * reversal (what the commission then stands at), rejected_at (null where nobody rejected it), reason, credited_at, paid_at,
- * created_at, transaction_id, and `notice`: `reversal` tells the partner, and the advertiser where the commission was paid out
- * already; `dispute_reinstated` tells the advertiser; null tells nobody.
+ * read CTE `effect`, the changes of one commission in the order of `step`: program_id, step, commission_id, partner_id,
+ * currency, refund_id (or null), cause (text, unique for what happened), delta_cents (commission reversed by it; zero or less
+ * where a reversal is put back), reversed_cents and reversal (what the commission then stands at), rejected_at (null where
+ * nobody rejected it), reason, credited_at, paid_at, created_at, transaction_id, and `notice`: `reversal` tells the partner, and
+ * the advertiser where the commission was paid out already; `dispute_reinstated` tells the advertiser; null tells nobody.
  *
  * A credited commission is deducted from the partner's balance; open withdrawals that the balance no longer covers are
  * reduced, newest first. The statement's locks (sale, commission, balance) must have been taken by earlier statements of the

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { listOutbox } from '../lib/deliveries.ts'
+import { listOutbox } from '../lib/outbox-list.ts'
 import { listInbox, markInboxRead } from '../lib/inbox.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'

@@ -1216,6 +1216,10 @@ describe('the delivery log', () => {
     ])
     expect(await forgetDeliveries(db)).toBe(5)
     expect(await listDeliveries(db, shop.programId, { limit: 10, before: undefined })).toEqual([])
+    // What was told once is not counted again, however old it is.
+    await send(shop, 'checkout.session.completed', oneTime(shop))
+    await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
     expect(
       await send(shop, 'refund.failed', refund(shop, { id: 're_1', amount: 3000, status: 'failed', ...paidBy })),
     ).toMatchObject({ body: { outcome: 'recorded' } })

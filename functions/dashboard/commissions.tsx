@@ -217,7 +217,7 @@ commissionPages.post(
   requireProgram('commission:decide'),
   async (c) => {
     const program = c.get('program')
-    const reason = ((await readForm(c))['reason'] ?? '').trim().slice(0, 1000)
+    const reason = ((await readForm(c))['reason'] ?? '').trim().slice(0, 1000).toWellFormed()
     if (reason === '') throw new ApiError('invalid_request', 'Say why, so that the partner can be told.')
     const { outbox } = await rejectCommission(c.get('db'), program.id, commissionIdOf(c), reason)
     await sendSoon(c.env, outbox)

@@ -1,6 +1,6 @@
 import { may } from '../../lib/access.ts'
 import { toCsv } from '../../lib/csv.ts'
-import { listOutbox, type OutboxDelivery } from '../../lib/deliveries.ts'
+import { listOutbox, type OutboxDelivery } from '../../lib/outbox-list.ts'
 import { sendSoon } from '../../lib/outbox.ts'
 import { type Delivery, listDeliveries, replayDelivery } from '../../lib/processor/deliveries.ts'
 import { openStripe } from '../../lib/processor/stripe.ts'

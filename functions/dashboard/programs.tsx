@@ -82,7 +82,7 @@ programPages.post('/programs/new', requireViewer, async (c) => {
   const values = await readForm(c)
   const parsed = programSettings.safeParse(readProgramSettings(values))
   const workspaces = ownWorkspaces(viewer)
-  const company = (values['workspace'] ?? '').trim().slice(0, 100)
+  const company = (values['workspace'] ?? '').trim().slice(0, 100).toWellFormed()
   const errors = {
     ...(parsed.success ? {} : fieldErrors(parsed.error.issues)),
     ...(workspaces.length === 0 && company === '' && { workspace: 'Enter the name of your company.' }),

@@ -298,7 +298,7 @@ settingsPages.post('/programs/:programId/settings/forget', requireProgram('custo
 
 settingsPages.post('/programs/:programId/settings/keys', requireProgram('api-key:manage'), async (c) => {
   const values = await readForm(c)
-  const name = (values['key_name'] ?? '').trim().slice(0, 100) || 'default'
+  const name = (values['key_name'] ?? '').trim().slice(0, 100).toWellFormed() || 'default'
   return renderSettings(c, { apiKey: await createApiKey(c.get('db'), c.get('program').id, name) })
 })
 

@@ -265,7 +265,7 @@ withdrawalPages.post(
   requireProgram('withdrawal:pay'),
   async (c) => {
     const program = c.get('program')
-    const reason = ((await readForm(c))['reason'] ?? '').trim().slice(0, 1000)
+    const reason = ((await readForm(c))['reason'] ?? '').trim().slice(0, 1000).toWellFormed()
     if (reason === '') throw new ApiError('invalid_request', 'Say why, so that the partner knows.')
     await refuseWithdrawal(c.get('db'), program.id, withdrawalIdOf(c), reason)
     flash(c, 'good', 'Refused. The amount is available to the partner again.')

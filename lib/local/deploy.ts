@@ -15,8 +15,9 @@ import { type FunctionEntry, readFunctions } from './workers.ts'
  * deploys the named ones; `--dry-run` builds only; other options go to wrangler.
  *
  * What differs from one operator to the next comes from the environment, so wrangler.toml stays as it is: `DOMAIN` stands for
- * `example.com` in every route and address and `API_HOST` for `api.example.com` (`api.` and the domain unless it is given), a variable of the environment replaces one of the same name under `vars`, and
- * required secrets that the environment has are uploaded with the function; those it has not must be there from before.
+ * `example.com` in every route and address and `API_HOST` for `api.example.com` (`api.` and the domain unless it is given), a
+ * variable of the environment replaces one of the same name under `vars`, and required secrets that the environment has are
+ * uploaded with the function; those it has not must be there from before.
  */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
