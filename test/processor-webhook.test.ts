@@ -618,6 +618,24 @@ describe('the partner', () => {
   })
 })
 
+test('a purchase and a click on another link at the same moment leave sale and customer with one partner', async () => {
+  const shop = await createShop(sql)
+  const buyer = { ...shop, customerKey: null, email: null }
+  await sql.query('begin')
+  await sql.query(`update customers set partner_id = $2, link_id = $3 where program_id = $1`, [
+    shop.programId,
+    shop.otherPartnerId,
+    shop.otherLinkId,
+  ])
+  const sent = send(buyer, 'checkout.session.completed', oneTime(buyer))
+  await expect
+    .poll(async () => (await sql.query(`select from pg_locks where not granted`)).rowCount, { timeout: 5000 })
+    .toBeGreaterThan(0)
+  await sql.query('commit')
+  expect(await sent).toMatchObject({ body: { outcome: 'recorded' } })
+  expect(await salesOf(shop)).toMatchObject([{ partner_id: shop.otherPartnerId }])
+})
+
 describe('a provisional lead', () => {
   async function provisional(settings: { leadCommissionCents?: number } = {}) {
     const shop = await createShop(sql, settings)

@@ -15,7 +15,8 @@ export function programCte(event: ProcessorEvent, programId: number | null): Raw
  *
  * A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for
  * ever, which is how renewals are attributed after the cookie's window. The person is the one with the customer key where
- * that one has the same partner, since two people can come through one click.
+ * that one has the same partner, since two people can come through one click. The row is locked, so that a click on another link
+ * moves the customer before the sale is recorded or, as a buyer's partner is fixed, not at all.
  */
 export function customerCte(purchase: Purchase): RawBuilder<unknown> {
   const { session_id: sessionId, click_id: clickId, customer_key: key, email_hash: emailHash } = purchase
@@ -45,6 +46,7 @@ customer as (
   join customers c on c.program_id = b.program_id and c.id = coalesce((
     select k.id from customers k where k.program_id = b.program_id and k.customer_key = ${key} and k.partner_id = b.partner_id
   ), b.id)
+  for no key update of c
 )`
 }
 
