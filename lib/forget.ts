@@ -15,8 +15,10 @@ export type Forgotten = { customer_key: string } | { click_id: string }
 export async function forgetCustomer(db: Database, programId: number, forgotten: Forgotten): Promise<number> {
   const customerKey = 'customer_key' in forgotten ? forgotten.customer_key : null
   const clickId = 'click_id' in forgotten ? forgotten.click_id : null
+  // By its new click id a try finds what one before it forgot, whose answer was lost.
+  const newClickId = `${newClickIdStem(Date.now())}${programId}`
   const known = sql`select program_id, id, customer_key, click_id, email_hash, created_at, last_click_at from customers
-where program_id = ${programId} and (customer_key = ${customerKey}::text or click_id = ${clickId}::text)`
+where program_id = ${programId} and (customer_key = ${customerKey}::text or click_id in (${clickId}::text, ${newClickId}::text))`
   // A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
   const clickTimes = sql`(select min(created_at) - interval '1 day' from known) and (select max(last_click_at) + interval '1 day' from known)`
   const statements = [
@@ -47,7 +49,7 @@ where program_id = ${programId} and (customer_id in (select id from known)
   or customer_key in (select customer_key from known union all select ${customerKey}::text))
 returning id`,
     sql<{ id: string }>`with known as (${known})
-update customers c set customer_key = null, email_hash = null, click_id = ${newClickIdStem(Date.now())} || k.program_id from known k
+update customers c set customer_key = null, email_hash = null, click_id = ${newClickId} from known k
 where c.program_id = k.program_id and c.id = k.id
 returning c.id`,
   ] as const

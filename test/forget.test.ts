@@ -97,3 +97,11 @@ test("another program's customer with the same key stays as they are", async () 
     code: 'not_found',
   })
 })
+
+test('a customer whose first try was committed and its answer lost is answered as forgotten', async () => {
+  const program = await api.program()
+  const click_id = await api.click(program)
+  stack.neon.inject({ action: 'drop-after' })
+  expect(await forgetCustomer(stack.db, program.programId, { click_id })).toBe(1)
+  await expect(forgetCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
+})
