@@ -1,20 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { parseArgs } from 'node:util'
 import color from 'picocolors'
-import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
-import { startNeonEndpoint } from '../../lib/local/neon.ts'
-import { freePort, startPostgres } from '../../lib/local/postgres.ts'
-import { startQueue } from '../../lib/local/queue.ts'
-import { startLocalStripe } from '../../lib/local/stripe.ts'
-import { bundleFunctions, readFunctions, startWorkers } from '../../lib/local/workers.ts'
-import { migrate } from '../../lib/migrate.ts'
 import { loadService } from './bundle.ts'
 import { deliverEverything, differences, runHistory } from './history.ts'
 import { startFaultyQueue } from './queue-faults.ts'
 import { seeded } from './random.ts'
-import { openWorld, patiently, webhookSecret, type World } from './world.ts'
+import { startStand } from './stand.ts'
+import { openWorld, type World } from './world.ts'
 
 /**
  * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: histories under faults, eight programs at once with up to twelve
@@ -36,22 +27,8 @@ const firstSeed = Number(values.seed)
 const faultRate = Number(values.faults)
 const lanes = 8
 
-const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
-const serverOptions = {
-  dataFolder: path.join(folder, 'postgres'),
-  password: 'chaos',
-  // A commit is in the kernel's hands when it is answered, which is what survives the death of a process.
-  settings: ['fsync=off', 'full_page_writes=off'],
-}
-let postgres = await startPostgres(serverOptions)
-const databaseUrl = postgres.urlOf('postgres')
-await migrate(databaseUrl)
-const [neon, queue, stripe, service] = await Promise.all([
-  startNeonEndpoint(),
-  startQueue(),
-  startLocalStripe(),
-  loadService(),
-])
+const [stand, service] = await Promise.all([startStand(), loadService()])
+const { databaseUrl, neon, queue, stripe } = stand
 const faultyQueue = await startFaultyQueue(queue.endpoint, firstSeed, 0.3)
 const worldOptions = {
   service,
@@ -63,13 +40,6 @@ const worldOptions = {
   faultRate,
 }
 
-/** Kills Postgres as a machine does that loses its power, and starts it again at the same address. */
-async function killPostgres(): Promise<void> {
-  const settings = [...serverOptions.settings, `port=${new URL(databaseUrl).port}`]
-  process.kill(postgres.pid, 'SIGKILL')
-  postgres = await patiently(() => startPostgres({ ...serverOptions, settings }))
-}
-
 /** Runs the seeds from `from` to `to`, eight at once; `at` are those before which Postgres is killed. */
 async function runSeeds(world: World, from: number, to: number, at: number[]): Promise<string[]> {
   const wrong: string[] = []
@@ -78,7 +48,7 @@ async function runSeeds(world: World, from: number, to: number, at: number[]): P
     Array.from({ length: lanes }, async () => {
       while (next < to) {
         const seed = next++
-        if (at.includes(seed)) await killPostgres()
+        if (at.includes(seed)) await stand.killPostgres()
         wrong.push(...(await runHistory(world, firstSeed + seed, steps)))
       }
     }),
@@ -101,27 +71,8 @@ console.log(
   color.dim(`${seeds - throughWorkerd} in this process, Postgres killed ${kills.length} times, ${seconds()} s`),
 )
 
-const port = await freePort()
-const addresses = {
-  baseUrl: `http://127.0.0.1:${port}`,
-  databaseUrl,
-  neonEndpoint: neon.url,
-  awsEndpoint: faultyQueue.url,
-  queueUrl: queue.url,
-  deadLetterQueueUrl: queue.deadLetterUrl,
-  stripeApiUrl: stripe.url,
-}
-const names = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'processor-webhook', 'relay-outbox']
-const functions = readFunctions()
-  .filter(({ name }) => names.includes(name))
-  .map((entry) => ({ ...entry, rateLimits: [] }))
-const workers = await startWorkers({
-  functions,
-  scripts: await bundleFunctions(functions),
-  environment: localEnvironment(addresses, { ...generateSecrets(), STRIPE_WEBHOOK_SECRET: webhookSecret }),
-  common: localOnlyEnvironment(addresses),
-  port,
-})
+const tracking = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'processor-webhook', 'relay-outbox']
+const workers = await stand.startFunctions(faultyQueue.url, tracking)
 const world = openWorld({ ...worldOptions, baseUrl: workers.baseUrl })
 const random = seeded(firstSeed, 5)
 const actions = ['drop-before', 'drop-after', 'unavailable', 'delay', 'kill-backend'] as const
@@ -142,9 +93,8 @@ wrong.push(...(await deliverEverything(world, faultyQueue, queue.url)), ...(awai
 const notices = await world.pool.query<{ count: string }>('select count(*) from notifications')
 await world.close()
 await workers.close()
-await Promise.all([faultyQueue.close(), neon.close(), queue.close(), stripe.close()])
-await postgres.stop()
-rmSync(folder, { recursive: true })
+await faultyQueue.close()
+await stand.close()
 
 for (const line of wrong.slice(0, 50)) console.log(color.red(line))
 const calls = inProcess.counts.calls + world.counts.calls

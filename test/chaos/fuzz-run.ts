@@ -1,0 +1,54 @@
+import { parseArgs } from 'node:util'
+import color from 'picocolors'
+import pg from 'pg'
+import { findDifferences } from '../../lib/audit.ts'
+import { Database } from '../../lib/database.ts'
+import { createSandbox } from '../../lib/local/sandbox.ts'
+import { type ApiDocument, fuzz } from './fuzz.ts'
+import { startStand } from './stand.ts'
+
+/**
+ * `npm run fuzz -- --requests 100000 --seed 1`: hostile requests to every operation of the OpenAPI document and the pages that
+ * read, through workerd. The last line is the figure; 1 is the exit code where anything is wrong.
+ */
+const { values } = parseArgs({
+  options: {
+    requests: { type: 'string', default: '100000' },
+    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+  },
+})
+const requests = Number(values.requests)
+const seed = Number(values.seed)
+
+const stand = await startStand()
+const functions = await stand.startFunctions(stand.queue.endpoint, 'all')
+const { baseUrl, environment } = functions
+const sandbox = await createSandbox(
+  new Database({ DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url }),
+  environment,
+)
+const document = (await (await fetch(`${baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
+const started = performance.now()
+const { wrong, statuses, saleIds, slowest_ms } = await fuzz({ baseUrl, document, sandbox, requests, seed })
+const seconds = ((performance.now() - started) / 1000).toFixed(0)
+
+const sql = new pg.Client({ connectionString: stand.databaseUrl })
+await sql.connect()
+const { rows } = await sql.query<{ count: string }>('select count(*) from sales')
+if (Number(rows[0]?.count) !== saleIds.size)
+  wrong.push(`${saleIds.size} sales were answered as recorded, ${rows[0]?.count} are`)
+wrong.push(...(await findDifferences(sql)))
+await sql.end()
+await functions.close()
+await stand.close()
+
+for (const line of wrong.slice(0, 20)) console.log(color.red(line))
+console.log(
+  `Statuses: ${Object.entries(statuses)
+    .map(([status, count]) => `${status} × ${count}`)
+    .join(', ')}; slowest ${Math.round(slowest_ms)} ms`,
+)
+console.log(
+  `${requests} hostile requests from seed ${seed}, ${saleIds.size} sales recorded among them: ${wrong.length} violations in ${seconds} s`,
+)
+process.exitCode = wrong.length === 0 ? 0 : 1

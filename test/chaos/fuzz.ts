@@ -1,0 +1,359 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request as httpRequest } from 'node:http'
+import type { Sandbox } from '../../lib/local/sandbox.ts'
+import { type Random, seeded } from './random.ts'
+
+interface Schema {
+  type?: string | string[]
+  properties?: Record<string, Schema>
+  items?: Schema
+  enum?: unknown[]
+  const?: unknown
+  anyOf?: Schema[]
+}
+
+/** What is read of an OpenAPI document. */
+export interface ApiDocument {
+  paths: Record<
+    string,
+    Record<
+      string,
+      { parameters?: { name: string; in: string }[]; requestBody?: { content: Record<string, { schema: Schema }> } }
+    >
+  >
+}
+
+interface FuzzRequest {
+  method: string
+  path: string
+  headers: Record<string, string>
+  body: string | Uint8Array<ArrayBuffer> | null
+}
+
+export interface FuzzResult {
+  /** What no answer may be. */
+  wrong: string[]
+  /** How many answers had each status; 0 where the connection ended while a large body was sent. */
+  statuses: Record<number, number>
+  /** Sales that were answered as recorded. */
+  saleIds: Set<number>
+  slowest_ms: number
+}
+
+const oddTexts = [
+  '',
+  ' ',
+  '\u0000',
+  'a\u0000b',
+  '\ud800',
+  'x\udc00y',
+  '\u{1f9ea}',
+  '\u202eabc',
+  'İ',
+  'é'.normalize('NFD'),
+  '__proto__',
+  'constructor',
+  'null',
+  "' or 1=1 --",
+  '"; drop table sales; --',
+  '${7*7}',
+  '{{7*7}}',
+  '<script>alert(1)</script>',
+  '../../etc/passwd',
+  '%00',
+  '%zz',
+  '\r\nX-Injected: 1',
+  'a'.repeat(256),
+  'a'.repeat(5000),
+  'ü'.repeat(40_000),
+  'cust_1767225600000_123456789012345678901',
+  'cust_99999999999999_1',
+  '9'.repeat(40),
+  '1e400',
+  '2026-02-30T00:00:00Z',
+  '275760-09-14',
+  '-1',
+]
+const oddNumbers = [
+  0,
+  -0,
+  -1,
+  1,
+  0.5,
+  1e-7,
+  2 ** 31 - 1,
+  2 ** 31,
+  2 ** 53 - 1,
+  2 ** 53,
+  2 ** 63,
+  -(2 ** 63),
+  1e308,
+  5e-324,
+  99_999_999_999_999,
+]
+
+function oddValue(random: Random, depth = 0): unknown {
+  const kind = random.integer(0, 9)
+  if (kind <= 3) return random.pick(oddTexts)
+  if (kind <= 5) return random.pick(oddNumbers)
+  if (kind === 6) return random.pick([null, true, false])
+  if (kind === 7)
+    return depth > 3 ? [] : Array.from({ length: random.integer(0, 4) }, () => oddValue(random, depth + 1))
+  if (kind === 8) return nested(random.integer(1, 60))
+  const names = ['a', '__proto__', 'constructor', 'toString', 'test_mode', 'program_id', '\u0000', '']
+  // Assigned, `__proto__` would be the prototype; from entries it is a name like any other.
+  return Object.fromEntries(
+    Array.from({ length: random.integer(0, 3) }, () => [
+      random.pick(names) ?? '',
+      depth > 3 ? 1 : oddValue(random, depth + 1),
+    ]),
+  )
+}
+
+function nested(depth: number): unknown {
+  let value: unknown = 1
+  for (let level = 0; level < depth; level++) value = level % 2 === 0 ? [value] : { a: value }
+  return value
+}
+
+/** A value that the schema takes, or close to it. */
+function likely(schema: Schema | undefined, random: Random, name: string, own: Record<string, unknown>): unknown {
+  if (name in own && random.chance(0.8)) return own[name]
+  if (!schema) return oddValue(random)
+  if (schema.const !== undefined) return schema.const
+  if (schema.enum) return random.pick(schema.enum)
+  if (schema.anyOf) return likely(random.pick(schema.anyOf), random, name, own)
+  const type = Array.isArray(schema.type) ? random.pick(schema.type) : schema.type
+  if (type === 'integer' || type === 'number')
+    return random.chance(0.8) ? random.integer(1, 100_000) : random.pick(oddNumbers)
+  if (type === 'boolean') return random.chance(0.5)
+  if (type === 'array') return [likely(schema.items, random, name, own)]
+  if (type === 'object') return object(schema, random, own)
+  return random.chance(0.7) ? `${name}-${random.integer(1, 2000)}` : random.pick(oddTexts)
+}
+
+/** An object by its schema: most fields likely, some left out, some odd, some that nobody knows. */
+function object(schema: Schema, random: Random, own: Record<string, unknown>): Record<string, unknown> {
+  const oddity = random.pick([0, 0, 0.1, 0.5]) ?? 0
+  const fields = Object.entries(schema.properties ?? {})
+    .filter(([name]) => (name in own ? !random.chance(0.1) : random.chance(0.4)))
+    .map(([name, field]): [string, unknown] => [
+      name,
+      random.chance(oddity) ? oddValue(random) : likely(field, random, name, own),
+    ])
+  if (random.chance(0.1)) fields.push([random.pick(oddTexts) ?? '', oddValue(random)])
+  return Object.fromEntries(fields)
+}
+
+function brokenText(text: string, random: Random): string | Uint8Array<ArrayBuffer> {
+  const kind = random.integer(0, 5)
+  const at = random.integer(0, text.length)
+  if (kind === 0) return text.slice(0, at)
+  if (kind === 1)
+    return text.slice(0, at) + (random.pick(['{', '"', ',', '\u0000', '\\u', '//', 'NaN']) ?? '') + text.slice(at)
+  if (kind === 2)
+    return (
+      random.pick(['', ' ', '[]', 'null', '1', '"', '{', '{}', '[[[[', '{"a":1,"a":2}', '\ufeff{}', 'a=1&b=2']) ?? ''
+    )
+  if (kind === 3) return `${'['.repeat(20_000)}${']'.repeat(20_000)}`
+  if (kind === 4) return new Uint8Array(Array.from({ length: random.integer(1, 300) }, () => random.integer(0, 255)))
+  return JSON.stringify({ a: 'x'.repeat(random.integer(60_000, 70_000)) })
+}
+
+const oddHeaders: [string, string][] = [
+  ['content-type', 'text/plain'],
+  ['content-type', 'application/json; charset=utf-16'],
+  ['content-type', 'application/json;'],
+  ['content-type', 'multipart/form-data'],
+  ['content-encoding', 'gzip'],
+  ['accept', 'text/html'],
+  ['origin', 'https://evil.example'],
+  ['origin', 'null'],
+  ['x-forwarded-for', "1.1.1.1' or 1=1"],
+  ['x-http-method-override', 'DELETE'],
+  ['cookie', '__Host-svc_session=%E0%A4%A'],
+  ['cookie', `a=${'b'.repeat(4000)}`],
+  ['user-agent', 'Mozilla/5.0 '.repeat(300)],
+  ['user-agent', '((((((((((a+)+)+)+)+)+)+)+)+)+'],
+  ['if-none-match', '*'],
+  ['range', 'bytes=0-1,-1'],
+  ['referer', 'http://['],
+]
+
+/** Headers take Latin-1 without line ends; text beyond is left out. */
+const asHeader = (text: string) => text.replaceAll(/[^\x20-\x7e]/g, '').trim()
+
+function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): FuzzRequest {
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  )
+  const pages = [
+    '/',
+    '/sign-in',
+    '/partner',
+    '/partner/commissions',
+    '/account',
+    '/invitation',
+    '/reset-password',
+    '/js/svc-tracker.js',
+    '/api/v1/reference',
+    '/api/auth/get-session',
+    '/processor/callback',
+  ]
+  const programPages = [
+    '',
+    '/events',
+    '/events.csv',
+    '/partners',
+    '/commissions',
+    '/withdrawals',
+    '/notices',
+    '/deliveries',
+    '/performance.csv',
+    '/commissions/payouts.csv',
+  ].map((page) => `/programs/{programId}${page}`)
+  const page = random.chance(0.15) ? random.pick([...pages, ...programPages, ...programPages]) : undefined
+  const chosen = random.pick(operations)
+  if (!chosen) throw new Error('The document has no operations.')
+  const operation = page === undefined ? chosen.operation : {}
+  let method = page === undefined ? chosen.method.toUpperCase() : 'GET'
+  if (random.chance(0.03)) method = random.pick(['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD']) ?? method
+
+  const id = random.chance(0.75)
+    ? String(sandbox.programId)
+    : encodeURIComponent(asText(oddValue(random)).toWellFormed())
+  let path = (page ?? chosen.path).replace(/\{programId\}|:programId/, () => id || '0')
+  const names = [
+    ...(operation.parameters ?? []).filter((parameter) => parameter.in === 'query').map(({ name }) => name),
+    'period',
+    'page',
+    'before',
+    'status',
+    'dateFrom',
+    'dateTo',
+    'token',
+    'next',
+    'layout',
+    'currency',
+  ]
+  const query = Array.from({ length: random.pick([0, 0, 1, 2, 5]) ?? 0 }, () => {
+    const value = random.pick([
+      ...oddTexts,
+      ...oddNumbers.map(String),
+      '7d',
+      '30d',
+      'all',
+      '2026-01-01',
+      '2026-11-20',
+      '2',
+    ])
+    return `${random.pick(names)}=${random.chance(0.1) ? '%zz%00%ff' : encodeURIComponent((value ?? '').toWellFormed()).slice(0, 6000)}`
+  })
+  if (query.length > 0) path += `?${query.join('&')}`
+
+  const own = {
+    affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
+    customer_key: `user-${random.integer(1, 200)}`,
+    transaction_id: `t-${random.integer(1, 5000)}`,
+    amount_cents: random.integer(1, 50_000),
+    currency: 'usd',
+  }
+  const schema = Object.values(operation.requestBody?.content ?? {})[0]?.schema
+  const good = object(schema ?? {}, random, own)
+  const json = random.chance(0.9) ? good : oddValue(random)
+  const text = JSON.stringify(json) ?? ''
+  const body = ['GET', 'HEAD'].includes(method) ? null : random.chance(0.15) ? brokenText(text, random) : text
+
+  const headers: Record<string, string> = { 'content-type': 'application/json' }
+  const needsSession = page !== undefined || chosen.path.startsWith('/api/tracking')
+  const token = needsSession
+    ? random.pick([sandbox.dashboardToken, sandbox.dashboardToken, sandbox.partnerToken])
+    : sandbox.apiKey
+  if (chosen.path.includes('/webhooks/') && page === undefined)
+    headers['stripe-signature'] = asHeader(random.pick(oddTexts) ?? '') || 't=1,v1=00'
+  else if (random.chance(0.85)) {
+    if (page === undefined) headers['authorization'] = `Bearer ${token}`
+    else headers['cookie'] = `__Host-svc_session=${encodeURIComponent(token ?? '')}`
+  } else if (random.chance(0.7))
+    headers['authorization'] =
+      asHeader(
+        `${random.pick(['Bearer ', 'bearer', 'Basic ', '']) ?? ''}${random.pick([...oddTexts, sandbox.partnerToken, `${sandbox.apiKey}x`]) ?? ''}`,
+      ).slice(0, 6000) || 'Bearer'
+  if (random.chance(0.1)) {
+    const [name, value] = random.pick(oddHeaders) ?? ['accept', '*/*']
+    headers[name] = value
+  }
+  return { method, path, headers, body }
+}
+
+const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 3000)
+
+/** Traces of the inside: stack frames, the database's messages, statements. */
+const inside =
+  /\n\s+at |NeonDbError|invalid input syntax|violates|relation "|SQLSTATE|syntax error at|\b(insert into|delete from)\b|\bselect\b[^<]*\bfrom\b|node_modules/i
+
+const isLarge = ({ body }: FuzzRequest) => Buffer.byteLength(body ?? '') > 8192
+
+/**
+ * Sends one request. Large bodies go over a connection of their own: the refusal can come, and the connection end, while the rest is
+ * still on its way, and then the next request on it would be lost too.
+ */
+async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status: number; text: string }> {
+  const { method, path, headers, body } = request
+  if (!isLarge(request)) {
+    const signal = AbortSignal.timeout(30_000)
+    const response = await fetch(baseUrl + path, { method, headers, body, redirect: 'manual', signal })
+    return { status: response.status, text: await response.text() }
+  }
+  const sent = httpRequest(baseUrl + path, { method, headers, agent: false, timeout: 30_000 })
+  sent.end(body)
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  let text = ''
+  for await (const chunk of response.setEncoding('utf8')) text += String(chunk)
+  return { status: response.statusCode ?? 0, text }
+}
+
+/** Sends `requests` hostile requests, 24 at once, and says which answers nobody may give. */
+export async function fuzz(options: {
+  baseUrl: string
+  document: ApiDocument
+  sandbox: Sandbox
+  requests: number
+  seed: number
+}): Promise<FuzzResult> {
+  const { baseUrl, document, sandbox, seed } = options
+  const result: FuzzResult = { wrong: [], statuses: {}, saleIds: new Set(), slowest_ms: 0 }
+  let next = 0
+  async function send(number: number): Promise<void> {
+    const request = makeRequest(document, sandbox, seeded(seed, number))
+    const complain = (what: string) => {
+      if (result.wrong.length < 100)
+        result.wrong.push(
+          `request ${number}: ${what}: ${request.method} ${request.path.slice(0, 200)} ${JSON.stringify(request.headers).slice(0, 300)} ${String(request.body).slice(0, 400)}`,
+        )
+    }
+    const started = performance.now()
+    try {
+      const { status, text } = await answerTo(baseUrl, request)
+      result.slowest_ms = Math.max(result.slowest_ms, performance.now() - started)
+      result.statuses[status] = (result.statuses[status] ?? 0) + 1
+      if (status >= 500) complain(`${status} ${text.slice(0, 200)}`)
+      if (status >= 400 && inside.test(text)) complain(`shows its inside: ${text.slice(0, 300)}`)
+      if (request.path.startsWith('/api/v1/track/sale') && status === 200 && request.method === 'POST')
+        result.saleIds.add((JSON.parse(text) as { sale_id: number }).sale_id)
+      if (request.path.startsWith('/api/v1') && status >= 400 && request.method !== 'HEAD') {
+        const { success, error } = JSON.parse(text) as { success?: boolean; error?: { code?: string } }
+        if (success !== false || !error?.code) complain(`no envelope: ${text.slice(0, 200)}`)
+      }
+    } catch (error) {
+      if (isLarge(request)) result.statuses[0] = (result.statuses[0] ?? 0) + 1
+      else complain(String(error))
+    }
+  }
+  await Promise.all(
+    Array.from({ length: 24 }, async () => {
+      while (next < options.requests) await send(next++)
+    }),
+  )
+  return result
+}

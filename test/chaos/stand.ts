@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
+import { startNeonEndpoint } from '../../lib/local/neon.ts'
+import { freePort, startPostgres } from '../../lib/local/postgres.ts'
+import { startQueue } from '../../lib/local/queue.ts'
+import { startLocalStripe } from '../../lib/local/stripe.ts'
+import { bundleFunctions, readFunctions, startWorkers } from '../../lib/local/workers.ts'
+import { migrate } from '../../lib/migrate.ts'
+import { patiently, webhookSecret } from './world.ts'
+
+/** A Postgres of its own with all around it, for the commands: tests share one that must not be killed. */
+export async function startStand() {
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
+  const serverOptions = {
+    dataFolder: path.join(folder, 'postgres'),
+    password: 'chaos',
+    // A commit is in the kernel's hands when it is answered, which is what survives the death of a process.
+    settings: ['fsync=off', 'full_page_writes=off'],
+  }
+  let postgres = await startPostgres(serverOptions)
+  const databaseUrl = postgres.urlOf('postgres')
+  await migrate(databaseUrl)
+  const [neon, queue, stripe] = await Promise.all([startNeonEndpoint(), startQueue(), startLocalStripe()])
+  return {
+    databaseUrl,
+    neon,
+    queue,
+    stripe,
+    /** Kills Postgres as a machine does that loses its power, and starts it again at the same address. */
+    async killPostgres(): Promise<void> {
+      const settings = [...serverOptions.settings, `port=${new URL(databaseUrl).port}`]
+      process.kill(postgres.pid, 'SIGKILL')
+      postgres = await patiently(() => startPostgres({ ...serverOptions, settings }))
+    },
+    /** Functions in workerd, without rate limits. `queueEndpoint` stands in front of the queue. */
+    async startFunctions(queueEndpoint: string, names: string[] | 'all', onLog?: (line: string) => void) {
+      const port = await freePort()
+      const addresses = {
+        baseUrl: `http://127.0.0.1:${port}`,
+        databaseUrl,
+        neonEndpoint: neon.url,
+        awsEndpoint: queueEndpoint,
+        queueUrl: queue.url,
+        deadLetterQueueUrl: queue.deadLetterUrl,
+        stripeApiUrl: stripe.url,
+      }
+      const functions = readFunctions()
+        .filter(({ name }) => names === 'all' || names.includes(name))
+        .map((entry) => ({ ...entry, rateLimits: [] }))
+      const environment = localEnvironment(addresses, { ...generateSecrets(), STRIPE_WEBHOOK_SECRET: webhookSecret })
+      const workers = await startWorkers({
+        functions,
+        scripts: await bundleFunctions(functions),
+        environment,
+        common: localOnlyEnvironment(addresses),
+        port,
+        ...(onLog && { onLog }),
+      })
+      return { ...workers, environment }
+    },
+    async close(): Promise<void> {
+      await Promise.all([neon.close(), queue.close(), stripe.close()])
+      await postgres.stop()
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
