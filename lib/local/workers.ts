@@ -71,8 +71,8 @@ export function readFunctions(): FunctionEntry[] {
   }))
 }
 
-/** The script of each function by its name, built in one pass with the settings that wrangler builds with. */
-export async function bundleFunctions(functions: FunctionEntry[]): Promise<Map<string, string>> {
+/** The script of each function by its name, built in one pass with the settings that wrangler builds with; minified as deployed if asked. */
+export async function bundleFunctions(functions: FunctionEntry[], minify = false): Promise<Map<string, string>> {
   const { outputFiles } = await build({
     absWorkingDir: root,
     entryPoints: functions.map(({ name, main }) => ({ in: main, out: name })),
@@ -83,7 +83,8 @@ export async function bundleFunctions(functions: FunctionEntry[]): Promise<Map<s
     target: 'es2024',
     platform: 'browser',
     conditions: ['workerd', 'worker', 'browser'],
-    keepNames: true,
+    minify,
+    keepNames: !minify,
     define: { 'process.env.NODE_ENV': '"production"', 'navigator.userAgent': '"Cloudflare-Workers"' },
     loader: { '.txt': 'text', '.html': 'text', '.sql': 'text', '.bin': 'binary' },
     external: ['cloudflare:*', 'node:*'],

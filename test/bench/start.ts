@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
-import { build } from 'esbuild'
 import { bundleFunctions, readFunctions } from '../../lib/local/workers.ts'
 import { drive, quantile } from './driver.ts'
 import { seedEndpoints, take } from './endpoints.ts'
@@ -84,15 +83,7 @@ function* endlessly(endpoints: { next: () => Buffer }[]): Generator<Buffer> {
 
 async function bundleSizes(): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
-  for (const [name, script] of await bundleFunctions(readFunctions())) {
-    const { outputFiles } = await build({
-      stdin: { contents: script },
-      minify: true,
-      format: 'esm',
-      target: 'es2024',
-      write: false,
-    })
-    sizes.set(name, kib(gzipSync(outputFiles[0]?.contents ?? '').length))
-  }
+  for (const [name, script] of await bundleFunctions(readFunctions(), true))
+    sizes.set(name, kib(gzipSync(script).length))
   return sizes
 }
