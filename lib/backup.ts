@@ -1,155 +1,142 @@
 import { createReadStream, createWriteStream } from 'node:fs'
-import { createInterface } from 'node:readline'
-import { finished } from 'node:stream/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import pg from 'pg'
+import copyStreams from 'pg-copy-streams'
+import color from 'picocolors'
+import { LocalStackError } from './local/postgres.ts'
 import { readState } from './local/state.ts'
 import { migrate } from './migrate.ts'
 
-/** The first line of a backup: the partitions that its rows are in, as statements. */
-interface Header {
-  partitions: string[]
-}
-/** Every other line: rows of a table as JSON, in an order in which they can be inserted. */
-interface Rows {
-  table: string
-  columns: string
-  rows: unknown[]
-}
-
-const rowsPerLine = 500
-
-/** Tables before those that point at them. Foreign keys that are checked at the commit, and those within a table, do not count. */
-const tablesInOrder = `
-  with recursive tables as (
-    select oid, relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
-      and relname <> 'schema_migrations'
-  ),
-  keys as (
-    select conrelid as child, confrelid as parent from pg_constraint
-    where contype = 'f' and not condeferrable and conparentid = 0 and conrelid <> confrelid
-  ),
-  depths as (
-    select oid, 0 as depth from tables
-    union all
-    select k.child, d.depth + 1 from depths d join keys k on k.parent = d.oid where d.depth < 50
-  )
-  select t.relname as name,
-    (select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute a
-      where a.attrelid = t.oid and attnum > 0 and not attisdropped and attgenerated = '') as columns,
-    (select string_agg(quote_ident(attname), ', ' order by array_position(i.indkey::int2[], attnum)) from pg_index i
-      join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = t.oid and i.indisprimary) as key
-  from tables t join depths d using (oid) group by t.oid, t.relname order by max(d.depth), t.relname`
-
-const partitionStatements = `
-  select format('create table if not exists %I partition of %I %s', c.relname, p.relname, pg_get_expr(c.relpartbound, c.oid)) as statement
-  from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
-  where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' order by 1`
-
 /**
- * Writes everything in a database to a file, as of one moment, while the service runs: gzipped JSON lines. It needs nothing but a
- * connection. Returns how many rows it wrote.
+ * A backup is gzipped SQL, `copy … from stdin` blocks as pg_dump writes them, of one snapshot of all rows. The schema is not in
+ * it: the migrations make it, and the first line names those that the rows fit.
  */
-export async function backUp(databaseUrl: string, file: string): Promise<number> {
-  const client = await connect(databaseUrl)
-  const lines = createGzip()
-  const written = finished(lines.pipe(createWriteStream(file, { mode: 0o600 })))
-  const write = async (line: Header | Rows) => {
-    if (!lines.write(`${JSON.stringify(line)}\n`)) await new Promise((resolve) => lines.once('drain', resolve))
-  }
-  let count = 0
-  try {
-    await client.query('begin isolation level repeatable read read only')
-    const partitions = await client.query<{ statement: string }>(partitionStatements)
-    await write({ partitions: partitions.rows.map(({ statement }) => statement) })
-    const tables = await client.query<{ name: string; columns: string; key: string }>(tablesInOrder)
-    for (const { name, columns, key } of tables.rows) {
-      await client.query(
-        `declare page cursor for select to_json(t)::text as row from (select ${columns} from ${name} order by ${key}) t`,
-      )
-      for (;;) {
-        const { rows } = await client.query<{ row: string }>(`fetch ${rowsPerLine} from page`)
-        if (rows.length === 0) break
-        count += rows.length
-        // As text, because numbers can be larger than JavaScript's.
-        await write({ table: name, columns, rows: rows.map(({ row }) => row) })
-      }
-      await client.query('close page')
-    }
-    return count
-  } finally {
-    await client.end()
-    lines.end()
-    await written
-  }
+const header = '-- svc backup of migrations: '
+
+/** Tables with the columns that hold facts, so that each comes after those that it refers to. */
+const tablesQuery = `with recursive relation as (
+  select c.oid, c.oid::regclass::text as name from pg_class c
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'schema_migrations'
+), depth as (
+  select oid, 0 as level from relation
+  union
+  select k.conrelid, d.level + 1 from depth d join pg_constraint k on k.confrelid = d.oid
+  where k.contype = 'f' and k.conrelid <> k.confrelid and k.conparentid = 0 and d.level < 20
+)
+select r.name, (select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute a
+    where a.attrelid = r.oid and attnum > 0 and not attisdropped and attgenerated = '') as columns
+from relation r join depth d on d.oid = r.oid group by r.oid, r.name order by max(d.level), r.name`
+
+/** What makes the rows of old months land in a partition of their own again. */
+const partitionsQuery = `select format('create table if not exists %s partition of %s %s', i.inhrelid::regclass, i.inhparent::regclass,
+  pg_get_expr(c.relpartbound, c.oid)) as statement
+from pg_inherits i join pg_class c on c.oid = i.inhrelid
+where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname !~ '_default$' order by 1`
+
+const sequencesQuery = `select format('select setval(%L, %s, %L)', s.schemaname || '.' || s.sequencename, coalesce(s.last_value, s.start_value),
+  s.last_value is not null) as statement
+from pg_sequences s where s.schemaname = 'public' order by 1`
+
+async function appliedMigrations(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<{ name: string }>('select name from schema_migrations order by name')
+  return rows.map(({ name }) => name).join(' ')
 }
 
-/**
- * Restores a backup into a database without data, in one transaction: makes the schema, then the rows, then sets the counters of
- * the ids behind them. Returns how many rows it restored.
- *
- * @throws where the database holds data already.
- */
-export async function restore(databaseUrl: string, file: string): Promise<number> {
-  await migrate(databaseUrl)
-  const client = await connect(databaseUrl)
-  let count = 0
-  try {
-    await client.query('begin')
-    const taken = await client.query('select from workspaces union all select from users limit 1')
-    if (taken.rowCount !== 0)
-      throw new Error('This database holds data. Restore into an empty one, then point the service at that.')
-    await client.query('set constraints all deferred')
-    for await (const line of createInterface({ input: createReadStream(file).pipe(createGunzip()) })) {
-      // oxlint-disable-next-line no-unsafe-type-assertion -- the file is ours
-      const part = JSON.parse(line) as Header | Rows
-      if ('partitions' in part) {
-        for (const statement of part.partitions) await client.query(statement)
-        continue
-      }
-      await client.query(
-        `insert into ${part.table} (${part.columns}) overriding system value
-        select ${part.columns} from json_populate_recordset(null::${part.table}, $1::json)`,
-        [`[${part.rows.join(',')}]`],
-      )
-      count += part.rows.length
-    }
-    const identities = await client.query<{ table: string; column: string; sequence: string }>(
-      `select c.relname as table, a.attname as column, pg_get_serial_sequence(quote_ident(c.relname), a.attname) as sequence
-      from pg_class c join pg_attribute a on a.attrelid = c.oid
-      where c.relnamespace = 'public'::regnamespace and not c.relispartition and a.attidentity <> ''`,
-    )
-    for (const { table, column, sequence } of identities.rows) {
-      await client.query(`select setval('${sequence}', coalesce((select max(${column}) from ${table}), 0) + 1, false)`)
-    }
-    await client.query('commit')
-    return count
-  } finally {
-    await client.end()
-  }
-}
-
-async function connect(databaseUrl: string): Promise<pg.Client> {
+/** Writes all rows of a database, of one moment, to `file`, and returns how many tables that were. */
+export async function backup(databaseUrl: string, file: string): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-backup' })
   await client.connect()
-  return client
+  try {
+    await client.query('begin isolation level repeatable read read only')
+    const { rows: tables } = await client.query<{ name: string; columns: string }>(tablesQuery)
+    const { rows: partitions } = await client.query<{ statement: string }>(partitionsQuery)
+    const migrations = await appliedMigrations(client)
+    async function* lines() {
+      yield `${header}${migrations}\n`
+      for (const { statement } of partitions) yield `${statement};\n`
+      for (const { name, columns } of tables) {
+        yield `copy ${name} (${columns}) from stdin;\n`
+        // A partitioned table is read through a query, because a plain COPY reads the empty parent.
+        yield* client.query(copyStreams.to(`copy (select ${columns} from ${name}) to stdout`))
+        yield '\\.\n'
+      }
+      const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
+      for (const { statement } of sequences) yield `${statement};\n`
+    }
+    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(file, { mode: 0o600 }))
+    return tables.length
+  } finally {
+    await client.end()
+  }
+}
+
+/** Lines end at a line feed alone: text can hold the other characters that Node's readline takes for an end. */
+async function* linesOf(stream: Readable): AsyncGenerator<string, undefined> {
+  let rest = ''
+  for await (const chunk of stream.setEncoding('utf8')) {
+    const lines = (rest + String(chunk)).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+}
+
+/**
+ * Loads a backup into an empty database, as one transaction: it is there whole or not at all. Makes the schema first. Refuses a
+ * database that has rows, and a backup that other migrations were applied to.
+ */
+export async function restore(databaseUrl: string, file: string): Promise<void> {
+  await migrate(databaseUrl)
+  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
+  await client.connect()
+  try {
+    const { rows } = await client.query('select from users union all (select from programs) limit 1')
+    if (rows.length > 0) throw new LocalStackError('This database has rows. Restore into an empty one.')
+    const source = linesOf(createReadStream(file).pipe(createGunzip()))
+    const first = String((await source.next()).value)
+    const migrations = await appliedMigrations(client)
+    if (first !== header + migrations) {
+      throw new LocalStackError(
+        'The backup was made with other migrations. Restore it with the version that made it, then migrate.',
+      )
+    }
+    async function* blockRows() {
+      for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())
+        yield `${line.value}\n`
+    }
+    await client.query('begin')
+    for (let line = await source.next(); !line.done; line = await source.next()) {
+      const statement = line.value.replace(/;$/, '')
+      if (statement.endsWith('from stdin'))
+        await pipeline(Readable.from(blockRows()), client.query(copyStreams.from(statement)))
+      else await client.query(statement)
+    }
+    await client.query('commit')
+  } finally {
+    await client.end()
+  }
+}
+
+/** `npm run backup -- FILE` and `npm run restore -- FILE`, on DATABASE_URL; a backup of the running stack without one. */
+async function main(command: string | undefined, file: string | undefined): Promise<void> {
+  const { DATABASE_URL } = process.env
+  if (!file) throw new LocalStackError(`Name the file: npm run ${command} -- backup.sql.gz`)
+  if (command === 'restore') {
+    if (!DATABASE_URL) throw new LocalStackError('Set DATABASE_URL to the empty database that takes the backup.')
+    await restore(DATABASE_URL, file)
+    console.log(`${color.green('✓')} ${file} is restored. Now prove it: npm run audit`)
+  } else {
+    const tables = await backup(DATABASE_URL ?? readState().environment.DATABASE_URL, file)
+    console.log(`${color.green('✓')} ${tables} tables are in ${file}`)
+  }
 }
 
 if (import.meta.main) {
-  const [verb, file] = process.argv.slice(2)
   try {
-    if (!file) throw new Error(`Say which file: npm run ${verb} -- backup.jsonl.gz`)
-    if (verb === 'backup') {
-      const databaseUrl = process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL
-      console.log(`${await backUp(databaseUrl, file)} rows are in ${file}.`)
-    } else {
-      const databaseUrl = process.env['DATABASE_URL']
-      if (!databaseUrl)
-        throw new Error('DATABASE_URL is not set. Set it to the connection string of an empty database.')
-      console.log(`${await restore(databaseUrl, file)} rows are restored. Run npm run audit on the database now.`)
-    }
+    await main(process.argv[2], process.argv[3])
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error)
+    console.error(error instanceof LocalStackError ? error.message : error)
     process.exitCode = 1
   }
 }
