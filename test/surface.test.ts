@@ -1,0 +1,152 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { sessionCookie } from '../lib/session.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack()
+const program = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
+const other = 'https://shop.example.com'
+const cookie = `${sessionCookie}=${encodeURIComponent(program.dashboardToken)}`
+
+/** What a browser holds a page or an answer to. */
+const watched = [
+  'access-control-allow-origin',
+  'access-control-allow-credentials',
+  'cache-control',
+  'content-security-policy',
+  'content-type',
+  'cross-origin-opener-policy',
+  'cross-origin-resource-policy',
+  'referrer-policy',
+  'strict-transport-security',
+  'x-content-type-options',
+  'x-frame-options',
+]
+
+async function headersOf(method: string, path: string): Promise<Record<string, string | number>> {
+  const body = method === 'POST' ? '{}' : null
+  const init = {
+    method,
+    body,
+    headers: { origin: other, cookie, 'content-type': 'application/json' },
+    redirect: 'manual' as const,
+  }
+  const response = await fetch(stack.baseUrl + path, init)
+  await response.arrayBuffer()
+  expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+  for (const name of ['server', 'x-powered-by', 'x-aspnet-version']) expect(response.headers.has(name)).toBe(false)
+  const found = watched.flatMap((name) => (response.headers.has(name) ? [[name, response.headers.get(name)]] : []))
+  return { status: response.status, ...(Object.fromEntries(found) as Record<string, string>) }
+}
+
+const open = { 'access-control-allow-origin': '*' }
+const json = { 'content-type': 'application/json' }
+const unreadable = {
+  status: 200,
+  'cache-control': 'private, no-store',
+  'content-type': expect.stringMatching(/^application\/json/),
+}
+
+const answers: [method: string, path: string, headers: object][] = [
+  ['POST', '/api/v1/track/click', { status: 400, ...open, ...json }],
+  ['POST', '/api/v1/track/lead', { status: 400, ...open, ...json }],
+  ['POST', '/api/v1/track/sale', { status: 401, ...json }],
+  ['POST', '/api/v1/track/refund', { status: 401, ...json }],
+  ['GET', '/api/v1/cli/status', { status: 401, ...json }],
+  ['POST', '/api/v1/webhooks/stripe', { status: 400, ...json }],
+  ['GET', `/api/tracking/performance/${program.programId}`, unreadable],
+  ['GET', `/api/tracking/events/${program.programId}`, unreadable],
+  ['GET', '/api/v1/openapi.json', { status: 200, ...open, ...json, 'cache-control': 'public, max-age=300' }],
+]
+
+test.each(answers)('%s %s is readable by whom it is meant for', async (method, path, headers) => {
+  expect(await headersOf(method, path)).toEqual(headers)
+})
+
+test('the script may be loaded by any page, and nothing but a script', async () => {
+  expect(await headersOf('GET', '/js/svc-tracker.js')).toMatchObject({
+    ...open,
+    status: 200,
+    'content-type': 'text/javascript; charset=utf-8',
+    'cross-origin-resource-policy': 'cross-origin',
+    'x-content-type-options': 'nosniff',
+  })
+})
+
+const pages = [
+  '/sign-in',
+  '/',
+  '/account',
+  `/programs/${program.programId}`,
+  `/programs/${program.programId}/events.csv`,
+  '/nothing/here',
+]
+
+test.each(pages)('the page %s is for nobody else to frame, read, keep or run scripts in', async (path) => {
+  const { status, 'content-type': type, 'content-security-policy': policy, ...headers } = await headersOf('GET', path)
+  expect(headers).toEqual({
+    'cache-control': 'no-store',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'referrer-policy': 'same-origin',
+    'strict-transport-security': 'max-age=15552000; includeSubDomains',
+    'x-content-type-options': 'nosniff',
+    'x-frame-options': 'DENY',
+  })
+  expect(policy).toBe(
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  )
+  if (status !== 303) expect(type).toMatch(/^text\/(html|csv)/)
+})
+
+const preflights: [path: string, origin: string | null][] = [
+  ['/api/v1/track/click', '*'],
+  ['/api/v1/track/lead', '*'],
+  ['/api/v1/track/sale', null],
+  ['/api/v1/track/refund', null],
+  ['/api/v1/cli/status', null],
+  ['/api/tracking/events/1', null],
+  ['/api/auth/sign-in/email', null],
+  ['/sign-in', null],
+]
+
+test.each(preflights)('a preflight of another site for %s is allowed for %s', async (path, origin) => {
+  const headers = {
+    origin: other,
+    'access-control-request-method': 'POST',
+    'access-control-request-headers': 'content-type',
+  }
+  const response = await fetch(stack.baseUrl + path, { method: 'OPTIONS', headers })
+  expect(response.headers.get('access-control-allow-origin')).toBe(origin)
+  expect(response.headers.get('access-control-allow-credentials')).toBeNull()
+  if (origin) expect(response.headers.get('access-control-allow-headers')).toBe('Content-Type')
+})
+
+test('the stack says that it is up', async () => {
+  const response = await fetch(`${stack.baseUrl}/healthz`)
+  expect([response.status, await response.json()]).toEqual([200, { ok: true }])
+})
+
+interface Manifest {
+  dependencies?: Record<string, string>
+  devDependencies?: Record<string, string>
+}
+
+test.each(['package.json', 'tracker/package.json'])(
+  '%s names exact versions, and the lock file has the hash of whatever every machine installs',
+  (file) => {
+    const { dependencies = {}, devDependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as Manifest
+    for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
+      expect([name, version]).toEqual([name, expect.stringMatching(/^\d+\.\d+\.\d+(-[\w.]+)?$/)])
+    }
+    const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
+      packages: Record<string, { link?: boolean; optional?: boolean; integrity?: string }>
+    }
+    const installed = Object.entries(lock.packages).filter(
+      ([name, entry]) => name.includes('node_modules/') && !entry.link && !entry.optional,
+    )
+    expect(installed.filter(([, { integrity }]) => !integrity?.startsWith('sha512-')).map(([name]) => name)).toEqual([])
+    expect(installed.length).toBeGreaterThan(100)
+  },
+)
