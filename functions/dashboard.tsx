@@ -77,6 +77,12 @@ pages.use((c, next) =>
   }),
 )
 pages.use(limitBody)
+// Ids and cursors in addresses go to Postgres, which holds no NUL in text.
+pages.use(async (c, next) => {
+  if (c.req.url.includes('%00'))
+    throw new ApiError('invalid_request', 'The address has a character that it cannot have.')
+  await next()
+})
 pages.use(async (c, next) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
   c.set('db', openDatabase(c.env))

@@ -346,6 +346,13 @@ test('a page costs two rounds to the database at most before its own figures', a
   expect(stack.neon.requests - before).toBe(2)
 })
 
+test.each(['deliveries?before=a%00b', 'events?before=%00', 'commissions?status=%00'])(
+  'an address with a NUL is refused: %s',
+  async (path) => {
+    expect((await get(`/programs/${programId}/${path}`, sandbox.dashboardToken)).status).toBe(400)
+  },
+)
+
 test('an address that nothing answers is a page, or the envelope under /api/', async () => {
   const page = await get('/nothing/here')
   expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])

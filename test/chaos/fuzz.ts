@@ -33,7 +33,7 @@ interface FuzzRequest {
 export interface FuzzResult {
   /** What no answer may be. */
   wrong: string[]
-  /** How many answers had each status; 0 where the connection ended while a large body was sent. */
+  /** How many answers had each status; 0 where the connection ended while a large body or address was sent. */
   statuses: Record<number, number>
   /** Sales that were answered as recorded. */
   saleIds: Set<number>
@@ -292,10 +292,10 @@ const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.str
 const inside =
   /\n\s+at |NeonDbError|invalid input syntax|violates|relation "|SQLSTATE|syntax error at|\b(insert into|delete from)\b|\bselect\b[^<]*\bfrom\b|node_modules/i
 
-const isLarge = ({ body }: FuzzRequest) => Buffer.byteLength(body ?? '') > 8192
+const isLarge = ({ body, path }: FuzzRequest) => path.length > 8192 || Buffer.byteLength(body ?? '') > 8192
 
 /**
- * Sends one request. Large bodies go over a connection of their own: the refusal can come, and the connection end, while the rest is
+ * Sends one request. Large bodies and addresses go over a connection of their own: the refusal can come, and the connection end, while the rest is
  * still on its way, and then the next request on it would be lost too.
  */
 async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status: number; text: string }> {
