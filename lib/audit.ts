@@ -315,10 +315,17 @@ const checks: Record<string, string> = {
     left join referral_links l on l.program_id = e.program_id and l.id = e.link_id
     where not e.is_test and ${of('e.program_id')} and (u.id is null or l.id is null)`,
 
+  'a customer has the partner of their link, which is of their program': `
+    select u.program_id, 'customer ' || u.id as subject, format('link %s, partner %s', u.link_id, u.partner_id) as found,
+      format('partner %s', coalesce(l.partner_id::text, 'of a link that exists')) as expected
+    from customers u left join referral_links l on l.program_id = u.program_id and l.id = u.link_id
+    where ${of('u.program_id')} and l.partner_id is distinct from u.partner_id`,
+
+  // The second person on one click has a key and no click; forgotten, they have what their key brought.
   'a customer came by a click': `
     select u.program_id, 'customer ' || u.id as subject, 'no click event' as found, 'one at the least, or a customer key' as expected
     from customers u
-    where ${of('u.program_id')} and u.customer_key is null and not exists (
+    where ${of('u.program_id')} and coalesce(u.customer_key, u.signup_date::text, u.first_purchase_date::text) is null and not exists (
       select from affiliate_click_events e where e.program_id = u.program_id and not e.is_test and e.customer_id = u.id)`,
 }
 

@@ -124,8 +124,10 @@ const corruptions: [check: string, statement: string][] = [
   ['a click event has its customer', 'update affiliate_click_events set link_id = 1 where program_id = $1'],
   [
     'a customer came by a click',
-    'with gone as (delete from affiliate_click_events where program_id = $1) update customers set customer_key = null where program_id = $1',
+    `with gone as (delete from affiliate_click_events where program_id = $1) update customers
+     set customer_key = null, signup_date = null, lead_event_id = null, first_purchase_date = null, customer_status = 'click' where program_id = $1`,
   ],
+  ['a customer has the partner of their link', 'update customers set link_id = 1 where program_id = $1'],
 ]
 
 test.for(corruptions)('the check "%s" finds: %s', async ([check, statement]) => {

@@ -105,3 +105,13 @@ test('a customer whose first try was committed and its answer lost is answered a
   expect(await forgetCustomer(stack.db, program.programId, { click_id })).toBe(1)
   await expect(forgetCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
 })
+
+test('the second person on a click is forgotten, and the audit knows why they have neither key nor click', async () => {
+  const program = await api.program()
+  const click_id = await api.click(program)
+  for (const customer_key of ['first-person', 'second-person']) {
+    await api.call(leadPath, { customer_key, click_id }, { key: program.apiKey })
+  }
+  expect(await forgetCustomer(stack.db, program.programId, { customer_key: 'second-person' })).toBe(1)
+  expect(await findDifferences(stack.sql, program.programId)).toEqual([])
+})
