@@ -123,7 +123,9 @@ ${reversalEffectCtes}
 select ${answer}, s.id as sale_id, coalesce(r.id, k.id) as refund_id, r.id is not null or k.request_id = ${requestId}::uuid as applied,
   k.id is not null as known_key, coalesce(e.delta_cents, k.deduction_cents) as deduction_cents, p.currency, p.id as commission_id,
   p.status = 'reversed' as commission_was_reversed,
-  coalesce(t.refunded_cents, s.refunded_cents) = s.amount_cents as fully_refunded, ${outboxColumn}
+  -- A refund whose answer was lost is answered as it was applied, whatever was refunded since.
+  coalesce(t.refunded_cents, (select sum(r.applied_cents) from refunds r where r.program_id = k.program_id
+    and r.sale_id = k.sale_id and r.id <= k.id and r.returned_at is null), s.refunded_cents) = s.amount_cents as fully_refunded, ${outboxColumn}
 from (select) answer
   left join sale s on true
   left join prior p on true

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { apiKeyHash, createApiKey } from '../lib/api-keys.ts'
 import { findDifferences } from '../lib/audit.ts'
 import { readBalances } from '../lib/balances.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
+import { refundSale } from '../lib/refunds.ts'
 import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/withdrawals.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -353,4 +355,16 @@ test('all that is left can be refunded again after a refund was put back', async
   expect(await program.refund(sale.id, 2000, 'second')).toMatchObject({ status: 'refunded', deduction_cents: 400 })
   expect(await program.refund(sale.id, null)).toMatchObject({ status: 'reversed', deduction_cents: 300 })
   expect(await findDifferences(sql, program.programId)).toEqual([])
+})
+
+test('a refund whose answer was lost is answered as it was applied, whatever was refunded since', async () => {
+  const { program, sale } = await createCredited()
+  const keyHash = await apiKeyHash(`Bearer ${await createApiKey(db, program.programId, 'retry')}`)
+  const refund = { amount_cents: 2000, refund_id: 'lost', reason: 'refund', reason_text: null } as const
+  const requestId = randomUUID()
+  const first = await refundSale(db, keyHash, sale.id, refund, requestId)
+  await program.refund(sale.id, null)
+  const again = await refundSale(db, keyHash, sale.id, refund, requestId)
+  expect(first.applied).toMatchObject({ status: 'refunded', deduction_cents: 400 })
+  expect(again.applied).toEqual(first.applied)
 })
