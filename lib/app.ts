@@ -1,4 +1,4 @@
-import type { Context } from 'hono'
+import type { Context, MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { cors } from 'hono/cors'
 import { Hono } from 'hono/tiny'
@@ -167,14 +167,17 @@ export async function readPublicJson<Schema extends z.ZodMiniType>(
   return body
 }
 
+const exposeHeaders = ['Retry-After', 'X-Request-Id']
+const preflight = cors({ allowMethods: ['POST'], allowHeaders: ['Content-Type'], exposeHeaders, maxAge: 86400 })
+
 /** Answers a preflight and lets any origin read the answer; no cookie goes along. For what a visitor's browser calls. */
-export const publicCors = cors({
-  origin: '*',
-  allowMethods: ['POST'],
-  allowHeaders: ['Content-Type'],
-  exposeHeaders: ['Retry-After', 'X-Request-Id'],
-  maxAge: 86400,
-})
+export const publicCors: MiddlewareHandler = async (c, next) => {
+  if (c.req.method === 'OPTIONS') return await preflight(c, next)
+  // On the answer and not before it: for headers set before, Hono makes an answer that it then copies.
+  await next()
+  c.res.headers.set('Access-Control-Allow-Origin', '*')
+  c.res.headers.set('Access-Control-Expose-Headers', exposeHeaders.join(','))
+}
 
 const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/
 

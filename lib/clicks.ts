@@ -1,5 +1,5 @@
-import { sql } from 'kysely'
-import { type Database, jsonb, retryOnce } from './database.ts'
+import { CompiledQuery, sql } from 'kysely'
+import { type Database, retryOnce } from './database.ts'
 import { ApiError } from './errors.ts'
 
 /** What a click brings: the request's fields and what the edge derived of the visitor. */
@@ -56,16 +56,33 @@ export function newEventId(): number {
   return (high & 0x1fffff) * 2 ** 32 + low || 1
 }
 
-const eventColumns = sql`program_id, is_test, click_timestamp, id, customer_id, link_id, session_id, affiliate_url, page_url,
-  page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-  device_type, device_os, browser_name, additional_data`
+/** Columns of a click event that are what the click brings. */
+const eventFields = [
+  'session_id',
+  'affiliate_url',
+  'page_url',
+  'page_title',
+  'referrer_url',
+  'user_agent',
+  'screen_resolution',
+  'viewport_size',
+  'language',
+  'timezone',
+  'geo_country',
+  'geo_region',
+  'geo_city',
+  'device_type',
+  'device_os',
+  'browser_name',
+] as const satisfies (keyof Click)[]
 
-function eventValues(click: Click) {
-  return sql`${click.session_id}, ${click.affiliate_url}, ${click.page_url}, ${click.page_title}, ${click.referrer_url},
-  ${click.user_agent}, ${click.screen_resolution}, ${click.viewport_size}, ${click.language}, ${click.timezone},
-  ${click.geo_country}, ${click.geo_region}, ${click.geo_city}, ${click.device_type}, ${click.device_os}, ${click.browser_name},
-  ${jsonb(click.additional_data)}`
+function eventValues(click: Click): (string | null)[] {
+  const { additional_data } = click
+  return [...eventFields.map((field) => click[field]), additional_data && JSON.stringify(additional_data)]
 }
+
+// Compiling a text that is the same for every click took a tenth of the function's own time.
+const recordClickText = `select * from record_click(${Array.from({ length: 6 + eventFields.length }, (_, n) => `$${n + 1}`).join(', ')})`
 
 interface ClickRow {
   is_active: boolean | null
@@ -89,8 +106,14 @@ export async function recordClick(
   now = Date.now(),
 ): Promise<RecordedClick> {
   const stem = newClickIdStem(now)
-  const statement = sql<ClickRow>`select * from record_click(
-    ${click.partner_code}, ${existingClickId}, ${stem}, ${new Date(now)}, ${newEventId()}, ${eventValues(click)})`
+  const statement: CompiledQuery<ClickRow> = CompiledQuery.raw(recordClickText, [
+    click.partner_code,
+    existingClickId,
+    stem,
+    new Date(now),
+    newEventId(),
+    ...eventValues(click),
+  ])
   const [row] = await retryOnce(() => db.query(statement))
   if (!row || row.partner_code === null) throw unknownPartnerCode()
   if (row.program_id === null || row.partner_id === null || row.cookie_window_days === null) {
@@ -127,8 +150,8 @@ export async function recordTestClick(
     (select program_id from referral_links where lower(code) = lower(${click.partner_code})))
 ),
 event as (
-  insert into affiliate_click_events (${eventColumns})
-  select id, true, ${new Date(now)}::timestamptz, ${eventId}, null, null, ${eventValues(click)} from program
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, ${sql.raw(eventFields.join(', '))}, additional_data)
+  select id, true, ${new Date(now)}::timestamptz, ${eventId}, ${sql.join(eventValues(click))}::jsonb from program
   on conflict do nothing
 )
 select id as program_id from program`

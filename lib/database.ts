@@ -15,6 +15,8 @@ export interface DatabaseEnv {
   DATABASE_URL: string
   /** Address of a Neon HTTP endpoint other than Neon's own, as the local stack has one. */
   NEON_ENDPOINT?: string
+  /** The way there, where a function is given one: miniflare puts a Worker of its own before every other fetch. */
+  NEON?: { fetch: typeof fetch }
 }
 
 /** Anything Kysely can compile: an `sql` template, or a query builder. */
@@ -44,8 +46,8 @@ export class Database {
   }
 
   /** Runs one statement and returns its rows. `bigint` and `numeric` columns arrive as strings, timestamps as `Date`. */
-  async query<Row>(statement: Statement<Row>): Promise<Row[]> {
-    const { sql: text, parameters } = statement.compile(compileOnly)
+  async query<Row>(statement: Statement<Row> | CompiledQuery<Row>): Promise<Row[]> {
+    const { sql: text, parameters } = 'compile' in statement ? statement.compile(compileOnly) : statement
     // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
     return (await this.#neon.query(text, [...parameters])) as Row[]
   }
@@ -76,14 +78,33 @@ const answerWithinMilliseconds = 10_000
 
 /** The HTTP driver for the environment's database. */
 export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): NeonQueryFunction<false, false> {
-  const { DATABASE_URL, NEON_ENDPOINT } = env
-  // The driver takes only what fails in here for a broken try, so the answer is read to its end here.
-  neonConfig.fetchFunction = async (url: string, request: RequestInit) => {
-    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(timeout_ms) })
-    return new Response(await response.arrayBuffer(), response)
+  const { DATABASE_URL, NEON_ENDPOINT, NEON } = env
+  // The driver takes only what fails in here for a broken try, so the answer is read to its end here. It is no Response,
+  // because making one and reading it again costs workerd as much as the click's own code.
+  const send = async (url: string, request: RequestInit) => {
+    const response = await (NEON ?? globalThis).fetch(url, request)
+    const text = await response.text()
+    return { ok: response.ok, status: response.status, text: () => text, json: (): unknown => JSON.parse(text) }
   }
+  neonConfig.fetchFunction = (url: string, request: RequestInit) => before(timeout_ms, send(url, request))
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
   return neon(DATABASE_URL)
+}
+
+/**
+ * What `promise` gives, or an error after that many milliseconds. The timer is taken back: one that stays, as that of
+ * `AbortSignal.timeout` does, keeps everything of the request in workerd's memory until it goes off.
+ */
+async function before<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 let opened: { url: string; db: Database } | undefined

@@ -137,6 +137,8 @@ export async function startWorkers(options: {
 }): Promise<Workers> {
   const { functions, scripts, environment, common } = options
   const onLog = options.onLog ?? (() => {})
+  const neonEndpoint = common['NEON_ENDPOINT']
+  const neon = neonEndpoint && { NEON: { external: { address: new URL(neonEndpoint).host, http: {} } } }
   const workers = functions.map((entry): V4WorkerOptions => ({
     name: entry.name,
     modules: [{ type: 'ESModule', path: `${entry.name}.js`, contents: scripts.get(entry.name) ?? '' }],
@@ -144,7 +146,7 @@ export async function startWorkers(options: {
     compatibilityFlags: entry.compatibilityFlags,
     routes: [...entry.paths.map((path) => `*${path}`), `${entry.name}.localhost/*`],
     bindings: { ...common, ...valuesFor(entry, environment) },
-    serviceBindings: entry.services,
+    serviceBindings: { ...entry.services, ...neon },
     ratelimits: Object.fromEntries(entry.rateLimits.map(({ name, ...limit }) => [name, limit])),
   }))
   subscribe('child_process', stopWorkerdWithThisProcess)
