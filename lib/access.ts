@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './database.ts'
 import { ApiError } from './errors.ts'
 import { readSessionToken } from './session.ts'
@@ -69,23 +69,31 @@ interface AccessRow {
 }
 
 /**
- * Finds who sent a request and what they hold on a program, in one database query. Throws `unauthorized` where there is no
- * session: none sent, forged, expired, signed out, or an API key. `programId` may be undefined where the one sent was not
- * a positive integer: refuse that after this, so that nobody without a session learns what an address takes.
+ * Finds who sent a request and what they hold on a program, and reads `statements` in the same database request. What those
+ * answer is for the caller to give only after `requireAction`. Throws `unauthorized` where there is no session: none sent,
+ * forged, expired, signed out, or an API key; what is not signed asks the database nothing. `programId` may be undefined where the one
+ * sent was not a positive integer: refuse that after this, so that nobody without a session learns what an address takes.
  */
-export async function findAccess(
+export async function findAccess<Row = never>(
   db: Database,
   env: SessionEnv,
   headers: Headers,
   programId: number | undefined,
-): Promise<Access> {
+  statements: RawBuilder<Row>[] = [],
+): Promise<{ access: Access; results: Row[][] }> {
   const token = await readSessionToken(headers, env.AUTH_SECRET)
-  const [row] = token === undefined ? [] : await db.query<AccessRow>(accessStatement(token, programId))
+  const [found, ...results] =
+    token === undefined ? [[]] : await db.batch([accessStatement(token, programId), ...statements])
+  const [row] = found
   if (!row?.user_id) {
     throw new ApiError('unauthorized', 'Sign in first, and send the session token as Authorization: Bearer <token>.')
   }
+  return { access: asAccess(row, row.user_id), results }
+}
+
+function asAccess(row: AccessRow, userId: string): Access {
   return {
-    user: { id: row.user_id, name: row.user_name, email: row.user_email },
+    user: { id: userId, name: row.user_name, email: row.user_email },
     program:
       row.program_id === null
         ? undefined

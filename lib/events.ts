@@ -55,20 +55,15 @@ export interface EventPage {
   meta: { pagination: { page: number; pageSize: number; pageCount: number; total: number } }
 }
 
-type EventFilter = Pick<z.output<typeof eventsQuery>, 'eventType' | 'dateFrom' | 'dateTo'>
+type EventsQuery = z.output<typeof eventsQuery>
+type EventFilter = Pick<EventsQuery, 'eventType' | 'dateFrom' | 'dateTo'>
 
 /**
- * One page of a program's events, newest first; equal timestamps are ordered by type, then id. Test events and sales without
- * a customer are not listed. Of each type the newest `3 * pageSize` within the dates are read from its own table and merged, so
- * pages end there even where older events exist. Both dates belong to the range, to the millisecond.
+ * One page of a program's events, newest first; equal timestamps are ordered by type, then id. `results` are those of
+ * `eventsStatements` with the limit `3 * pageSize`, so pages end there even where older events exist.
  */
-export async function readEvents(
-  db: Database,
-  programId: number,
-  query: z.output<typeof eventsQuery>,
-): Promise<EventPage> {
-  const { page = 1, pageSize = 10 } = query
-  const { events } = await newestEvents(db, programId, query, 3 * pageSize)
+export function asEventPage(results: EventRow[][], { page = 1, pageSize = 10 }: EventsQuery): EventPage {
+  const events = merged(results)
   const total = events.length
   return {
     data: events.slice((page - 1) * pageSize, page * pageSize),
@@ -77,7 +72,7 @@ export async function readEvents(
 }
 
 /**
- * The newest events of each type, up to `limit` of each, merged in the order of `readEvents`. `completeAfter` is the moment after
+ * The newest events of each type, up to `limit` of each, in the order of `asEventPage`. `completeAfter` is the moment after
  * which none is missing: that of the oldest event of a type which reached the limit. Null where all are there.
  */
 export async function newestEvents(
@@ -86,18 +81,25 @@ export async function newestEvents(
   filter: EventFilter,
   limit: number,
 ): Promise<{ events: TrackingEvent[]; completeAfter: string | null }> {
-  const types = filter.eventType ? [filter.eventType] : (['click', 'lead', 'conversion'] as const)
-  const results = await db.batch(types.map((type) => eventsStatement(type, programId, filter, limit)))
-  const events = results.flat().map(asEvent)
-  events.sort((a, b) => compare(b.timestamp, a.timestamp) || compare(a.event_type, b.event_type) || compare(a.id, b.id))
+  const results = await db.batch(eventsStatements(programId, filter, limit))
   const cutAt = results
     .filter((rows) => rows.length >= limit)
     .map((rows) => Math.min(...rows.map(({ timestamp }) => timestamp.getTime())))
-  return { events, completeAfter: cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString() }
+  return {
+    events: merged(results),
+    completeAfter: cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString(),
+  }
+}
+
+function merged(results: EventRow[][]): TrackingEvent[] {
+  return results
+    .flat()
+    .map(asEvent)
+    .toSorted((a, b) => compare(b.timestamp, a.timestamp) || compare(a.event_type, b.event_type) || compare(a.id, b.id))
 }
 
 /** An event as its statement selects it: under the names of the answer, `bigint` as text. */
-type EventRow = { id: string; timestamp: Date; createdAt: Date } & (
+export type EventRow = { id: string; timestamp: Date; createdAt: Date } & (
   | Omit<ClickEvent, keyof EventCommon>
   | (Omit<LeadEvent, keyof EventCommon> & { provisional: boolean })
   | (Omit<ConversionEvent, keyof EventCommon | 'amount_cents'> & { amount_cents: string })
@@ -139,6 +141,15 @@ const sources = {
     listed: sql`customer_id is not null`,
     columns: sql`e.amount_cents, e.currency, e.sale_type, e.payment_status, e.processor_event_id, e.is_recurring`,
   },
+}
+
+/**
+ * For each type that is asked for, its newest events within the dates, `limit` of them at most, from its own table. Both dates belong
+ * to the range, to the millisecond. Test events and sales without a customer are not listed.
+ */
+export function eventsStatements(programId: number, filter: EventFilter, limit: number) {
+  const types = filter.eventType ? [filter.eventType] : (['click', 'lead', 'conversion'] as const)
+  return types.map((type) => eventsStatement(type, programId, filter, limit))
 }
 
 /** The newest events of one type within the dates, `limit` of them at most, with what their customers add. */

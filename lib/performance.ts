@@ -62,32 +62,40 @@ export interface Performance {
 const dayMs = 24 * 60 * 60 * 1000
 const periodDays = { '7d': 7, '30d': 30, '90d': 90 }
 
-/** Unix milliseconds. Both bounds of a `Range` belong to it; the upper bound of a `Span` does not. */
+/** Unix milliseconds. Both bounds belong to it. */
 interface Range {
   from: number
   to: number
 }
-type Span = Range
 
 type Program = Pick<NonNullable<Access['program']>, 'id' | 'currency' | 'createdAt'>
 type PerformanceQuery = z.output<typeof performanceQuery>
 
-/**
- * A program's figures for each day of a range, their totals, and how the totals changed against the range of the same length
- * right before it. Days are UTC. The range is `dateFrom` to `dateTo` where both are given; else `period`: that many days with
- * today, or `all` since the program was made.
- */
+/** `performanceStatement` and its answer, in a request of their own. */
 export async function readPerformance(
   db: Database,
   program: Program,
   query: PerformanceQuery,
   now = Date.now(),
 ): Promise<Performance> {
-  const custom = query.dateFrom && query.dateTo && { from: query.dateFrom.getTime(), to: query.dateTo.getTime() }
-  const period = query.period ?? (custom ? 'all' : '7d')
-  const current = custom ?? periodRange(period, program, now)
-  const previous = { from: current.from - (current.to - current.from) - 1, to: current.from - 1 }
-  const rows = await db.query(performanceStatement(program.id, current, previous, now))
+  return asPerformance(await db.query(performanceStatement(program.id, query, now)), program, query, now)
+}
+
+/**
+ * A program's figures for each day of a range, their totals, and how the totals changed against the range of the same length
+ * right before it, from the rows of `performanceStatement` for the same query and `now`. Days are UTC. The range is `dateFrom` to
+ * `dateTo` where both are given; else `period`: that many days with today, or `all` since the program was made.
+ */
+export function asPerformance(
+  rows: PerformanceRow[],
+  program: Program,
+  query: PerformanceQuery,
+  now: number,
+): Performance {
+  const createdAt = program.createdAt.getTime()
+  const current = fixedRange(query, now) ?? { from: createdAt, to: Math.max(createdAt, now) }
+  const previous = rangeBefore(current)
+  const period = query.period ?? (query.dateFrom && query.dateTo ? 'all' : '7d')
 
   const days = new Map<string, Figures>()
   for (let day = startOfDay(current.from); day <= current.to; day += dayMs) {
@@ -166,9 +174,15 @@ function startOfDay(time: number): number {
   return Math.floor(time / dayMs) * dayMs
 }
 
-function periodRange(period: '7d' | '30d' | '90d' | 'all', program: Program, now: number): Range {
-  const from = period === 'all' ? program.createdAt.getTime() : startOfDay(now) - (periodDays[period] - 1) * dayMs
-  return { from, to: Math.max(from, now) }
+/** The range of a query; undefined for `all`, which begins when the program was made. */
+function fixedRange({ period = '7d', dateFrom, dateTo }: PerformanceQuery, now: number): Range | undefined {
+  if (dateFrom && dateTo) return { from: dateFrom.getTime(), to: dateTo.getTime() }
+  return period === 'all' ? undefined : { from: startOfDay(now) - (periodDays[period] - 1) * dayMs, to: now }
+}
+
+/** The range of the same length that ends where this one begins. */
+function rangeBefore({ from, to }: Range): Range {
+  return { from: from - (to - from) - 1, to: from - 1 }
 }
 
 const counts = ['clicks', 'leads', 'conversions', 'partners', 'sales', 'revenue_cents', 'commission_cents'] as const
@@ -205,52 +219,94 @@ function trendOf(current: number, previous: number): Trend {
 }
 
 /** A day's figures of the current range, or (`day` null) the sum over the previous one. Money rows have a currency. */
-interface PerformanceRow extends Record<(typeof counts)[number], string> {
+export interface PerformanceRow extends Record<(typeof counts)[number], string> {
   day: string | null
   currency: string | null
 }
 
-/** The statement of `readPerformance`. It costs a row a day and currency, and the rows of at most two half days a range. */
-export function performanceStatement(programId: number, current: Range, previous: Range, now: number) {
-  const sums = sql`sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions, sum(partners) as partners,
-  sum(sales) as sales, sum(revenue_cents) as revenue_cents, sum(commission_cents) as commission_cents`
-  return sql<PerformanceRow>`select day::text, currency, ${sums}
-from (${rangeRows(programId, current, now)}) current_rows group by day, currency
-union all
-select null, currency, ${sums}
-from (${rangeRows(programId, previous, now)}) previous_rows group by currency
-order by day, currency`
+/** From a moment, or a day, up to another one that does not belong to it. */
+interface Span {
+  from: RawBuilder<unknown>
+  to: RawBuilder<unknown>
+}
+
+/** What a range is read from: the totals of `days`, and for `parts` the rows themselves, added to their day or taken off it. */
+interface Cover {
+  range: Span
+  days: Span
+  parts: (Span & { sign: 1 | -1 })[]
 }
 
 /**
- * What a range is read from: the totals of `days`, and for `parts` the rows themselves, which are added to the day or taken
- * off it. A day that the range cuts is read from whichever side of the cut has fewer rows to come, so half a day at most.
+ * The figures of a query's range and of the one before it, for `asPerformance`. It costs a row a day and currency, and the rows of
+ * at most two half days a range.
  */
-function cover(range: Range, now: number): { days: Span; parts: (Span & { sign: 1 | -1 })[] } {
+export function performanceStatement(programId: number, query: PerformanceQuery, now: number) {
+  const current = fixedRange(query, now)
+  const covers = current ? [cover(current, now), cover(rangeBefore(current), now)] : coversSinceCreation(programId, now)
+  const [currentRows, previousRows] = covers.map((each) => rangeRows(programId, each))
+  const sums = sql`sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions, sum(partners) as partners,
+  sum(sales) as sales, sum(revenue_cents) as revenue_cents, sum(commission_cents) as commission_cents`
+  return sql<PerformanceRow>`select day::text, currency, ${sums}
+from (${currentRows}) current_rows group by day, currency
+union all
+select null, currency, ${sums}
+from (${previousRows}) previous_rows group by currency
+order by day, currency`
+}
+
+/** A day that the range cuts is read from whichever side of the cut has fewer rows to come, so half a day at most. */
+function cover(range: Range, now: number): Cover {
   const end = range.to + 1
   const days = { from: startOfDay(range.from), to: startOfDay(range.to) + dayMs }
-  const parts: (Span & { sign: 1 | -1 })[] = []
+  const parts: Cover['parts'] = []
   for (const day of new Set([days.from, days.to - dayMs])) {
     const inside = { from: Math.max(day, range.from), to: Math.min(day + dayMs, end) }
     const outside = [
       { from: day, to: inside.from },
       { from: inside.to, to: day + dayMs },
     ].filter(({ from, to }) => from < to)
-    const past = ({ from, to }: Span) => Math.max(0, Math.min(to, now) - from)
-    if (outside.reduce((sum, span) => sum + past(span), 0) <= past(inside)) {
-      parts.push(...outside.map((span) => ({ ...span, sign: -1 as const })))
+    const past = ({ from, to }: Range) => Math.max(0, Math.min(to, now) - from)
+    if (outside.reduce((sum, part) => sum + past(part), 0) <= past(inside)) {
+      parts.push(...outside.map(({ from, to }) => ({ from: moment(from), to: moment(to), sign: -1 as const })))
     } else {
-      parts.push({ ...inside, sign: 1 })
+      parts.push({ from: moment(inside.from), to: moment(inside.to), sign: 1 })
       if (day === days.from) days.from += dayMs
       else days.to -= dayMs
     }
   }
-  return { days, parts }
+  return {
+    range: { from: moment(range.from), to: moment(end) },
+    days: { from: utcDay(moment(days.from)), to: utcDay(moment(days.to)) },
+    parts,
+  }
 }
 
-function rangeRows(programId: number, range: Range, now: number): RawBuilder<unknown> {
-  const { days, parts } = cover(range, now)
-  const within = sql`day >= ${utcDay(days.from)} and day < ${utcDay(days.to)}`
+/**
+ * The range since a program was made and the one before it. Only the database knows when that was, so it computes the bounds. Hardly
+ * anything can have come earlier, so that is always counted by its rows.
+ */
+function coversSinceCreation(programId: number, now: number): [Cover, Cover] {
+  const created = sql`(select date_trunc('milliseconds', created_at) from programs where id = ${programId})`
+  const last = sql`greatest(${created}, ${moment(now)})`
+  const end = sql`${last} + interval '1 millisecond'`
+  const nextDay = sql`date_trunc('day', ${last}, 'UTC') + interval '24 hours'`
+  const before = { from: sql`${created} - (${end} - ${created})`, to: created }
+  return [
+    {
+      range: { from: created, to: end },
+      days: { from: utcDay(created), to: sql`${utcDay(last)} + 1` },
+      parts: [
+        { from: sql`date_trunc('day', ${created}, 'UTC')`, to: created, sign: -1 },
+        { from: end, to: nextDay, sign: -1 },
+      ],
+    },
+    { range: before, days: { from: sql`null`, to: sql`null` }, parts: [{ ...before, sign: 1 }] },
+  ]
+}
+
+function rangeRows(programId: number, { range, days, parts }: Cover): RawBuilder<unknown> {
+  const within = sql`day >= ${days.from} and day < ${days.to}`
   const selects = [
     sql`select day, null::text as currency, clicks, leads, conversions, 0 as partners, 0 as sales, 0 as revenue_cents,
   0 as commission_cents
@@ -258,7 +314,7 @@ from daily_totals where program_id = ${programId} and ${within}`,
     sql`select day, currency, 0, 0, 0, 0, sales, revenue_cents, commission_cents
 from daily_money where program_id = ${programId} and ${within}`,
     sql`select utc_day(created_at), null, 0, 0, 0, count(*), 0, 0, 0
-from partner_programs where program_id = ${programId} and ${during(sql`created_at`, { from: range.from, to: range.to + 1 })}
+from partner_programs where program_id = ${programId} and ${during(sql`created_at`, range)}
 group by 1`,
     ...parts.flatMap((part) => {
       const { sign } = part
@@ -283,10 +339,14 @@ group by currency`,
   return sql.join(selects, sql` union all `)
 }
 
-function utcDay(time: number) {
-  return sql`utc_day(${new Date(time)}::timestamptz)`
+function moment(time: number) {
+  return sql`${new Date(time)}::timestamptz`
+}
+
+function utcDay(time: RawBuilder<unknown>) {
+  return sql`utc_day(${time})`
 }
 
 function during(column: RawBuilder<unknown>, { from, to }: Span) {
-  return sql`${column} >= ${new Date(from)}::timestamptz and ${column} < ${new Date(to)}::timestamptz`
+  return sql`${column} >= ${from} and ${column} < ${to}`
 }

@@ -61,7 +61,7 @@ test('sign-up makes an account and a session in a cookie that only this host and
   expect(cookie).toMatch(/^__Host-svc_session=[^;]+; Max-Age=2592000; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
   expect(await isSignedIn(answer.token ?? '')).toBe(true)
   const fromCookie = new Headers({ cookie: cookie.split(';')[0] ?? '' })
-  await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ user: { email } })
+  await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ access: { user: { email } } })
 })
 
 test('a copy of the database signs nobody in: stored tokens lack their signature, passwords are hashed', async () => {

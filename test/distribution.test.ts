@@ -120,14 +120,15 @@ const lead = {
 const refund = { amount_cents: 1000, refund_id: 'refund-1', reason: 'refund', reason_text: null } as const
 const kysely = openKysely({ DATABASE_URL: databaseUrl })
 const now = Date.parse('2026-11-20T12:00:00Z')
-const week = { from: now - 7 * 86_400_000, to: now }
+const week = { dateFrom: new Date(now - 7 * 86_400_000), dateTo: new Date(now) }
 const queryOf = ({ sql: query }: { sql: string }) => [{ query }]
 
 const hotStatements: [name: string, statements: () => Promise<{ query: string }[]> | { query: string }[]][] = [
   ['lead', () => capture(() => recordServerLead(captured, hash, lead, null))],
   ['sale', () => capture(() => recordSale(captured, hash, sale, null, request))],
   ['refund', () => capture(() => refundSale(captured, hash, 'order-1', refund, request))],
-  ['performance', () => queryOf(performanceStatement(1, week, week, now).compile(kysely))],
+  ['performance', () => queryOf(performanceStatement(1, week, now).compile(kysely))],
+  ['performance-all', () => queryOf(performanceStatement(1, { period: 'all' }, now).compile(kysely))],
   ['events-click', () => queryOf(eventsStatement('click', 1, {}, 30).compile(kysely))],
   ['events-lead', () => queryOf(eventsStatement('lead', 1, {}, 30).compile(kysely))],
   ['events-conversion', () => queryOf(eventsStatement('conversion', 1, {}, 30).compile(kysely))],

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { readEvents, type TrackingEvent } from '../lib/events.ts'
+import { asEventPage, eventsStatements, type TrackingEvent } from '../lib/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { eventsQuery } from '../lib/read-requests.ts'
 import { fillEvents } from './support/events.ts'
@@ -49,12 +49,17 @@ const all = await listRows()
 test('events have exactly the fields of their type', async () => {
   expect(new Set(all.map(({ event_type }) => event_type))).toEqual(new Set(['click', 'lead', 'conversion']))
   for (const eventType of ['click', 'lead', 'conversion'] as const) {
-    const { data } = await readEvents(db, sandbox.programId, { eventType, pageSize: 100 })
+    const { data } = await readEvents({ eventType, pageSize: 100 })
     const byId = new Map(all.filter(({ event_type }) => event_type === eventType).map((event) => [event.id, event]))
     expect(data).toHaveLength(100)
     for (const event of data) expect(event).toEqual(byId.get(event.id))
   }
 })
+
+async function readEvents(query: Parameters<typeof asEventPage>[1]) {
+  const statements = eventsStatements(sandbox.programId, query, 3 * (query.pageSize ?? 10))
+  return asEventPage(await db.batch(statements), query)
+}
 
 const minute = Date.parse('2026-10-31T23:58:00.000Z')
 const bound = fc.option(
@@ -90,7 +95,7 @@ test('pages are the newest of each type up to the cap, merged, and nothing comes
         const pages: TrackingEvent[] = []
         for (let page = 1; page <= pageCount + 1; page++) {
           const query = { page: String(page), pageSize: String(pageSize), eventType, dateFrom, dateTo }
-          const answer = await readEvents(db, sandbox.programId, eventsQuery.parse(query))
+          const answer = await readEvents(eventsQuery.parse(query))
           expect(answer.meta).toEqual({ pagination: { page, pageSize, pageCount, total } })
           expect(answer.data).toHaveLength(page > pageCount ? 0 : Math.min(pageSize, total - (page - 1) * pageSize))
           pages.push(...answer.data)

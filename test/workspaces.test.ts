@@ -40,7 +40,10 @@ async function workspaceWith(...others: Role[]) {
 
 async function rolesOn(programId: number, token: string) {
   const headers = new Headers({ authorization: `Bearer ${token}` })
-  const [access, viewer] = await Promise.all([findAccess(db, env, headers, programId), findViewer(db, env, headers)])
+  const [{ access }, viewer] = await Promise.all([
+    findAccess(db, env, headers, programId),
+    findViewer(db, env, headers),
+  ])
   // The reads and the pages ask in two ways; they must never differ.
   expect(viewer?.programs.find(({ id }) => id === programId)?.roles ?? []).toEqual(
     access.roles.includes('guest') && access.roles.length === 1 ? [] : access.roles,

@@ -7,8 +7,6 @@ export interface Endpoint {
   name: string
   /** The function that answers it. */
   function: string
-  /** A read of the dashboard: it asks who reads before it asks what. */
-  isRead?: true
   next: () => HttpCall
 }
 
@@ -86,13 +84,11 @@ export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<
     {
       name: 'performance',
       function: 'tracking-performance',
-      isRead: true,
       next: get(`/api/tracking/performance/${programId}?period=30d`, reader),
     },
     {
       name: 'events',
       function: 'tracking-events',
-      isRead: true,
       next: get(`/api/tracking/events/${programId}`, reader),
     },
     { name: 'status', function: 'cli-status', next: get('/api/v1/cli/status', keyed) },

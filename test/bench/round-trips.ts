@@ -16,8 +16,7 @@ export async function roundTrips(): Promise<Result> {
     await drive([connection], take(endpoint, 10))
     const { requests, statements } = (await (await fetch(control)).json()) as { requests: number; statements: number }
     result.figures.push({ call: endpoint.name, 'requests a call': requests / 10, 'statements a call': statements / 10 })
-    const most = endpoint.isRead ? 2 : 1
-    result.goals.push({ what: `database requests of ${endpoint.name}`, measured: requests / 10, most })
+    result.goals.push({ what: `database requests of ${endpoint.name}`, measured: requests / 10, most: 1 })
   }
   connection.close()
   await stack.close()
