@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Browser, chromium } from 'playwright-core'
@@ -7,6 +7,7 @@ import { afterAll } from 'vitest'
 
 const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
 const chromiumFolder = path.join(cacheFolder, 'chromium')
+const fontsConfig = 'fonts.conf'
 
 /**
  * The Chromium that npm installed, without a window, closed when the test file is done. It needs nothing of the machine:
@@ -30,8 +31,11 @@ export async function launchBrowser(...extraArgs: string[]): Promise<Browser> {
 function installedChromium(): { executablePath: string; env: Record<string, string> } {
   unpack()
   const executablePath = path.join(chromiumFolder, 'chromium')
-  const fonts = path.join(chromiumFolder, 'fonts')
-  const env = { PATH: process.env['PATH'] ?? '', HOME: chromiumFolder, FONTCONFIG_PATH: fonts }
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: chromiumFolder,
+    FONTCONFIG_FILE: path.join(chromiumFolder, fontsConfig),
+  }
   const complete = spawnSync(executablePath, ['--version'], { env }).status === 0
   return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
 }
@@ -45,6 +49,13 @@ function unpack(): void {
   // The package unpacks into the temporary folder, and the libraries only where it takes itself to be on Lambda.
   const environment = { ...process.env, TMPDIR: partial, AWS_LAMBDA_JS_RUNTIME: 'nodejs24.x' }
   execFileSync(process.execPath, ['--input-type=module', '--eval', script], { env: environment })
+  // The package's own configuration looks for fonts in the temporary folder, and without any font Chromium ends.
+  const dir = path.join(chromiumFolder, 'fonts')
+  const cache = path.join(chromiumFolder, 'fonts-cache')
+  writeFileSync(
+    path.join(partial, fontsConfig),
+    `<fontconfig><dir>${dir}</dir><cachedir>${cache}</cachedir></fontconfig>\n`,
+  )
   try {
     renameSync(partial, chromiumFolder)
   } catch {
