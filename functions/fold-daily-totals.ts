@@ -4,7 +4,7 @@ import { foldDailyTotals } from '../lib/daily-totals.ts'
 const batchSize = 10_000
 const maxBatches = 100
 
-/** Scheduled: folds the slots of past days into one, so that the performance read costs a row a day. */
+/** Scheduled: folds the slots of past hours into one, so that the performance read costs a row a day. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
     const db = openDatabase(env)

@@ -23,6 +23,9 @@ const findingsShown = 20
 /** The program that the audit is of, $1, or every program where that is null. */
 const of = (column: string) => `($1::bigint is null or ${column} = $1)`
 
+/** A day, or an hour of it where `hour` is not 0. */
+const dayOrHour = `concat(day, case when hour > 0 then format(' %s:00', hour - 1) end)`
+
 /**
  * What must be true of the data, each as a query for what contradicts it: program_id, subject, found, expected. They read whole
  * tables once, not a row at a time.
@@ -231,49 +234,70 @@ const checks: Record<string, string> = {
     ) e using (program_id, link_id)
     where (c.clicks, c.last) is distinct from (e.clicks::numeric, e.last)`,
 
-  "a day's clicks, leads and conversions are its rows": `
-    select program_id, day::text as subject, format('%s clicks, %s leads, %s conversions', t.clicks, t.leads, t.conversions) as found,
+  "a day's clicks, leads and conversions, whole and by the hour, are its rows": `
+    select program_id, ${dayOrHour} as subject, format('%s clicks, %s leads, %s conversions', t.clicks, t.leads, t.conversions) as found,
       format('%s clicks, %s leads, %s conversions', e.clicks, e.leads, e.conversions) as expected
     from (
-      select program_id, day, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions from daily_totals
-      where ${of('program_id')} group by program_id, day
+      select program_id, day, hour, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions
+      from (
+        select program_id, day, 0 as hour, clicks, leads, conversions from daily_totals
+        union all
+        select program_id, day, slot / 64, clicks, leads, conversions from daily_totals where slot > 0
+        union all
+        select program_id, day, h.hour, h.clicks, h.leads, h.conversions from daily_totals
+        cross join unnest(clicks_by_hour, leads_by_hour, conversions_by_hour) with ordinality as h (clicks, leads, conversions, hour)
+      ) part
+      where ${of('program_id')} group by program_id, day, hour
     ) t
     full join (
-      select program_id, day, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions
+      select program_id, day, coalesce(hour, 0) as hour, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions
       from (
-        select program_id, utc_day(click_timestamp) as day, count(*) as clicks, 0 as leads, 0 as conversions from affiliate_click_events
-        where not is_test and ${of('program_id')} group by 1, 2
+        select program_id, utc_day(click_timestamp) as day, hour_of_day(click_timestamp) as hour, count(*) as clicks, 0 as leads,
+          0 as conversions
+        from affiliate_click_events where not is_test and ${of('program_id')} group by 1, 2, 3
         union all
-        select program_id, utc_day(signup_date), 0, count(*), 0 from customers
-        where signup_date is not null and customer_status in ('lead', 'conversion') and ${of('program_id')} group by 1, 2
+        select program_id, utc_day(signup_date), hour_of_day(signup_date), 0, count(*), 0 from customers
+        where signup_date is not null and customer_status in ('lead', 'conversion') and ${of('program_id')} group by 1, 2, 3
         union all
-        select program_id, utc_day(first_purchase_date), 0, 0, count(*) from customers
-        where first_purchase_date is not null and customer_status = 'conversion' and ${of('program_id')} group by 1, 2
+        select program_id, utc_day(first_purchase_date), hour_of_day(first_purchase_date), 0, 0, count(*) from customers
+        where first_purchase_date is not null and customer_status = 'conversion' and ${of('program_id')} group by 1, 2, 3
       ) part
-      group by program_id, day
-    ) e using (program_id, day)
+      group by program_id, day, grouping sets ((), (hour))
+    ) e using (program_id, day, hour)
     where (coalesce(t.clicks, 0), coalesce(t.leads, 0), coalesce(t.conversions, 0))
       <> (coalesce(e.clicks, 0), coalesce(e.leads, 0), coalesce(e.conversions, 0))`,
 
-  "a day's sales, revenue and commission are its rows": `
-    select program_id, format('%s %s', day, currency) as subject,
+  "a day's sales, revenue and commission, whole and by the hour, are its rows": `
+    select program_id, concat_ws(' ', ${dayOrHour}, currency) as subject,
       format('%s sales, %s revenue, %s commission', t.sales, t.revenue, t.commission) as found,
       format('%s sales, %s revenue, %s commission', e.sales, e.revenue, e.commission) as expected
     from (
-      select program_id, day, currency::text, sum(sales) as sales, sum(revenue_cents) as revenue, sum(commission_cents) as commission
-      from daily_money where ${of('program_id')} group by program_id, day, currency
+      select program_id, day, hour, currency::text, sum(sales) as sales, sum(revenue_cents) as revenue, sum(commission_cents) as commission
+      from (
+        select program_id, day, 0 as hour, currency, sales, revenue_cents, commission_cents from daily_money
+        union all
+        select program_id, day, slot / 64, currency, sales, revenue_cents, commission_cents from daily_money where slot > 0
+        union all
+        select program_id, day, h.hour, currency, h.sales, h.revenue, h.commission from daily_money
+        cross join unnest(sales_by_hour, revenue_cents_by_hour, commission_cents_by_hour) with ordinality
+          as h (sales, revenue, commission, hour)
+      ) part
+      where ${of('program_id')} group by program_id, day, hour, currency
     ) t
     full join (
-      select program_id, day, currency::text, sum(sales) as sales, sum(revenue) as revenue, sum(commission) as commission
+      select program_id, day, coalesce(hour, 0) as hour, currency::text, sum(sales) as sales, sum(revenue) as revenue,
+        sum(commission) as commission
       from (
-        select program_id, utc_day(sale_date) as day, currency, count(*) as sales, sum(amount_cents) as revenue, 0 as commission from sales
-        where not is_test and customer_id is not null and payment_status = 'paid' and ${of('program_id')} group by 1, 2, 3
+        select program_id, utc_day(sale_date) as day, hour_of_day(sale_date) as hour, currency, count(*) as sales,
+          sum(amount_cents) as revenue, 0 as commission
+        from sales
+        where not is_test and customer_id is not null and payment_status = 'paid' and ${of('program_id')} group by 1, 2, 3, 4
         union all
-        select program_id, utc_day(created_at), currency, 0, 0, sum(amount_cents - reversed_cents) from commissions
-        where ${of('program_id')} group by 1, 2, 3
+        select program_id, utc_day(created_at), hour_of_day(created_at), currency, 0, 0, sum(amount_cents - reversed_cents)
+        from commissions where ${of('program_id')} group by 1, 2, 3, 4
       ) part
-      group by program_id, day, currency
-    ) e using (program_id, day, currency)
+      group by program_id, day, currency, grouping sets ((), (hour))
+    ) e using (program_id, day, hour, currency)
     where (coalesce(t.sales, 0), coalesce(t.revenue, 0), coalesce(t.commission, 0))
       <> (coalesce(e.sales, 0), coalesce(e.revenue, 0), coalesce(e.commission, 0))`,
 

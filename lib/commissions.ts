@@ -62,7 +62,7 @@ reduced_withdrawal as (
 ),
 commission_total as (
   insert into daily_money as counted (program_id, day, currency, slot, commission_cents)
-  select program_id, utc_day(created_at), currency, counter_slot(), -sum(delta_cents) from effect
+  select program_id, utc_day(created_at), currency, counter_slot(created_at), -sum(delta_cents) from effect
   group by program_id, created_at, currency having sum(delta_cents) <> 0
   on conflict (program_id, day, currency, slot) do update set commission_cents = counted.commission_cents + excluded.commission_cents
 ),

@@ -72,12 +72,12 @@ lead_commission as (
 ),
 lead_count as (
   insert into daily_totals as counted (program_id, day, slot, leads)
-  select program_id, utc_day(now()), counter_slot(), 1 from settled where first
+  select program_id, utc_day(now()), counter_slot(now()), 1 from settled where first
   on conflict (program_id, day, slot) do update set leads = counted.leads + 1
 ),
 lead_money as (
   insert into daily_money as counted (program_id, day, currency, slot, commission_cents)
-  select program_id, utc_day(now()), currency, counter_slot(), amount_cents from lead_commission
+  select program_id, utc_day(now()), currency, counter_slot(now()), amount_cents from lead_commission
   on conflict (program_id, day, currency, slot) do update set commission_cents = counted.commission_cents + excluded.commission_cents
 )`
 }

@@ -59,7 +59,8 @@ export interface Performance {
   }
 }
 
-const dayMs = 24 * 60 * 60 * 1000
+const hourMs = 60 * 60 * 1000
+const dayMs = 24 * hourMs
 const periodDays = { '7d': 7, '30d': 30, '90d': 90 }
 
 /** Unix milliseconds. Both bounds belong to it. */
@@ -98,7 +99,7 @@ export function asPerformance(
   const period = query.period ?? (query.dateFrom && query.dateTo ? 'all' : '7d')
 
   const days = new Map<string, Figures>()
-  for (let day = startOfDay(current.from); day <= current.to; day += dayMs) {
+  for (let day = startOf(dayMs, current.from); day <= current.to; day += dayMs) {
     days.set(new Date(day).toISOString().slice(0, 10), noFigures())
   }
   const total = noFigures()
@@ -170,14 +171,15 @@ export function asPerformance(
   }
 }
 
-function startOfDay(time: number): number {
-  return Math.floor(time / dayMs) * dayMs
+/** The beginning of the UTC hour (`unit` is `hourMs`) or day (`dayMs`) that `time` is in. */
+function startOf(unit: number, time: number): number {
+  return Math.floor(time / unit) * unit
 }
 
 /** The range of a query; undefined for `all`, which begins when the program was made. */
 function fixedRange({ period = '7d', dateFrom, dateTo }: PerformanceQuery, now: number): Range | undefined {
   if (dateFrom && dateTo) return { from: dateFrom.getTime(), to: dateTo.getTime() }
-  return period === 'all' ? undefined : { from: startOfDay(now) - (periodDays[period] - 1) * dayMs, to: now }
+  return period === 'all' ? undefined : { from: startOf(dayMs, now) - (periodDays[period] - 1) * dayMs, to: now }
 }
 
 /** The range of the same length that ends where this one begins. */
@@ -230,16 +232,20 @@ interface Span {
   to: RawBuilder<unknown>
 }
 
-/** What a range is read from: the totals of `days`, and for `parts` the rows themselves, added to their day or taken off it. */
+/**
+ * What a range is read from: the totals of `days`; those of some hours of `cutDays`, the first and last of them numbered from 1 to
+ * 24; and for `parts` the rows themselves, added to their day or taken off it.
+ */
 interface Cover {
   range: Span
   days: Span
+  cutDays: { day: RawBuilder<unknown>; first: number; last: number }[]
   parts: (Span & { sign: 1 | -1 })[]
 }
 
 /**
- * The figures of a query's range and of the one before it, for `asPerformance`. It costs a row a day and currency, and the rows of
- * at most two half days a range.
+ * The figures of a query's range and of the one before it, for `asPerformance`. It costs a row a day and currency, and at each end of a
+ * range the rows of half an hour at most.
  */
 export function performanceStatement(programId: number, query: PerformanceQuery, now: number) {
   const current = fixedRange(query, now)
@@ -255,58 +261,85 @@ from (${previousRows}) previous_rows group by currency
 order by day, currency`
 }
 
-/** A day that the range cuts is read from whichever side of the cut has fewer rows to come, so half a day at most. */
+/**
+ * Whole days are read as such, and of a day that the range cuts its whole hours. An hour that the range cuts is read from whichever
+ * side of the cut has fewer rows to come, so half an hour at most.
+ */
 function cover(range: Range, now: number): Cover {
   const end = range.to + 1
-  const days = { from: startOfDay(range.from), to: startOfDay(range.to) + dayMs }
+  const last = startOf(hourMs, range.to)
+  // After the hour of now hardly anything can have come, so that the rest of its day makes it a whole one.
+  const hours = {
+    from: startOf(hourMs, range.from),
+    to: last + hourMs > now ? startOf(dayMs, last) + dayMs : last + hourMs,
+  }
+  const ends = [{ from: hours.from, to: hours.from === last ? hours.to : hours.from + hourMs }]
+  if (hours.from !== last) ends.push({ from: last, to: hours.to })
   const parts: Cover['parts'] = []
-  for (const day of new Set([days.from, days.to - dayMs])) {
-    const inside = { from: Math.max(day, range.from), to: Math.min(day + dayMs, end) }
+  for (const [index, hour] of ends.entries()) {
+    const inside = { from: Math.max(hour.from, range.from), to: Math.min(hour.to, end) }
     const outside = [
-      { from: day, to: inside.from },
-      { from: inside.to, to: day + dayMs },
+      { from: hour.from, to: inside.from },
+      { from: inside.to, to: hour.to },
     ].filter(({ from, to }) => from < to)
     const past = ({ from, to }: Range) => Math.max(0, Math.min(to, now) - from)
     if (outside.reduce((sum, part) => sum + past(part), 0) <= past(inside)) {
       parts.push(...outside.map(({ from, to }) => ({ from: moment(from), to: moment(to), sign: -1 as const })))
     } else {
       parts.push({ from: moment(inside.from), to: moment(inside.to), sign: 1 })
-      if (day === days.from) days.from += dayMs
-      else days.to -= dayMs
+      if (index === 0) hours.from = hour.to
+      else hours.to = hour.from
     }
   }
+  const days = { from: startOf(dayMs, hours.from + dayMs - 1), to: startOf(dayMs, hours.to) }
+  const cut =
+    days.from > days.to
+      ? [hours]
+      : [
+          { from: hours.from, to: days.from },
+          { from: days.to, to: hours.to },
+        ]
   return {
     range: { from: moment(range.from), to: moment(end) },
     days: { from: utcDay(moment(days.from)), to: utcDay(moment(days.to)) },
+    cutDays: cut
+      .filter(({ from, to }) => from < to)
+      .map(({ from, to }) => ({ day: utcDay(moment(from)), first: hourOfDay(from), last: hourOfDay(to - 1) })),
     parts,
   }
 }
 
+/** The number of the UTC hour, 1 to 24. */
+function hourOfDay(time: number): number {
+  return new Date(time).getUTCHours() + 1
+}
+
 /**
- * The range since a program was made and the one before it. Only the database knows when that was, so it computes the bounds. Hardly
- * anything can have come earlier, so that is always counted by its rows.
+ * The range since a program was made and the one before it. When that was is the database's to say; nothing came before it, so that
+ * its day is read whole and the range before has no rows.
  */
 function coversSinceCreation(programId: number, now: number): [Cover, Cover] {
-  const created = sql`(select date_trunc('milliseconds', created_at) from programs where id = ${programId})`
-  const last = sql`greatest(${created}, ${moment(now)})`
-  const end = sql`${last} + interval '1 millisecond'`
-  const nextDay = sql`date_trunc('day', ${last}, 'UTC') + interval '24 hours'`
-  const before = { from: sql`${created} - (${end} - ${created})`, to: created }
+  const created = sql`(select created_at from programs where id = ${programId})`
+  const end = now + 1
+  const tomorrow = startOf(dayMs, now) + dayMs
+  const nothing = { from: sql`null`, to: sql`null` }
   return [
     {
-      range: { from: created, to: end },
-      days: { from: utcDay(created), to: sql`${utcDay(last)} + 1` },
-      parts: [
-        { from: sql`date_trunc('day', ${created}, 'UTC')`, to: created, sign: -1 },
-        { from: end, to: nextDay, sign: -1 },
-      ],
+      range: { from: created, to: sql`greatest(${created}, ${moment(now)}) + interval '1 millisecond'` },
+      days: { from: utcDay(created), to: utcDay(moment(tomorrow)) },
+      cutDays: [],
+      parts: [{ from: moment(end), to: moment(tomorrow), sign: -1 }],
     },
-    { range: before, days: { from: sql`null`, to: sql`null` }, parts: [{ ...before, sign: 1 }] },
+    { range: nothing, days: nothing, cutDays: [], parts: [] },
   ]
 }
 
-function rangeRows(programId: number, { range, days, parts }: Cover): RawBuilder<unknown> {
+function rangeRows(programId: number, { range, days, cutDays, parts }: Cover): RawBuilder<unknown> {
   const within = sql`day >= ${days.from} and day < ${days.to}`
+  const ofCutDays = sql`program_id = ${programId} and t.day = cut.day and (slot = 0 or slot between 64 * first and 64 * last + 63)`
+  const cut = sql`(values ${sql.join(
+    cutDays.map(({ day, first, last }) => sql`(${day}, ${first}::integer, ${last}::integer)`),
+  )}) as cut (day, first, last)`
   const selects = [
     sql`select day, null::text as currency, clicks, leads, conversions, 0 as partners, 0 as sales, 0 as revenue_cents,
   0 as commission_cents
@@ -316,6 +349,17 @@ from daily_money where program_id = ${programId} and ${within}`,
     sql`select utc_day(created_at), null, 0, 0, 0, count(*), 0, 0, 0
 from partner_programs where program_id = ${programId} and ${during(sql`created_at`, range)}
 group by 1`,
+    ...(cutDays.length === 0
+      ? []
+      : [
+          sql`select t.day, null, hour.clicks, hour.leads, hour.conversions, 0, 0, 0, 0
+from ${cut} join daily_totals t on ${ofCutDays}
+cross join unnest(${byHour('clicks')}, ${byHour('leads')}, ${byHour('conversions')}) as hour (clicks, leads, conversions)`,
+          sql`select t.day, t.currency, 0, 0, 0, 0, hour.sales, hour.revenue_cents, hour.commission_cents
+from ${cut} join daily_money t on ${ofCutDays}
+cross join unnest(${byHour('sales')}, ${byHour('revenue_cents')}, ${byHour('commission_cents')})
+  as hour (sales, revenue_cents, commission_cents)`,
+        ]),
     ...parts.flatMap((part) => {
       const { sign } = part
       const day = utcDay(part.from)
@@ -337,6 +381,11 @@ group by currency`,
     }),
   ]
   return sql.join(selects, sql` union all `)
+}
+
+/** A figure's values for hours `first` to `last`: the day's row in slot 0 has them as an array, another slot counts in one hour. */
+function byHour(figure: string) {
+  return sql.raw(`case slot when 0 then ${figure}_by_hour[first:last] else array[${figure}] end`)
 }
 
 function moment(time: number) {

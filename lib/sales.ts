@@ -119,25 +119,27 @@ converted as (
   from counted_sale s
   where c.program_id = s.program_id and c.id = s.customer_id
     and (c.first_purchase_date is null or c.first_purchase_date > s.sale_date)
-  returning c.program_id, utc_day(old.first_purchase_date) as counted_day, utc_day(new.first_purchase_date) as day
+  returning c.program_id, old.first_purchase_date as counted_at, new.first_purchase_date as at,
+    date_trunc('hour', old.first_purchase_date, 'UTC') = date_trunc('hour', new.first_purchase_date, 'UTC') as in_same_hour
 ),
 conversion_count as (
   insert into daily_totals as counted (program_id, day, slot, conversions)
-  select program_id, day, counter_slot(), 1 from converted where day is distinct from counted_day
+  select program_id, utc_day(at), counter_slot(at), 1 from converted where in_same_hour is not true
   union all
-  select program_id, counted_day, counter_slot(), -1 from converted where counted_day <> day
+  select program_id, utc_day(counted_at), counter_slot(counted_at), -1 from converted where not in_same_hour
   on conflict (program_id, day, slot) do update set conversions = counted.conversions + excluded.conversions
 ),
 money_count as (
   insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-  select program_id, day, currency, counter_slot(), sum(sales), sum(revenue_cents), sum(commission_cents)
+  select program_id, day, currency, slot, sum(sales), sum(revenue_cents), sum(commission_cents)
   from (
-    select program_id, utc_day(sale_date) as day, currency, 1 as sales, amount_cents as revenue_cents, 0 as commission_cents
+    select program_id, utc_day(sale_date) as day, counter_slot(sale_date) as slot, currency, 1 as sales, amount_cents as revenue_cents,
+      0 as commission_cents
     from counted_sale where payment_status = 'paid'
     union all
-    select program_id, utc_day(created_at), currency, 0, 0, amount_cents from commission
+    select program_id, utc_day(created_at), counter_slot(created_at), currency, 0, 0, amount_cents from commission
   ) added
-  group by program_id, day, currency
+  group by program_id, day, currency, slot
   on conflict (program_id, day, currency, slot) do update set
     sales = counted.sales + excluded.sales,
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,

@@ -5,6 +5,14 @@
 
 import type { ColumnType } from "kysely";
 
+export type ArrayType<T> = ArrayTypeImpl<T> extends (infer U)[]
+  ? U[]
+  : ArrayTypeImpl<T>;
+
+export type ArrayTypeImpl<T> = T extends ColumnType<infer S, infer I, infer U>
+  ? ColumnType<S[], I[], U[]>
+  : T[];
+
 export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
   ? ColumnType<S, I | undefined, U>
   : ColumnType<T, T | undefined, T>;
@@ -158,19 +166,25 @@ export interface Customers {
 
 export interface DailyMoney {
   commission_cents: Generated<Int8>;
+  commission_cents_by_hour: ArrayType<Int8> | null;
   currency: string;
   day: Timestamp;
   program_id: Int8;
   revenue_cents: Generated<Int8>;
+  revenue_cents_by_hour: ArrayType<Int8> | null;
   sales: Generated<Int8>;
+  sales_by_hour: ArrayType<Int8> | null;
   slot: number;
 }
 
 export interface DailyTotals {
   clicks: Generated<Int8>;
+  clicks_by_hour: ArrayType<Int8> | null;
   conversions: Generated<Int8>;
+  conversions_by_hour: ArrayType<Int8> | null;
   day: Timestamp;
   leads: Generated<Int8>;
+  leads_by_hour: ArrayType<Int8> | null;
   program_id: Int8;
   slot: number;
 }

@@ -241,6 +241,9 @@ create table daily_money (
   sales bigint not null default 0,
   revenue_cents bigint not null default 0,
   commission_cents bigint not null default 0,
+  sales_by_hour bigint[],
+  revenue_cents_by_hour bigint[],
+  commission_cents_by_hour bigint[],
   constraint daily_money_pkey PRIMARY KEY (program_id, day, currency, slot),
   constraint daily_money_revenue_cents_check CHECK ((revenue_cents >= 0)),
   constraint daily_money_sales_check CHECK ((sales >= 0))
@@ -254,6 +257,9 @@ create table daily_totals (
   clicks bigint not null default 0,
   leads bigint not null default 0,
   conversions bigint not null default 0,
+  clicks_by_hour bigint[],
+  leads_by_hour bigint[],
+  conversions_by_hour bigint[],
   constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot),
   constraint daily_totals_check CHECK ((LEAST(clicks, leads) >= 0))
 ) with (fillfactor=50);
@@ -700,10 +706,31 @@ create table workspaces (
   constraint workspaces_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
 );
 
+CREATE OR REPLACE FUNCTION public.add_hours(a bigint[], b bigint[])
+ RETURNS bigint[]
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $function$
+;
+
 CREATE OR REPLACE FUNCTION public.counter_slot()
  RETURNS smallint
  LANGUAGE sql
-AS $function$ select (pg_backend_pid() & 63)::smallint $function$
+AS $function$ select counter_slot(now()) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
+ RETURNS smallint
+ LANGUAGE sql
+ STABLE
+AS $function$ select (64 * hour_of_day(at) + (pg_backend_pid() & 63))::smallint $function$
+;
+
+CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.make_event_partitions(months_ahead integer)
@@ -749,7 +776,8 @@ AS $function$
 declare
   link record;
   customer bigint;
-  my_slot constant smallint := counter_slot();
+  link_slot constant smallint := pg_backend_pid() & 63;
+  hour_slot constant smallint := counter_slot(at);
 begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
   from referral_links l left join programs p on p.id = l.program_id
@@ -800,17 +828,17 @@ begin
 
   -- Almost always the row is there; an update is cheaper than an insert that finds out.
   update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
-  where c.program_id = link.program_id and c.link_id = link.id and c.slot = my_slot;
+  where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
   if not found then
     insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-    values (link.program_id, link.id, my_slot, 1, at)
+    values (link.program_id, link.id, link_slot, 1, at)
     on conflict on constraint link_clicks_pkey do update
     set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
   end if;
   update daily_totals c set clicks = c.clicks + 1
-  where c.program_id = link.program_id and c.day = utc_day(at) and c.slot = my_slot;
+  where c.program_id = link.program_id and c.day = utc_day(at) and c.slot = hour_slot;
   if not found then
-    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, utc_day(at), my_slot, 1)
+    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, utc_day(at), hour_slot, 1)
     on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
   end if;
 end $function$

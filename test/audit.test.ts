@@ -112,8 +112,25 @@ const corruptions: [check: string, statement: string][] = [
   ['the clicks of a link', 'delete from link_clicks where program_id = $1'],
   ["a day's clicks, leads", 'update daily_totals set leads = leads + 1 where program_id = $1'],
   ["a day's clicks, leads", 'delete from daily_totals where program_id = $1'],
+  [
+    "a day's clicks, leads",
+    'update daily_totals set slot = slot + case when slot < 1536 then 64 else -64 end where program_id = $1',
+  ],
+  [
+    "a day's clicks, leads",
+    "insert into daily_totals (program_id, day, slot, leads_by_hour) values ($1, utc_day(now()), 0, array_fill(1, '{24}'))",
+  ],
   ["a day's sales, revenue", 'update daily_money set commission_cents = commission_cents + 1 where program_id = $1'],
   ["a day's sales, revenue", 'delete from daily_money where program_id = $1'],
+  [
+    "a day's sales, revenue",
+    'update daily_money set slot = slot + case when slot < 1536 then 64 else -64 end where program_id = $1',
+  ],
+  [
+    "a day's sales, revenue",
+    `insert into daily_money (program_id, day, currency, slot, revenue_cents_by_hour)
+     values ($1, utc_day(now()), 'usd', 0, array_fill(1, '{24}'))`,
+  ],
   [
     'a customer is a conversion',
     "update customers set customer_status = case when signup_date is null then 'click' else 'lead' end, first_purchase_date = null where program_id = $1",

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/api-keys.ts'
+import { findDifferences } from '../lib/audit.ts'
 import { recordClick } from '../lib/clicks.ts'
 import { foldDailyTotals } from '../lib/daily-totals.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { readPerformance } from '../lib/performance.ts'
 import { refundSale } from '../lib/refunds.ts'
 import { recordSale } from '../lib/sales.ts'
 import { setClock } from './support/clock.ts'
@@ -60,11 +62,56 @@ test('folds while others write, twice at once, and loses nothing', async () => {
     { clicks: '120', leads: '0', conversions: '60', sales: '60', revenue_cents: '60000', commission_cents: '6000' },
   ])
   expect(await count('select sum(clicks)::int as count from daily_totals where day = utc_day(now())')).toBe(60)
+  expect(await findDifferences(sql)).toEqual([])
 })
 
-test("leaves today's slots to those who count in them", async () => {
-  await Promise.all(Array.from({ length: 20 }, () => recordClick(db, click, null)))
-  const slots = await count('select count(*)::int from daily_totals where day = utc_day(now())')
-  expect(await foldDailyTotals(db, 1000)).toBe(0)
-  expect(await count('select count(*)::int from daily_totals where day = utc_day(now())')).toBe(slots)
+test('a range that cuts days and hours is read whole while others count and fold', async () => {
+  const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
+  const program = { id: programId, currency: 'usd', createdAt: new Date() }
+  const dateTo = new Date()
+  const dateFrom = new Date(dateTo.getTime() - 26 * 60 * 60 * 1000)
+  let begun = 0
+  let done = 0
+  const clickOnce = async (_: unknown, index: number) => {
+    begun++
+    await recordClick(db, { ...click, partner_code: partnerCode }, null, dateFrom.getTime() + (index % 26) * 3_600_000)
+    done++
+  }
+  const read = async () => {
+    const atLeast = done
+    const { metrics } = await readPerformance(db, program, { dateFrom, dateTo })
+    expect(metrics.totalClicks).toBeGreaterThanOrEqual(atLeast)
+    expect(metrics.totalClicks).toBeLessThanOrEqual(begun)
+  }
+  for (let round = 0; round < 10; round++) {
+    const clicks = Array.from({ length: 26 }, clickOnce)
+    await Promise.all([...clicks, foldDailyTotals(db, 5), read(), foldDailyTotals(db, 1000), read(), read()])
+  }
+  const { metrics, data } = await readPerformance(db, program, { dateFrom, dateTo })
+  expect(metrics.totalClicks).toBe(260)
+  expect(data.reduce((sum, { clicks }) => sum + clicks, 0)).toBe(260)
+  expect(await findDifferences(sql)).toEqual([])
+})
+
+test("folds a day's hours as they end, and leaves the present one to those who count in it", async () => {
+  const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 + 5 * 86_400_000 + 12 * 3_600_000
+  for (const minutes of [-61, -1, 0, 59]) {
+    await Promise.all(Array.from({ length: 20 }, () => recordClick(db, click, null, noon + minutes * 60_000)))
+  }
+  await setTime(new Date(noon + 59 * 60_000))
+  while ((await foldDailyTotals(db, 1000)) > 0);
+  const { rows } = await sql.query<{ hour: number; clicks: number; rows: number }>(
+    `select slot / 64 - 1 as hour, sum(clicks)::int as clicks, count(*)::int as rows, max(clicks_by_hour[11]) as "10:59",
+      max(clicks_by_hour[12]) as "11:59", max(clicks_by_hour[13]) as "12:00"
+    from daily_totals where day = utc_day($1) group by 1 order by 1`,
+    [new Date(noon)],
+  )
+  expect(rows).toEqual([
+    { hour: -1, clicks: 40, rows: 1, '10:59': '20', '11:59': '20', '12:00': '0' },
+    { hour: 12, clicks: 40, rows: expect.any(Number), '10:59': null, '11:59': null, '12:00': null },
+  ])
+  await setTime(new Date(noon + 60 * 60_000))
+  while ((await foldDailyTotals(db, 1000)) > 0);
+  expect(await count(`select count(*)::int from daily_totals where clicks_by_hour[13] = 40`)).toBe(1)
+  expect(await findDifferences(sql)).toEqual([])
 })

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, expect, inject, test } from 'vitest'
-import { migrate } from '../lib/migrate.ts'
+import { audit } from '../lib/audit.ts'
+import { migrate, readMigrations } from '../lib/migrate.ts'
+import { seedPartners } from './bench/seed.ts'
+import { fillEvents } from './support/events.ts'
 
 const adminUrl = inject('adminUrl')
 const admin = new pg.Client({ connectionString: adminUrl })
@@ -63,4 +66,38 @@ test.each([
   const url = await emptyDatabase()
   await migrate(url, [first, second])
   await expect(migrate(url, migrations)).rejects.toThrow(message)
+})
+
+test('what was counted by the day is counted by the hour, and folded, from 0010_hours on', async () => {
+  const url = await emptyDatabase()
+  const migrations = readMigrations()
+  await migrate(
+    url,
+    migrations.filter(({ name }) => name < '0010'),
+  )
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const { rows } = await client.query<{ id: string }>(`
+    with workspace as (insert into workspaces (name) values ('Workspace') returning id)
+    insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`)
+  const programId = Number(rows[0]?.id)
+  await seedPartners(client, programId, 1)
+  // The slots as they were, which told nothing of the hour.
+  await client.query(`create function counter_slot(at timestamptz) returns smallint language sql immutable
+    as $$ select (hashtext(at::text) & 63)::smallint $$`)
+  await fillEvents(client, programId, 400)
+  await client.query('drop function counter_slot(timestamptz)')
+  await migrate(url, migrations)
+  const checks = (await audit(client)).filter(({ check }) => check.startsWith("a day's"))
+  expect(checks.map(({ findings }) => findings)).toEqual([[], []])
+  const { rows: slots } = await client.query(`
+    select 'totals' as of, day::text, slot, cardinality(leads_by_hour) as hours from daily_totals
+    union all select 'money', day::text, slot, cardinality(sales_by_hour) from daily_money order by 1, 2`)
+  await client.end()
+  expect(slots.slice(0, 4)).toEqual([
+    { of: 'money', day: '2026-10-31', slot: 0, hours: 24 },
+    { of: 'money', day: '2026-11-01', slot: 0, hours: 24 },
+    { of: 'totals', day: '2026-10-31', slot: 0, hours: 24 },
+    { of: 'totals', day: '2026-11-01', slot: 0, hours: 24 },
+  ])
 })

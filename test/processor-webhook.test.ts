@@ -418,7 +418,7 @@ describe('the partner', () => {
         insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id)
         select program_id, signup_date, lead_event_id, id from customer where signup_date is not null returning program_id
       ),
-      counted as (insert into daily_totals (program_id, day, slot, leads) select program_id, utc_day(now()), 0, 1 from lead)
+      counted as (insert into daily_totals (program_id, day, slot, leads) select program_id, utc_day(now()), counter_slot(now()), 1 from lead)
       select id, click_id from customer`,
       [
         shop.programId,
@@ -734,18 +734,23 @@ test('an event of test mode makes a test sale, which earns nothing and binds nob
   expect(await salesOf(shop)).toMatchObject([{ is_test: true }, { is_test: false, refunded: 300, reversed: 60 }])
 })
 
-test('an earlier sale that is told later moves the first purchase to its own day', async () => {
+test.each([
+  ['three days', 3 * 86_400],
+  ['an hour', 3600],
+  ['a minute', 60],
+])('a sale of %s before that is told later moves the first purchase to its own hour', async (_what, seconds) => {
   const shop = await createShop(sql)
-  const earlier = { ...shop, now: shop.now - 3 * 86_400 }
+  const earlier = { ...shop, now: shop.now - seconds }
   await send(shop, 'invoice.payment_succeeded', bill(shop, { id: 'in_2' }))
   await send(earlier, 'checkout.session.completed', firstPayment(earlier))
-  const day = (at: number) => new Date(at * 1000).toISOString().slice(0, 10)
+  const at = new Date(earlier.now * 1000)
   expect(
     await rows(
-      `select day::text, sum(conversions)::int as conversions from daily_totals where program_id = $1 group by day having sum(conversions) <> 0`,
+      `select day::text, slot / 64 - 1 as hour, sum(conversions)::int as conversions from daily_totals where program_id = $1
+      group by 1, 2 having sum(conversions) <> 0`,
       shop,
     ),
-  ).toEqual([{ day: day(earlier.now), conversions: 1 }])
+  ).toEqual([{ day: at.toISOString().slice(0, 10), hour: at.getUTCHours(), conversions: 1 }])
   expect(
     await rows('select extract(epoch from first_purchase_date)::int as at from customers where program_id = $1', shop),
   ).toEqual([{ at: earlier.now }])

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { foldDailyTotals } from '../lib/daily-totals.ts'
 import { eventsStatement } from '../lib/events.ts'
 import { openKysely } from '../lib/kysely.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -25,8 +26,9 @@ await sql.query(
 )
 await sql.query(
   `insert into daily_totals (program_id, day, slot, clicks)
-  select program_id, utc_day(click_timestamp), 0, count(*) from affiliate_click_events group by 1, 2`,
+  select program_id, utc_day(click_timestamp), counter_slot(click_timestamp), count(*) from affiliate_click_events group by 1, 2, 3`,
 )
+await foldDailyTotals(db, 10_000)
 await sql.query('analyze')
 
 interface PlanNode {
@@ -54,17 +56,19 @@ async function clicksRead(statement: ReturnType<typeof performanceStatement> | R
 // The start of a range is the end of the one before it, which is read too.
 const windows: [what: string, from: number, to: number, clicks: number][] = [
   ['whole days are read from their totals alone', 24, 48 * 24, 0],
-  ['a range that starts at 08:00 leaves out eight hours', 24 + 8, 48 * 24, 8 + 8],
-  ['a range that starts at 20:00 adds four hours', 24 + 20, 48 * 24, 4 + 4],
-  ['a range that ends at 02:00 adds two hours', 24, 48 * 24 + 2, 2],
-  ['two cut days cost both ends', 24 + 20, 48 * 24 + 2, 4 + 4 + 2],
-  ['an hour within a day costs the hour', 24 + 3, 24 + 4, 1 + 1],
+  ['so are whole hours', 24 + 8, 47 * 24 + 19, 0],
+  ['and an hour within a day', 24 + 3, 24 + 4, 0],
+  ['a range that starts at 08:12 leaves out twelve minutes', 24 + 8.2, 48 * 24, 10 + 10],
+  ['a range that starts at 08:54 adds six minutes', 24 + 8.9, 48 * 24, 5 + 5],
+  ['a range that ends at 02:06 adds six minutes', 24, 48 * 24 + 2.1, 5],
+  ['two cut hours cost both ends, half an hour each at most', 24 + 8.5, 48 * 24 + 2.5, 25 + 25 + 25],
+  ['twelve minutes within an hour cost those', 24 + 3.4, 24 + 3.6, 10 + 10],
 ]
 
-test.each(windows)('%s', async (_what, from, to, cutHours) => {
+test.each(windows)('%s', async (_what, from, to, clicks) => {
   const range = { dateFrom: new Date(start + from * hourMs), dateTo: new Date(start + to * hourMs - 1) }
   const read = await clicksRead(performanceStatement(programId, range, start + hours * hourMs))
-  expect(read).toBe(cutHours * clicksPerHour)
+  expect(read).toBe(clicks)
 })
 
 test('a page of events reads no more events than its cap, and a few to settle equal times', async () => {

@@ -164,18 +164,18 @@ async function moveBack(db: Database, programId: number, journeys: Journey[]): P
       from sales s where s.program_id = ${programId} and m.program_id = s.program_id and m.sale_id = s.id`,
     sql`delete from daily_totals where program_id = ${programId}`,
     sql`insert into daily_totals (program_id, day, slot, clicks, leads, conversions)
-      select ${programId}, day, 0, sum(clicks), sum(leads), sum(conversions)
+      select ${programId}, utc_day(at), counter_slot(at), sum(clicks), sum(leads), sum(conversions)
       from (
-        select utc_day(click_timestamp), 1, 0, 0 from affiliate_click_events where program_id = ${programId}
-        union all select utc_day(signup_date), 0, 1, 0 from customers where program_id = ${programId} and signup_date is not null
-        union all select utc_day(first_purchase_date), 0, 0, 1 from customers
+        select click_timestamp, 1, 0, 0 from affiliate_click_events where program_id = ${programId}
+        union all select signup_date, 0, 1, 0 from customers where program_id = ${programId} and signup_date is not null
+        union all select first_purchase_date, 0, 0, 1 from customers
           where program_id = ${programId} and first_purchase_date is not null
-      ) as fact (day, clicks, leads, conversions)
-      group by day`,
+      ) as fact (at, clicks, leads, conversions)
+      group by utc_day(at), counter_slot(at)`,
     sql`delete from daily_money where program_id = ${programId}`,
     sql`insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-      select ${programId}, utc_day(s.sale_date), s.currency, 0, count(*), sum(s.amount_cents), sum(m.amount_cents)
+      select ${programId}, utc_day(s.sale_date), s.currency, counter_slot(s.sale_date), count(*), sum(s.amount_cents), sum(m.amount_cents)
       from sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
-      where s.program_id = ${programId} group by utc_day(s.sale_date), s.currency`,
+      where s.program_id = ${programId} group by utc_day(s.sale_date), s.currency, counter_slot(s.sale_date)`,
   ])
 }

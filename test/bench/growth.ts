@@ -1,12 +1,13 @@
 import type pg from 'pg'
 import { apiKeyHash } from '../../lib/api-keys.ts'
+import { foldDailyTotals } from '../../lib/daily-totals.ts'
 import { eventsStatement } from '../../lib/events.ts'
 import { openKysely } from '../../lib/kysely.ts'
 import { readPerformance } from '../../lib/performance.ts'
 import { clicks, refunds, sales } from './calls.ts'
 import { capture, captured } from './capture.ts'
 import { type Call, Connection, drive, quantile } from './driver.ts'
-import { startDatabase } from './environment.ts'
+import { type BenchDatabase, startDatabase } from './environment.ts'
 import { type Options, type Result, round } from './result.ts'
 import { seedCounters, seedCustomers, seedPartners, seedSales } from './seed.ts'
 
@@ -45,7 +46,7 @@ export async function growth({ events }: Options): Promise<Result> {
   let seeded = 0
   for (const size of sizes) {
     const started = performance.now()
-    await seedHistory(sql, programId, first, seeded, size)
+    await seedHistory(database, first, seeded, size)
     seeded = size
     const seconds = (performance.now() - started) / 1000
     for (const [name, make] of Object.entries(statements)) {
@@ -88,7 +89,6 @@ async function measuredStatements(programId: number, keyHash: string) {
       const { sql: query, parameters } = eventsStatement(type, programId, {}, 3 * pageSize).compile(kysely)
       return { query, params: parameters.map(String) }
     })
-  // Both ends are cut by a few minutes, as a range that somebody types is; half a day's rows are counted in another row.
   const ragged = (fromHour: number, toHour: number) => ({
     dateFrom: new Date(Math.floor(now / dayMs) * dayMs - 60 * dayMs + fromHour * 3_600_000),
     dateTo: new Date(Math.floor(now / dayMs) * dayMs - 10 * dayMs + toHour * 3_600_000),
@@ -99,6 +99,7 @@ async function measuredStatements(programId: number, keyHash: string) {
     'performance all': repeated(await performanceOf({ period: 'all' })),
     'performance, ends cut by minutes': repeated(await performanceOf(ragged(0.05, 23.95))),
     'performance, ends cut at noon': repeated(await performanceOf(ragged(12, 12))),
+    'performance, ends cut at half past, the most rows': repeated(await performanceOf(ragged(12.5, 12.5))),
     'events, a page of 10': repeated(eventsOf(10)),
     'events, the last page of 100': repeated(eventsOf(100)),
     click: clicks(1000),
@@ -122,8 +123,7 @@ async function makePastPartitions(sql: pg.Client): Promise<void> {
 
 /** Events numbered `from` + 1 to `to`, spread evenly over the days before now, with the totals that the writes would have kept. */
 async function seedHistory(
-  sql: pg.Client,
-  programId: number,
+  { db, sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },
   from: number,
   to: number,
@@ -174,16 +174,19 @@ async function seedHistory(
   )
   await sql.query(
     `insert into daily_totals as counted (program_id, day, slot, clicks)
-    select program_id, utc_day(click_timestamp), 0, count(*) from affiliate_click_events where program_id = $1 and id between $2 + 1 and $3
-    group by 1, 2 on conflict (program_id, day, slot) do update set clicks = counted.clicks + excluded.clicks`,
+    select program_id, utc_day(click_timestamp), counter_slot(click_timestamp), count(*) from affiliate_click_events
+    where program_id = $1 and id between $2 + 1 and $3
+    group by 1, 2, 3 on conflict (program_id, day, slot) do update set clicks = counted.clicks + excluded.clicks`,
     [programId, from, to],
   )
   await sql.query(
-    `insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-    select program_id, utc_day(sale_date), 'usd', 0, count(*), count(*) * 4900, count(*) * 980 from sales
-    where program_id = $1 and transaction_id like 'history%' group by 1, 2
-    on conflict (program_id, day, currency, slot) do update set sales = excluded.sales, revenue_cents = excluded.revenue_cents`,
-    [programId],
+    `insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
+    select program_id, utc_day(sale_date), 'usd', counter_slot(sale_date), count(*), count(*) * 4900, count(*) * 980 from sales
+    where program_id = $1 and transaction_id like 'history%' and substr(transaction_id, 8)::bigint > $2 group by 1, 2, 4
+    on conflict (program_id, day, currency, slot) do update set sales = counted.sales + excluded.sales,
+      revenue_cents = counted.revenue_cents + excluded.revenue_cents, commission_cents = counted.commission_cents + excluded.commission_cents`,
+    [programId, from],
   )
+  while ((await foldDailyTotals(db, 10_000)) > 0);
   await sql.query('vacuum analyze')
 }

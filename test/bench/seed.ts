@@ -69,19 +69,21 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
   )
 }
 
-/** Every counter row that the program's seeded links and today can have, so that no bench measures their making. */
+/** Every counter row that the program's seeded links, this hour and the next can have, so that no bench measures their making. */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
+  const hoursAndBackends = `from unnest(array[now(), now() + interval '1 hour']) at, generate_series(0, 63) backend`
   await sql.query(
     `insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
     select program_id, id, slot, 1, now() from referral_links, generate_series(0, 63) slot where program_id = $1`,
     [programId],
   )
   await sql.query(
-    `insert into daily_totals (program_id, day, slot) select $1, utc_day(now()), slot from generate_series(0, 63) slot`,
+    `insert into daily_totals (program_id, day, slot) select $1, utc_day(at), 64 * hour_of_day(at) + backend ${hoursAndBackends}`,
     [programId],
   )
   await sql.query(
-    `insert into daily_money (program_id, day, currency, slot) select $1, utc_day(now()), 'usd', slot from generate_series(0, 63) slot`,
+    `insert into daily_money (program_id, day, currency, slot)
+    select $1, utc_day(at), 'usd', 64 * hour_of_day(at) + backend ${hoursAndBackends}`,
     [programId],
   )
   await sql.query('select make_event_partitions(1)')

@@ -46,17 +46,17 @@ export async function fillEvents(sql: pg.Client, programId: number, count: numbe
   )
   await sql.query(
     `insert into daily_totals (program_id, day, slot, clicks, conversions)
-    select $1, day, 0, sum(clicks), sum(conversions) from (
-      select utc_day(click_timestamp) as day, 1 as clicks, 0 as conversions from affiliate_click_events where program_id = $1 and not is_test
+    select $1, utc_day(at), counter_slot(at), sum(clicks), sum(conversions) from (
+      select click_timestamp as at, 1 as clicks, 0 as conversions from affiliate_click_events where program_id = $1 and not is_test
       union all
-      select utc_day(first_purchase_date), 0, 1 from customers where program_id = $1 and first_purchase_date is not null
-    ) counted group by day`,
+      select first_purchase_date, 0, 1 from customers where program_id = $1 and first_purchase_date is not null
+    ) counted group by 2, 3`,
     [programId],
   )
   await sql.query(
     `insert into daily_money (program_id, day, currency, slot, sales, revenue_cents)
-    select program_id, utc_day(sale_date), currency, 0, count(*), sum(amount_cents) from sales
-    where program_id = $1 and not is_test and customer_id is not null and payment_status = 'paid' group by 1, 2, 3`,
+    select program_id, utc_day(sale_date), currency, counter_slot(sale_date), count(*), sum(amount_cents) from sales
+    where program_id = $1 and not is_test and customer_id is not null and payment_status = 'paid' group by 1, 2, 3, 4`,
     [programId],
   )
 }
