@@ -4,94 +4,22 @@ import { ApiError } from './errors.ts'
 import type { OutboxMessage } from './outbox.ts'
 
 /**
- * CTEs that carry a change of a commission's reversal into everything that depends on it, in the statement that made it. They
- * read CTE `effect`, the changes of one commission in the order of `step`: program_id, step, commission_id, partner_id,
- * currency, refund_id (or null), cause (text, unique for what happened), delta_cents (commission reversed by it; zero or less
- * where a reversal is put back), reversed_cents and reversal (what the commission then stands at), rejected_at (null where
- * nobody rejected it), reason, credited_at, paid_at, created_at, transaction_id, and `notice`: `reversal` tells the partner, and
- * the advertiser where the commission was paid out already; `dispute_reinstated` tells the advertiser; null tells nobody.
+ * SELECT that changes by how much commissions are reversed, in everything that depends on it: the commission, the day's totals, the
+ * balance and its ledger, open withdrawals, and who is told. Column `outbox` holds the messages to send after the response.
+ *
+ * It reads CTE `effect`, changes in the order of `step`: program_id, step, commission_id, refund_id (or null), cause (text,
+ * unique for what happened), delta_cents (commission reversed by it; zero or less where a reversal is put back), reversal (`none`,
+ * `partial` or `full`, what the commission then stands at), rejected_at (null where nobody rejected it), reason, transaction_id,
+ * and `notice`: `reversal` tells the partner, and the advertiser where the commission was paid out already;
+ * `dispute_reinstated` tells the advertiser; null tells nobody.
  *
  * A credited commission is deducted from the partner's balance; open withdrawals that the balance no longer covers are
- * reduced, newest first. The statement's locks (sale, commission, balance) must have been taken by earlier statements of the
- * same batch; withdrawals change under their balance's lock only, so they need none of their own.
+ * reduced, newest first. The locks (sale, commission, balance) must have been taken by earlier statements of the same batch.
  */
-export const reversalEffectCtes = sql`last_effect as (select * from effect order by step desc limit 1),
-reversed_commission as (
-  update commissions c set reversed_cents = e.reversed_cents, reversal = e.reversal, reason = e.reason,
-    rejected_at = coalesce(c.rejected_at, e.rejected_at)
-  from last_effect e where c.program_id = e.program_id and c.id = e.commission_id
-),
-deduction as (
-  select e.*, b.entry_count + row_number() over w as entry_number,
-    b.balance_cents + e.delta_cents - sum(e.delta_cents) over w as balance_before_cents,
-    b.balance_cents - sum(e.delta_cents) over w as balance_after_cents
-  from effect e join balances b on b.program_id = e.program_id and b.partner_id = e.partner_id and b.currency = e.currency
-  where e.credited_at is not null and e.delta_cents <> 0
-  window w as (order by e.step)
-),
-last_deduction as (select * from deduction order by entry_number desc limit 1),
-entry as (
-  insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, refund_id)
-  select program_id, partner_id, currency, entry_number, -delta_cents, balance_before_cents, balance_after_cents,
-    case when delta_cents > 0 then 'commission_reversed' else 'reversal_returned' end, commission_id, refund_id
-  from deduction
-),
-moved_balance as (
-  update balances b set balance_cents = d.balance_after_cents, entry_count = d.entry_number
-  from last_deduction d where b.program_id = d.program_id and b.partner_id = d.partner_id and b.currency = d.currency
-),
-open_withdrawal as (
-  select w.program_id, w.id, w.amount_cents, d.balance_after_cents as balance_cents,
-    sum(w.amount_cents) over () as open_cents,
-    sum(w.amount_cents) over (order by w.id desc) - w.amount_cents as newer_cents
-  from last_deduction d join withdrawals w on w.program_id = d.program_id and w.partner_id = d.partner_id and w.currency = d.currency
-  where w.status = 'requested'
-),
-cut as (
-  select program_id, id, least(amount_cents, open_cents - greatest(balance_cents, 0) - newer_cents)::bigint as cut_cents
-  from open_withdrawal where open_cents - greatest(balance_cents, 0) > newer_cents
-),
-reduced_withdrawal as (
-  update withdrawals w set
-    amount_cents = w.amount_cents - c.cut_cents,
-    status = case when w.amount_cents = c.cut_cents then 'cancelled' else w.status end,
-    decided_at = case when w.amount_cents = c.cut_cents then now() else w.decided_at end
-  from cut c where w.program_id = c.program_id and w.id = c.id
-  returning w.program_id, w.id, w.amount_cents, c.cut_cents
-),
-commission_total as (
-  insert into daily_money as counted (program_id, day, currency, slot, commission_cents)
-  select program_id, utc_day(created_at), currency, counter_slot(created_at), -sum(delta_cents) from effect
-  group by program_id, created_at, currency having sum(delta_cents) <> 0
-  on conflict (program_id, day, currency, slot) do update set commission_cents = counted.commission_cents + excluded.commission_cents
-),
-told as (
-  select e.program_id, case e.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end as kind,
-    'partner' as audience, e.partner_id, e.cause, json_build_object(
-      'commission_id', e.commission_id, 'transaction_id', e.transaction_id, 'amount_cents', e.delta_cents, 'currency', e.currency,
-      'reason', e.reason, 'deducted', e.credited_at is not null) as payload
-  from effect e where e.notice = 'reversal'
-  union all
-  select e.program_id, case e.notice when 'reversal' then 'paid_commission_reversed' else e.notice end, 'advertiser', e.partner_id,
-    e.cause, json_build_object(
-      'commission_id', e.commission_id, 'transaction_id', e.transaction_id, 'amount_cents', abs(e.delta_cents),
-      'currency', e.currency, 'reason', e.reason)
-  from effect e where e.notice = 'dispute_reinstated' or e.notice = 'reversal' and e.paid_at is not null
-  union all
-  select w.program_id, 'withdrawal_reduced', 'partner', e.partner_id, e.cause || ':withdrawal:' || w.id, json_build_object(
-      'withdrawal_id', w.id, 'amount_cents', w.amount_cents, 'reduced_by_cents', w.cut_cents, 'currency', e.currency,
-      'transaction_id', e.transaction_id, 'reason', e.reason)
-  from reduced_withdrawal w join last_effect e on e.program_id = w.program_id
-),
-outbox_rows as (
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  select program_id, kind, audience, partner_id, cause, payload::jsonb from told
-  returning program_id, id
-)`
-
-/** Column `outbox`: the messages that a statement with `reversalEffectCtes` wrote, to be sent after the response. */
-export const outboxColumn = sql`(select json_agg(json_build_object('program_id', program_id, 'outbox_id', id)) from outbox_rows) as outbox`
+export const reverseCommissions = sql`select json_agg(json_build_object('program_id', e.program_id, 'outbox_id', told.id)) as outbox
+from (select * from effect order by step) e
+cross join lateral unnest(reverse_commission(e.program_id, e.commission_id, e.refund_id, e.cause, e.delta_cents, e.reversal,
+  e.rejected_at, e.reason, e.transaction_id, e.notice)) told (id)`
 
 /**
  * Credits commissions whose hold has ended to their partners' balances, the longest waiting `limit` of them, and returns how
@@ -204,15 +132,15 @@ export async function rejectCommission(
         outbox: OutboxMessage[] | null
       }>`with prior as (${commission}),
 effect as (
-  select c.program_id, c.id as commission_id, c.partner_id, c.currency, null::bigint as refund_id, 'rejection:' || c.id as cause,
-    c.amount_cents - c.reversed_cents as delta_cents, c.amount_cents as reversed_cents, 'full' as reversal, now() as rejected_at,
-    ${reason}::text as reason, c.credited_at, c.paid_at, c.created_at, s.transaction_id, 'reversal' as notice, 1 as step
+  select c.program_id, c.id as commission_id, null::bigint as refund_id, 'rejection:' || c.id as cause,
+    c.amount_cents - c.reversed_cents as delta_cents, 'full' as reversal, now() as rejected_at, ${reason}::text as reason,
+    s.transaction_id, 'reversal' as notice, 1 as step
   from prior c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
   where c.status <> 'reversed'
 ),
-${reversalEffectCtes}
+reversed as (${reverseCommissions})
 select p.rejected_at is not null as was_rejected, p.status = 'reversed' as was_reversed, e.delta_cents as deduction_cents,
-  p.currency, ${outboxColumn}
+  p.currency, (select outbox from reversed)
 from prior p left join effect e on true`,
     ]),
   )

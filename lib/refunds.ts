@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
-import { keyRetiredColumn, type KeyState, programOfKeyCte, requireActiveKey } from './api-keys.ts'
-import { outboxColumn, reversalEffectCtes } from './commissions.ts'
+import { type KeyState, requireActiveKey } from './api-keys.ts'
+import { reverseCommissions } from './commissions.ts'
 import { type Database, retryOnce } from './database.ts'
 import { ApiError } from './errors.ts'
 import { majorUnits } from './money.ts'
@@ -28,7 +28,7 @@ export type AppliedRefund =
   | { status: 'skipped'; reason: 'already_reversed' | 'refund_already_applied'; commission_id: number }
   | { status: 'no_commission'; message: string }
 
-export interface RefundRow extends KeyState {
+interface RefundRow extends KeyState {
   sale_id: string | null
   /** Null where nothing was left to refund. */
   refund_id: string | null
@@ -43,20 +43,6 @@ export interface RefundRow extends KeyState {
   outbox: OutboxMessage[] | null
 }
 
-/** Locks the sale, its commission and the partner's balance, in this order and each in a statement of its own. */
-function lockStatements(target: RawBuilder<unknown>) {
-  return [
-    sql`${target}
-select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for no key update`,
-    sql`${target}
-select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale) for no key update`,
-    sql`${target}
-select from balances b where (b.program_id, b.partner_id, b.currency) in (
-  select c.program_id, c.partner_id, c.currency from commissions c join sale s on c.program_id = s.program_id and c.sale_id = s.id
-) for no key update`,
-  ] as const
-}
-
 /**
  * What makes a refund the same one when it is told again. "All that is left" needs no such name, since told again it finds
  * nothing left; it takes its request's.
@@ -64,76 +50,6 @@ select from balances b where (b.program_id, b.partner_id, b.currency) in (
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`
   return refund_id === null ? `amount:${amount_cents}` : `id:${refund_id}`
-}
-
-/**
- * The batch that applies a refund to one sale: it locks the sale, its commission and the partner's balance, and then writes.
- * The write must be a later statement than the locks: a statement that waits for a lock goes on reading its old snapshot, and
- * sums read there over-refund.
- *
- * `sale` is the SELECT of the sale's row (all columns of `sales`), preceded by the CTEs in `scope`, which end without a comma.
- */
-export function refundStatements(
-  scope: RawBuilder<unknown>,
-  sale: RawBuilder<unknown>,
-  answer: RawBuilder<unknown>,
-  refund: Refund,
-  requestId: string,
-) {
-  const key = refundKey(refund, requestId)
-  const target = sql`with ${scope}, sale as (${sale})`
-  return [
-    ...lockStatements(target),
-    sql<RefundRow>`${target},
-prior as (select * from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale)),
-known as (select r.* from refunds r join sale s on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${key} or r.request_id = ${requestId}::uuid limit 1),
-asked as (
-  select s.*, least(coalesce(${refund.amount_cents}::bigint, s.amount_cents), s.amount_cents - s.refunded_cents) as applied_cents
-  from sale s where not exists (select from known) and s.refunded_cents < s.amount_cents
-),
-total as (
-  select a.program_id, a.id as sale_id, a.applied_cents, a.transaction_id, a.refunded_cents + a.applied_cents as refunded_cents,
-    a.amount_cents
-  from asked a
-),
-change as (
-  select t.program_id, t.sale_id, c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
-    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint as reversed_cents,
-    div(c.amount_cents::numeric * t.refunded_cents, t.amount_cents)::bigint - c.reversed_cents as delta_cents,
-    case when t.refunded_cents = t.amount_cents then 'full' else 'partial' end as reversal, null::timestamptz as rejected_at,
-    coalesce(${refund.reason_text}::text, ${refund.reason}::text) as reason,
-    t.transaction_id, 'reversal' as notice, 1 as step
-  from total t join prior c on c.sale_id = t.sale_id
-  where c.status <> 'reversed'
-),
-refund as (
-  insert into refunds (program_id, sale_id, refund_key, requested_cents, applied_cents, deduction_cents, reason, reason_text, request_id)
-  select t.program_id, t.sale_id, ${key},
-    ${refund.amount_cents}::bigint, t.applied_cents, coalesce(c.delta_cents, 0), ${refund.reason}, ${refund.reason_text}, ${requestId}::uuid
-  from total t left join change c on true
-  returning program_id, id
-),
-refunded_sale as (
-  update sales s set refunded_cents = t.refunded_cents from total t where s.program_id = t.program_id and s.id = t.sale_id
-),
-effect as (
-  select c.*, r.id as refund_id, 'refund:' || r.id as cause from change c join refund r on r.program_id = c.program_id
-),
-${reversalEffectCtes}
-select ${answer}, s.id as sale_id, coalesce(r.id, k.id) as refund_id, r.id is not null or k.request_id = ${requestId}::uuid as applied,
-  k.id is not null as known_key, coalesce(e.delta_cents, k.deduction_cents) as deduction_cents, p.currency, p.id as commission_id,
-  p.status = 'reversed' as commission_was_reversed,
-  -- A refund whose answer was lost is answered as it was applied, whatever was refunded since.
-  coalesce(t.refunded_cents, (select sum(r.applied_cents) from refunds r where r.program_id = k.program_id
-    and r.sale_id = k.sale_id and r.id <= k.id and r.returned_at is null), s.refunded_cents) = s.amount_cents as fully_refunded, ${outboxColumn}
-from (select) answer
-  left join sale s on true
-  left join prior p on true
-  left join known k on true
-  left join total t on true
-  left join refund r on true
-  left join effect e on true`,
-  ] as const
 }
 
 /**
@@ -150,10 +66,10 @@ export async function refundSale(
   refund: Refund,
   requestId: string,
 ): Promise<{ applied: AppliedRefund; outbox: OutboxMessage[] }> {
-  const sale = sql`select s.* from sales s join program p on s.program_id = p.id where s.transaction_id = ${transactionId}
-  order by s.is_test limit 1`
-  const statements = refundStatements(programOfKeyCte(keyHash), sale, keyRetiredColumn, refund, requestId)
-  const [, , , [row]] = await retryOnce(() => db.batch(statements))
+  const { amount_cents, reason, reason_text } = refund
+  const statement = sql<RefundRow>`select * from refund_sale(decode(${keyHash}, 'hex'), ${transactionId}, ${refundKey(refund, requestId)},
+    ${amount_cents}, ${reason}, ${reason_text}, ${requestId})`
+  const [row] = await retryOnce(() => db.query(statement))
   requireActiveKey(row)
   if (!row || row.sale_id === null) {
     throw new ApiError('not_found', `This program has no sale with the transaction_id "${transactionId}".`)
@@ -161,8 +77,8 @@ export async function refundSale(
   return { applied: asApplied(row), outbox: row.outbox ?? [] }
 }
 
-/** What became of a refund, from the row that its batch answered. */
-export function asApplied(row: RefundRow): AppliedRefund {
+/** What became of a refund, from the row that `refund_sale` answered. */
+function asApplied(row: RefundRow): AppliedRefund {
   if (row.commission_id === null || row.currency === null) {
     return { status: 'no_commission', message: 'The sale earned no commission, so none was reversed.' }
   }
@@ -273,8 +189,7 @@ total as (
 ),
 change as (
   select t.step, t.refund_id, t.refund_key, t.cents, t.reason, t.reason_text, t.refunded_cents, t.sale_cents, c.program_id,
-    c.id as commission_id, c.partner_id, c.currency, c.credited_at, c.paid_at, c.created_at,
-    div(c.amount_cents::numeric * t.refunded_cents, t.sale_cents)::bigint as reversed_cents,
+    c.id as commission_id,
     (div(c.amount_cents::numeric * t.refunded_cents, t.sale_cents)
       - div(c.amount_cents::numeric * (t.refunded_cents - t.cents), t.sale_cents))::bigint as delta_cents
   from total t cross join prior c
@@ -302,18 +217,16 @@ refunded_sale as (
   from touched t where s.program_id = t.program_id and s.id = t.id
 ),
 effect as (
-  select c.program_id, c.step, c.commission_id, c.partner_id, c.currency, coalesce(c.refund_id, added.id) as refund_id,
-    case when c.cents < 0 then 'return:' else 'refund:' end || coalesce(c.refund_id, added.id) as cause,
-    c.delta_cents, c.reversed_cents,
+  select c.program_id, c.step, c.commission_id, coalesce(c.refund_id, added.id) as refund_id,
+    case when c.cents < 0 then 'return:' else 'refund:' end || coalesce(c.refund_id, added.id) as cause, c.delta_cents,
     case c.refunded_cents when 0 then 'none' when c.sale_cents then 'full' else 'partial' end as reversal,
-    null::timestamptz as rejected_at, s.transaction_id, c.credited_at, c.paid_at, c.created_at,
+    null::timestamptz as rejected_at, s.transaction_id,
     case when c.cents >= 0 then coalesce(c.reason_text, c.reason) when c.refunded_cents > 0 then (
       select coalesce(a.reason_text, a.reason) from active a where not a.is_returned order by a.id desc limit 1
     ) end as reason,
     case when c.cents > 0 then 'reversal' when c.cents < 0 and c.reason = 'chargeback' then 'dispute_reinstated' end as notice
   from change c cross join touched s left join added on added.refund_key = c.refund_key
-),
-${reversalEffectCtes}
-select ${outboxColumn}`,
+)
+${reverseCommissions}`,
   ] as const
 }

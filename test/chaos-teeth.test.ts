@@ -16,27 +16,39 @@ afterAll(async () => {
 })
 const { databaseUrl, neon, sql } = await startEndpoint()
 
-const saleLock = `  return [
-    sql\`\${target}
-select from sales s where (s.program_id, s.id) in (select program_id, id from sale) for no key update\``
-/** The lock of the commission, which most sales have. */
-const noCommissionLock: Plant = {
-  file: 'lib/refunds.ts',
-  from: `select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale) for no key update`,
-  to: `select from commissions c where (c.program_id, c.sale_id) in (select program_id, id from sale)`,
-}
-const noSaleLock: Plant = { file: 'lib/refunds.ts', from: saleLock, to: saleLock.replace(' for no key update', '') }
+const functionNames = ['refund_sale', 'reverse_commission', 'record_sale', 'track_sale'] as const
 
-/** Mistakes that a service like this is made with, each as it would stand in the code; `migration` is its part in the database. */
-const mistakes: Record<string, { plants: Plant[]; migration?: string }> = {
+/** A change in the text of a function of the database. */
+interface FunctionPlant {
+  name: (typeof functionNames)[number]
+  from: string
+  to: string
+}
+
+const noSaleLock: FunctionPlant = {
+  name: 'refund_sale',
+  from: 'order by s.is_test limit 1 for no key update',
+  to: 'order by s.is_test limit 1',
+}
+/** The lock of the commission, which most sales have. */
+const noCommissionLock: FunctionPlant = {
+  name: 'refund_sale',
+  from: 'c.sale_id = sale.id for no key update',
+  to: 'c.sale_id = sale.id',
+}
+
+/** Mistakes that a service like this is made with, each as it would stand in the code and in the database. */
+const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; migration?: string }> = {
   'a guard that sums the refunds, in place of the counter under its lock': {
-    plants: [
+    functions: [
       noSaleLock,
       noCommissionLock,
       {
-        file: 'lib/refunds.ts',
-        from: 's.amount_cents - s.refunded_cents) as applied_cents',
-        to: 's.amount_cents - coalesce((select sum(r.applied_cents) from refunds r where r.program_id = s.program_id and r.sale_id = s.id), 0)) as applied_cents',
+        name: 'refund_sale',
+        from: '  applied := sale.refunded_cents < sale.amount_cents;',
+        to: `  select coalesce(sum(r.applied_cents), 0) into sale.refunded_cents from refunds r
+  where r.program_id = of_program_id and r.sale_id = sale.id;
+  applied := sale.refunded_cents < sale.amount_cents;`,
       },
     ],
   },
@@ -54,52 +66,57 @@ const mistakes: Record<string, { plants: Plant[]; migration?: string }> = {
     ],
   },
   'a notice that is written after the reversal, in a request of its own': {
-    plants: [
+    functions: [
       {
-        file: 'lib/commissions.ts',
-        from: `  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  select program_id, kind, audience, partner_id, cause, payload::jsonb from told
-  returning program_id, id`,
-        to: 'select program_id, json_build_array(kind, audience, partner_id, cause, payload) as id from told',
+        name: 'reverse_commission',
+        from: `if notice = 'reversal' then`,
+        to: 'if false then',
       },
+    ],
+    plants: [
       {
         file: 'lib/refunds.ts',
         from: '  return { applied: asApplied(row), outbox: row.outbox ?? [] }',
-        to: `  for (const { program_id, outbox_id: [kind, audience, partner, cause, payload] } of row.outbox ?? []) {
-    await db.query(sql\`insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-      values (\${program_id}, \${kind}, \${audience}, \${partner}, \${cause}, \${JSON.stringify(payload)}::jsonb) on conflict do nothing\`)
-  }
+        to: `  if (Number(row.deduction_cents) > 0) await db.query(sql\`insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+    select c.program_id, case when \${row.fully_refunded} then 'commission_reversed' else 'commission_refunded' end, 'partner', c.partner_id,
+      'refund:' || \${row.refund_id}, '{}' from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.id = \${row.sale_id}::bigint on conflict do nothing\`)
   return { applied: asApplied(row), outbox: [] }`,
       },
     ],
   },
   'a balance that is read before it is locked': {
-    plants: [
+    functions: [
       noSaleLock,
+      noCommissionLock,
       {
-        file: 'lib/refunds.ts',
-        from: `  select c.program_id, c.partner_id, c.currency from commissions c join sale s on c.program_id = s.program_id and c.sale_id = s.id
-) for no key update`,
-        to: `  select c.program_id, c.partner_id, c.currency from commissions c join sale s on c.program_id = s.program_id and c.sale_id = s.id
-)`,
+        name: 'refund_sale',
+        from: 'b.currency = commission.currency for no key update',
+        to: 'b.currency = commission.currency',
       },
     ],
   },
   'a sale that is looked up in all programs': {
-    plants: [
+    functions: [
       {
-        file: 'lib/refunds.ts',
-        from: 'select s.* from sales s join program p on s.program_id = p.id where s.transaction_id = ${transactionId}',
-        to: 'select s.* from sales s where s.transaction_id = ${transactionId}',
+        name: 'refund_sale',
+        from: 'where s.program_id = of_program_id and s.transaction_id = of_transaction_id',
+        to: 'where s.transaction_id = of_transaction_id',
+      },
+      {
+        name: 'refund_sale',
+        from: '  sale_id := sale.id;',
+        to: `  sale_id := sale.id;
+  of_program_id := sale.program_id;`,
       },
     ],
   },
   'a commission in floating point': {
-    plants: [
+    functions: [
       {
-        file: 'lib/sales.ts',
-        from: '(s.commission_base_cents * p.commission_bp + 5000) / 10000',
-        to: 'round(s.commission_base_cents * (p.commission_bp / 10000.0)::double precision)::bigint',
+        name: 'record_sale',
+        from: '(sale.commission_base_cents * program.commission_bp + 5000) / 10000',
+        to: 'round(sale.commission_base_cents * (program.commission_bp / 10000.0)::double precision)::bigint',
       },
     ],
   },
@@ -116,26 +133,54 @@ const mistakes: Record<string, { plants: Plant[]; migration?: string }> = {
   },
   'a unique key that is missing': {
     migration: 'alter table sales drop constraint sales_transaction_key',
-    plants: [
+    functions: [
       {
-        file: 'lib/sales.ts',
-        from: '  on conflict on constraint sales_transaction_key do update set ${processor ? completion : sql`transaction_id = stored.transaction_id`}',
-        to: '  where not exists (select from sales s where s.program_id = p.id and s.transaction_id = ${sale.transaction_id})',
+        name: 'record_sale',
+        from: `  on conflict on constraint sales_transaction_key do nothing
+  returning * into sale;
+  inserted := sale.id is not null;`,
+        to: `  returning * into sale;
+  inserted := true;`,
       },
       {
-        file: 'lib/sales.ts',
-        from: "throw new Error('the sale statement answered without its sale')",
-        to: "throw new ApiError('duplicate_transaction', 'It is recorded.', { data: { same_payload: true } })",
+        name: 'track_sale',
+        from: '  select r.* into recorded from record_sale(given, false) r;',
+        to: `  select s.* into sale from sales s
+  where s.program_id = given.program_id and s.is_test = given.is_test and s.transaction_id = given.transaction_id;
+  inserted := sale.id is null;
+  if not inserted then
+    return;
+  end if;
+  select r.* into recorded from record_sale(given, false) r;`,
       },
     ],
   },
 }
 
+const definitions = new Map<string, string>()
+for (const name of functionNames) {
+  const { rows } = await sql.query<{ definition: string }>('select pg_get_functiondef($1::regproc) as definition', [
+    name,
+  ])
+  definitions.set(name, rows[0]?.definition ?? '')
+}
+
+async function plantInFunctions(functions: FunctionPlant[]): Promise<void> {
+  const planted = new Map(definitions)
+  for (const { name, from, to } of functions) {
+    const text = planted.get(name) ?? ''
+    expect(text.split(from), `the place in ${name}`).toHaveLength(2)
+    planted.set(name, text.replace(from, to))
+  }
+  for (const definition of planted.values()) await sql.query(definition)
+}
+
 test.each(Object.entries(mistakes))(
   'the histories find %s',
   { timeout: 120_000 },
-  async (_name, { plants, migration }) => {
+  async (_name, { plants = [], functions = [], migration }) => {
     const service = await loadService(plants)
+    await plantInFunctions(functions)
     if (migration) await sql.query(migration)
     const world = openWorld({
       service,
@@ -157,6 +202,7 @@ test.each(Object.entries(mistakes))(
       if (found.length === 0) found.push(...(await deliverEverything(world, faultyQueue, queue.url)))
     } finally {
       await world.close()
+      for (const definition of definitions.values()) await sql.query(definition)
     }
     expect(found).not.toEqual([])
   },

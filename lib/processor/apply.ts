@@ -3,7 +3,7 @@ import type { Stripe } from 'stripe'
 import { retryBinding } from '../customers.ts'
 import { type Database, jsonb } from '../database.ts'
 import type { OutboxMessage } from '../outbox.ts'
-import { type ProcessorSale, recordSaleCtes } from '../sales.ts'
+import { type ProcessorSale, saleColumns } from '../sales.ts'
 import { attributionStatements, customerCte, programCte } from './attribution.ts'
 import type { InvoicePayment, ProcessorEvent, Purchase, Reversals } from './event.ts'
 import { asReversal } from './refunds.ts'
@@ -116,9 +116,10 @@ async function applyPurchase(db: Database, event: ProcessorEvent, purchase: Purc
     ...lockStatements(event.account_id, paymentIds, sale.transaction_id),
     learnPaymentsStatement(event.account_id, paymentIds, sale.transaction_id),
     ...attribution,
-    sql`with ${program}, ${customerCte(purchase)},
-${recordSaleCtes(asSale(event, purchase, sale), crypto.randomUUID())}
-select from sale`,
+    sql`with ${program}, ${customerCte(purchase)}
+select from program p left join customer c on true
+cross join lateral record_sale(jsonb_populate_record(null::sales, ${saleColumns(asSale(event, purchase, sale), crypto.randomUUID())}
+  || jsonb_build_object('program_id', p.id, 'customer_id', c.id)), true)`,
     ...settleReversalsStatements(event, stored),
     logStatement(
       event,

@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { bindCustomerStatements } from '../customers.ts'
-import { leadEffectCtes } from '../leads.ts'
+import { newClickIdStem } from '../clicks.ts'
 import type { ProcessorEvent, Purchase } from './event.ts'
 
 /** CTE `program`: the one that the metadata names, where it is connected to the event's account. */
@@ -58,12 +57,13 @@ customer as (
 export function attributionStatements(event: ProcessorEvent, purchase: Purchase): RawBuilder<unknown>[] {
   const { session_id: sessionId, click_id: clickId, customer_key: key, processor_customer_id: customerId } = purchase
   const program = programCte(event, purchase.program_id)
-  const [, secondCustomer] =
-    key === null || clickId === null
-      ? []
-      : bindCustomerStatements(program, key, clickId, Date.now(), purchase.started_at)
   return [
-    ...(secondCustomer ? [secondCustomer] : []),
+    ...(key === null || clickId === null
+      ? []
+      : [
+          sql`with ${program} select add_second_customer(id, ${key}, ${clickId}, ${newClickIdStem(Date.now())},
+    ${purchase.started_at}::timestamptz - make_interval(days => cookie_window_days)) from program`,
+        ]),
     sql`with ${program}, ${customerCte(purchase)},
 processor_customer as (
   insert into processor_customers (program_id, processor_customer_id, customer_id)
@@ -90,10 +90,8 @@ settled as (
   from known k
   where c.program_id = k.program_id and c.id = k.id
     and (k.settles and c.signup_date is null or c.customer_key is null and k.customer_key is not null)
-  returning c.program_id, c.id, c.partner_id, c.lead_event_id, c.customer_key, c.signup_date,
-    old.signup_date is null and new.signup_date is not null as first
-),
-${leadEffectCtes({ session_id: null, page_url: null, additional_data: null })}
-select from settled`,
+  returning new as customer, old.signup_date is null and new.signup_date is not null as first
+)
+select record_settled_lead(customer, null, null, null) from settled where first`,
   ]
 }
