@@ -59,20 +59,20 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
   return hex(await sha256(key))
 }
 
-/** CTE `key`: the API key of this hash, retired or not; every statement of a keyed call begins with it. */
+/** CTE `key`: the API key of this hash, retired or not. */
 export function keyCte(keyHash: string) {
   return sql`key as (select program_id, retired_at from api_keys where key_hash = decode(${keyHash}, 'hex'))`
 }
 
 /**
  * CTEs `key` and `program`: the program that the active key names; no row where the key is unknown or retired, or where
- * `programId` is given and names another, or where `condition` on the program `p` does not hold.
+ * `programId` is given and names another.
  */
-export function programOfKeyCte(keyHash: string, programId: number | null = null, condition = sql`true`) {
+export function programOfKeyCte(keyHash: string, programId: number | null) {
   return sql`${keyCte(keyHash)},
 program as (
   select p.* from programs p join key on key.program_id = p.id
-  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id) and ${condition}
+  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id)
 )`
 }
 
