@@ -96,7 +96,7 @@ interface ClickRow {
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
  * program, else a new one), the click event, the link's counter and the program's day: the function `record_click` of
- * migrations/0008_click.sql. A statement that was sent twice finds its own customer and records nothing more.
+ * migrations/0010_hours.sql. A statement that was sent twice finds its own customer and records nothing more.
  * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
  */
 export async function recordClick(
