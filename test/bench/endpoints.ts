@@ -12,7 +12,8 @@ export interface Endpoint {
 
 /**
  * The endpoints that are called most, and what calls them: clicks over 1,000 links, first leads by click id, sales to known customers,
- * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a function that does nothing.
+ * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a function that does nothing, asked
+ * for nothing and sent what a click sends.
  */
 export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<Endpoint[]> {
   const { sql, baseUrl, sandbox } = stack
@@ -35,25 +36,8 @@ export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<
   }
   return [
     { name: 'nothing', function: 'empty', next: get('/empty') },
-    {
-      name: 'click',
-      function: 'track-click',
-      next: post('/api/v1/track/click', { 'user-agent': clickOn('').user_agent ?? '' }, (n) => {
-        const { affiliate_url, page_url, page_title, referrer_url, session_id } = clickOn(`code${1 + (n % 1000)}`)
-        const { screen_resolution, viewport_size, language, timezone } = clickOn('')
-        return {
-          affiliate_url,
-          page_url,
-          page_title,
-          referrer_url,
-          session_id,
-          screen_resolution,
-          viewport_size,
-          language,
-          timezone,
-        }
-      }),
-    },
+    { name: 'nothing, sent a click', function: 'empty', next: post('/empty', clickHeaders, clickBody) },
+    { name: 'click', function: 'track-click', next: post('/api/v1/track/click', clickHeaders, clickBody) },
     {
       name: 'lead',
       function: 'track-lead',
@@ -94,6 +78,25 @@ export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<
     { name: 'status', function: 'cli-status', next: get('/api/v1/cli/status', keyed) },
     { name: 'script', function: 'tracker-script', next: get('/js/svc-tracker.js') },
   ]
+}
+
+const clickHeaders = { 'user-agent': clickOn('').user_agent ?? '' }
+
+/** The body that the tracker sends, without what the function finds out. */
+function clickBody(n: number): object {
+  const { affiliate_url, page_url, page_title, referrer_url, session_id } = clickOn(`code${1 + (n % 1000)}`)
+  const { screen_resolution, viewport_size, language, timezone } = clickOn('')
+  return {
+    affiliate_url,
+    page_url,
+    page_title,
+    referrer_url,
+    session_id,
+    screen_resolution,
+    viewport_size,
+    language,
+    timezone,
+  }
 }
 
 /** The first `count` calls of an endpoint that are left. */

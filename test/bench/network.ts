@@ -14,7 +14,7 @@ const calls = 100
 export async function network(): Promise<Result> {
   const stack = await startStack()
   const endpoints = (await seedEndpoints(stack, 3 * calls)).filter(
-    ({ name }) => name !== 'nothing' && name !== 'script',
+    (endpoint) => endpoint.function !== 'empty' && endpoint.name !== 'script',
   )
   const control = new URL('/control', stack.neon.url)
   const connection = new HttpConnection(stack.baseUrl)
