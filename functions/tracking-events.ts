@@ -1,5 +1,5 @@
 import { createApp, onlyMethods } from '../lib/app.ts'
-import { asEventPage, eventsStatements } from '../lib/events.ts'
+import { asEventPage, eventPageStatements } from '../lib/events.ts'
 import { privateHeaders, readProgram, type ReadEnv } from '../lib/program-reads.ts'
 import { eventsQuery } from '../lib/read-requests.ts'
 
@@ -11,9 +11,7 @@ const app = createApp<ReadEnv>()
  * dashboard's cookie. 200 `EventPage`; 401 no session, 400, 404 no such program, 403 without the action `tracking:list`.
  */
 app.get(path, async (c) => {
-  const { query, results } = await readProgram(c, 'tracking:list', eventsQuery, (programId, asked) =>
-    eventsStatements(programId, asked, 3 * (asked.pageSize ?? 10)),
-  )
+  const { query, results } = await readProgram(c, 'tracking:list', eventsQuery, eventPageStatements)
   return c.json(asEventPage(results, query), 200, privateHeaders)
 })
 app.all(path, onlyMethods('GET', 'HEAD'))

@@ -58,11 +58,18 @@ export interface EventPage {
 type EventsQuery = z.output<typeof eventsQuery>
 type EventFilter = Pick<EventsQuery, 'eventType' | 'dateFrom' | 'dateTo'>
 
+const defaultPageSize = 10
+
+/** What `asEventPage` is made of: `3 * pageSize` events of each type, so pages end there even where older events exist. */
+export function eventPageStatements(programId: number, query: EventsQuery) {
+  return eventsStatements(programId, query, 3 * (query.pageSize ?? defaultPageSize))
+}
+
 /**
  * One page of a program's events, newest first; equal timestamps are ordered by type, then id. `results` are those of
- * `eventsStatements` with the limit `3 * pageSize`, so pages end there even where older events exist.
+ * `eventPageStatements` for the same query.
  */
-export function asEventPage(results: EventRow[][], { page = 1, pageSize = 10 }: EventsQuery): EventPage {
+export function asEventPage(results: EventRow[][], { page = 1, pageSize = defaultPageSize }: EventsQuery): EventPage {
   const events = merged(results)
   const total = events.length
   return {
@@ -147,7 +154,7 @@ const sources = {
  * For each type that is asked for, its newest events within the dates, `limit` of them at most, from its own table. Both dates belong
  * to the range, to the millisecond. Test events and sales without a customer are not listed.
  */
-export function eventsStatements(programId: number, filter: EventFilter, limit: number) {
+function eventsStatements(programId: number, filter: EventFilter, limit: number) {
   const types = filter.eventType ? [filter.eventType] : (['click', 'lead', 'conversion'] as const)
   return types.map((type) => eventsStatement(type, programId, filter, limit))
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { asEventPage, eventsStatements, type TrackingEvent } from '../lib/events.ts'
+import { asEventPage, eventPageStatements, type TrackingEvent } from '../lib/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { eventsQuery } from '../lib/read-requests.ts'
 import { fillEvents } from './support/events.ts'
@@ -57,8 +57,7 @@ test('events have exactly the fields of their type', async () => {
 })
 
 async function readEvents(query: Parameters<typeof asEventPage>[1]) {
-  const statements = eventsStatements(sandbox.programId, query, 3 * (query.pageSize ?? 10))
-  return asEventPage(await db.batch(statements), query)
+  return asEventPage(await db.batch(eventPageStatements(sandbox.programId, query)), query)
 }
 
 const minute = Date.parse('2026-10-31T23:58:00.000Z')
