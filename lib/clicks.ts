@@ -82,21 +82,20 @@ function eventValues(click: Click): (string | null)[] {
 }
 
 // Compiling a text that is the same for every click took a tenth of the function's own time.
-const recordClickText = `select * from record_click(${Array.from({ length: 6 + eventFields.length }, (_, n) => `$${n + 1}`).join(', ')})`
+const trackClickText = `select track_click(${Array.from({ length: 6 + eventFields.length }, (_, n) => `$${n + 1}`).join(', ')}) as answer`
 
-interface ClickRow {
-  is_active: boolean | null
-  program_id: string | null
-  partner_id: string | null
-  partner_code: string | null
-  cookie_window_days: number | null
-  click_id: string | null
+const refusals = {
+  unknown_partner_code: 'No referral link has the code that `aff` gives. Check the link.',
+  invalid_link: 'This referral link has no partner or no program. Ask the advertiser to mend it.',
+  link_disabled: 'This referral link is no longer active. No click was recorded.',
 }
+
+export const unknownPartnerCode = () => new ApiError('unknown_partner_code', refusals.unknown_partner_code)
 
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
- * program, else a new one), the click event, the link's counter and the program's day: the function `record_click` of
- * migrations/0010_hours.sql. A statement that was sent twice finds its own customer and records nothing more.
+ * program, else a new one), the click event, the link's counter and the program's day: the function `track_click` of
+ * migrations/0012_track_click.sql. A statement that was sent twice finds its own customer and records nothing more.
  * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
  */
 export async function recordClick(
@@ -105,34 +104,15 @@ export async function recordClick(
   existingClickId: string | null,
   now = Date.now(),
 ): Promise<RecordedClick> {
-  const stem = newClickIdStem(now)
-  const statement: CompiledQuery<ClickRow> = CompiledQuery.raw(recordClickText, [
-    click.partner_code,
-    existingClickId,
-    stem,
-    new Date(now),
-    newEventId(),
-    ...eventValues(click),
-  ])
+  const statement: CompiledQuery<{ answer: RecordedClick | { refused: keyof typeof refusals } }> = CompiledQuery.raw(
+    trackClickText,
+    [click.partner_code, existingClickId, newClickIdStem(now), new Date(now), newEventId(), ...eventValues(click)],
+  )
   const [row] = await retryOnce(() => db.query(statement))
-  if (!row || row.partner_code === null) throw unknownPartnerCode()
-  if (row.program_id === null || row.partner_id === null || row.cookie_window_days === null) {
-    throw new ApiError(
-      'invalid_link',
-      'This referral link has no partner or no program. Ask the advertiser to mend it.',
-    )
-  }
-  if (!row.is_active || row.click_id === null)
-    throw new ApiError('link_disabled', 'This referral link is no longer active. No click was recorded.')
-  return {
-    click_id: row.click_id,
-    partner_code: row.partner_code,
-    cookie_window_days: row.cookie_window_days,
-  }
+  if (!row) throw new Error('track_click answered nothing.')
+  if ('refused' in row.answer) throw new ApiError(row.answer.refused, refusals[row.answer.refused])
+  return row.answer
 }
-
-export const unknownPartnerCode = () =>
-  new ApiError('unknown_partner_code', 'No referral link has the code that `aff` gives. Check the link.')
 
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where

@@ -4,6 +4,8 @@ create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '9999999
 
 create domain currency_code as text CHECK ((VALUE ~ '^[a-z]{3}$'::text));
 
+create domain event_count as bigint CHECK ((VALUE >= 0));
+
 create sequence affiliate_lead_events_id_seq;
 
 create table accounts (
@@ -52,8 +54,7 @@ create table affiliate_click_events (
   additional_data jsonb,
   created_at timestamp with time zone not null default now(),
   constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id),
-  constraint affiliate_click_events_check CHECK ((is_test OR ((customer_id IS NOT NULL) AND (link_id IS NOT NULL)))),
-  constraint affiliate_click_events_id_check CHECK ((id > 0))
+  constraint affiliate_click_events_check CHECK ((is_test OR ((customer_id IS NOT NULL) AND (link_id IS NOT NULL))))
 ) partition by RANGE (click_timestamp);
 
 create table affiliate_click_events_default partition of affiliate_click_events DEFAULT;
@@ -215,23 +216,13 @@ create table customers (
   first_purchase_date timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   constraint customers_pkey PRIMARY KEY (program_id, id),
-  constraint customers_click_id_key UNIQUE (program_id, click_id),
-  constraint customers_check CHECK (((signup_date IS NULL) = (lead_event_id IS NULL))),
-  constraint customers_check1 CHECK (((provisional_lead_at IS NULL) = (provisional_lead_event_id IS NULL))),
-  constraint customers_click_id_check CHECK ((click_id ~ '^cust_[0-9]{13}_[0-9]{21,40}$'::text)),
-  constraint customers_customer_key_check CHECK ((customer_key <> ''::text)),
-  constraint customers_customer_status_check CHECK ((customer_status =
-CASE
-    WHEN (first_purchase_date IS NOT NULL) THEN 'conversion'::text
-    WHEN (signup_date IS NOT NULL) THEN 'lead'::text
-    ELSE 'click'::text
-END)),
-  constraint customers_email_hash_check CHECK ((length(email_hash) = 32))
+  constraint customers_click_id_key UNIQUE (program_id, click_id)
 );
 CREATE UNIQUE INDEX customers_customer_key_key ON public.customers USING btree (program_id, customer_key) WHERE (customer_key IS NOT NULL);
 CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, email_hash) WHERE (email_hash IS NOT NULL);
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
 CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
+CREATE TRIGGER customers_sound AFTER INSERT OR UPDATE ON public.customers FOR EACH ROW EXECUTE FUNCTION refuse_unsound_customer();
 
 create table daily_money (
   program_id bigint not null,
@@ -254,14 +245,13 @@ create table daily_totals (
   program_id bigint not null,
   day date not null,
   slot smallint not null,
-  clicks bigint not null default 0,
-  leads bigint not null default 0,
+  clicks event_count not null default 0,
+  leads event_count not null default 0,
   conversions bigint not null default 0,
   clicks_by_hour bigint[],
   leads_by_hour bigint[],
   conversions_by_hour bigint[],
-  constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot),
-  constraint daily_totals_check CHECK ((LEAST(clicks, leads) >= 0))
+  constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot)
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
@@ -269,10 +259,9 @@ create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
   slot smallint not null,
-  clicks bigint not null,
+  clicks event_count not null,
   last_clicked_at timestamp with time zone not null,
-  constraint link_clicks_pkey PRIMARY KEY (program_id, link_id, slot),
-  constraint link_clicks_clicks_check CHECK ((clicks > 0))
+  constraint link_clicks_pkey PRIMARY KEY (program_id, link_id, slot)
 ) with (fillfactor=50);
 
 create table mails (
@@ -1082,6 +1071,34 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.refuse_unsound_customer()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- As a click makes it; one expression, because each costs a click some ten microseconds.
+  if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
+    new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date) = 0 then
+    return null;
+  end if;
+  if new.customer_key = '' or length(new.email_hash) <> 32 then
+    raise check_violation using message = 'A customer key is not empty, and an e-mail hash is 32 bytes.';
+  end if;
+  if num_nulls(new.signup_date, new.lead_event_id) = 1
+    or num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) = 1 then
+    raise check_violation using message = 'A lead has a date and an event, or neither.';
+  end if;
+  if new.customer_status <> (case
+    when new.first_purchase_date is not null then 'conversion'
+    when new.signup_date is not null then 'lead'
+    else 'click'
+  end) then
+    raise check_violation using message = 'The status of a customer follows from its dates.';
+  end if;
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.require_balance_of_entry()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1248,6 +1265,84 @@ begin
   click_id := noted.click_id;
   -- The browser does not learn that the server settled it.
   customer_status := 'click';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.track_click(aff text, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  link record;
+  customer bigint;
+  customer_click_id text;
+  today constant date := utc_day(at);
+  link_slot constant smallint := pg_backend_pid() & 63;
+  hour_slot constant smallint := counter_slot(at);
+begin
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
+  from referral_links l left join programs p on p.id = l.program_id
+  where lower(l.code) = lower(aff);
+  if link.id is null then
+    return json_build_object('refused', 'unknown_partner_code');
+  elsif link.program_id is null or link.partner_id is null then
+    return json_build_object('refused', 'invalid_link');
+  elsif not link.is_active then
+    return json_build_object('refused', 'link_disabled');
+  end if;
+
+  if existing_click_id is not null then
+    -- From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
+    update customers c set
+      last_click_at = greatest(c.last_click_at, at),
+      link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.id else c.link_id end,
+      partner_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.partner_id else c.partner_id end
+    where c.program_id = link.program_id and c.click_id = existing_click_id
+    returning c.id, c.click_id into customer, customer_click_id;
+  end if;
+  if customer is null then
+    customer_click_id := stem || link.program_id;
+    insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
+    values (link.program_id, customer_click_id, link.id, link.partner_id, at)
+    on conflict on constraint customers_click_id_key do nothing
+    returning c.id into customer;
+  elsif exists (
+    select from affiliate_click_events e
+    where e.program_id = link.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+  ) then
+    customer := null;
+  end if;
+
+  -- No customer: the statement was sent twice, and all of this is written.
+  if customer is not null then
+    insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+      affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
+      geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+    values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+      referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+      device_type, device_os, browser_name, additional_data);
+
+    -- Almost always the counters' rows are there; an update is cheaper than an insert that finds out.
+    update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
+    where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
+    if not found then
+      insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
+      values (link.program_id, link.id, link_slot, 1, at)
+      on conflict on constraint link_clicks_pkey do update
+      set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
+    end if;
+    update daily_totals c set clicks = c.clicks + 1
+    where c.program_id = link.program_id and c.day = today and c.slot = hour_slot;
+    if not found then
+      insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, today, hour_slot, 1)
+      on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
+    end if;
+  end if;
+  return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $function$
 ;
 

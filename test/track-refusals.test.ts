@@ -360,6 +360,21 @@ describe('a database that breaks once is answered as if nothing had happened, an
     },
   )
 
+  test.for([
+    ['of a customer', async () => api.click(program)],
+    ['of no customer', async () => `cust_1790000000000_${'1'.repeat(20)}${program.programId}`],
+  ] as const)('a click with the click id %s', async ([, existing]) => {
+    const body = { ...(await goodBody(clickPath)), existing_click_id: await existing() }
+    const before = await effectOf(clickPath)
+    const plain = await api.call(clickPath, body)
+    const once = (await effectOf(clickPath)) - before
+    api.stack.neon.inject({ action: 'drop-after' })
+    const answer = await api.call(clickPath, body, { databaseRequests: 2 })
+    expect(shapeOf(answer.body)).toEqual(shapeOf(plain.body))
+    expect(answer).toMatchObject({ status: 200, body: { partner_code: program.partnerCode } })
+    expect((await effectOf(clickPath)) - before).toBe(2 * once)
+  })
+
   const testBodies = [
     [
       clickPath,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
 /**
@@ -124,7 +124,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     const fault = typeof own === 'string' ? (JSON.parse(own) as Fault) : takeFault(queries)
     if (fault?.action === 'drop-before') return void request.socket.destroy()
     if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })
-    if (fault?.action === 'delay') await sleep(fault.delay_ms)
+    if (fault?.action === 'delay') await delay(fault.delay_ms ?? 0)
 
     const connectionString = request.headers['neon-connection-string']
     if (typeof connectionString !== 'string') {
@@ -197,6 +197,13 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     },
   }
   return endpoint
+}
+
+/** Waits this long to a hundredth: a timer of Node is up to a millisecond late, so the last two are waited for turn by turn. */
+async function delay(milliseconds: number): Promise<void> {
+  const due = performance.now() + milliseconds
+  if (milliseconds > 2) await sleep(milliseconds - 2)
+  while (performance.now() < due) await turn()
 }
 
 function openPool(connectionString: string): pg.Pool {

@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest'
+import { seedPartners } from './bench/seed.ts'
+import { createDatabase } from './support/stack.ts'
+
+const { sql } = await createDatabase()
+const { rows } = await sql.query<{ id: string }>(
+  `with workspace as (insert into workspaces (name) values ('Workspace') returning id)
+  insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`,
+)
+const programId = Number(rows[0]?.id)
+const first = await seedPartners(sql, programId, 1)
+
+let made = 0
+/** Inserts a customer with these columns, given as SQL, or makes one as a click does and gives it these columns. */
+const write = {
+  insert: (columns: Record<string, string>) =>
+    sql.query(
+      `insert into customers (program_id, click_id, link_id, partner_id, last_click_at, ${Object.keys(columns).join(', ')})
+      values ($1, $2, $3, $4, now(), ${Object.values(columns).join(', ')})`,
+      [programId, `cust_${++made}`, first.firstLink, first.firstPartner],
+    ),
+  async update(columns: Record<string, string>) {
+    await write.insert({ created_at: 'now()' })
+    const changes = Object.entries(columns).map(([column, value]) => `${column} = ${value}`)
+    await sql.query(`update customers set ${changes.join(', ')} where click_id = $1`, [`cust_${made}`])
+  },
+}
+const lead = { signup_date: 'now()', lead_event_id: '1', customer_status: "'lead'" }
+
+describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
+  test.for([
+    ['a customer key is empty', { customer_key: "''" }],
+    ['an e-mail hash is not 32 bytes', { email_hash: "'\\x00'" }],
+    ['a lead has no event', { ...lead, lead_event_id: 'null' }],
+    ['an event of a lead has no lead', { lead_event_id: '1' }],
+    ['a provisional lead has no event', { provisional_lead_at: 'now()' }],
+    ['an event of a provisional lead has no lead', { provisional_lead_event_id: '1' }],
+    ['the status says lead before there is one', { customer_status: "'lead'" }],
+    ['the status says click after a lead', { ...lead, customer_status: "'click'" }],
+    ['the status says lead after a purchase', { ...lead, first_purchase_date: 'now()' }],
+    ['the status is no status', { customer_status: "'customer'" }],
+    ['the status is of another column', { customer_key: "'u'", customer_status: "'conversion'" }],
+  ] as const)('is refused where %s', async ([, columns]) => {
+    await expect(write[how](columns)).rejects.toMatchObject({ code: '23514' })
+  })
+
+  test.for([
+    ['nothing but a click', { created_at: 'now()' }],
+    ['a key', { customer_key: `'${how}'` }],
+    ['a provisional lead', { provisional_lead_at: 'now()', provisional_lead_event_id: '1' }],
+    ['a lead', lead],
+    ['a purchase', { ...lead, first_purchase_date: 'now()', customer_status: "'conversion'" }],
+  ] as const)('is taken with %s', async ([, columns]) => {
+    await write[how](columns)
+  })
+})
+
+test.for([
+  ['link_clicks', 'clicks', `insert into link_clicks values ($1, ${first.firstLink}, 1, -1, now())`],
+  ['daily_totals', 'clicks', `insert into daily_totals (program_id, day, slot, clicks) values ($1, now(), 1, -1)`],
+  ['daily_totals', 'leads', `insert into daily_totals (program_id, day, slot, leads) values ($1, now(), 2, -1)`],
+] as const)('%s.%s is never below 0', async ([, , statement]) => {
+  await expect(sql.query(statement, [programId])).rejects.toMatchObject({ code: '23514' })
+})
