@@ -16,7 +16,7 @@ interface Payout {
 }
 
 /** How many payments each takes in one file. */
-const maxPayments: Record<PayoutLayout, number> = { paypal: 5000, wise: 1000 }
+export const maxPayments: Record<PayoutLayout, number> = { paypal: 5000, wise: 1000 }
 
 /**
  * The open withdrawals of a program in one currency as a file to pay them with, the longest waiting first and no more than the

@@ -1,9 +1,11 @@
 import { ApiError } from '../../lib/errors.ts'
 import { isCurrency } from '../../lib/money.ts'
-import { type PayoutLayout, payoutLayouts } from '../../lib/payouts.ts'
+import { maxPayments, type PayoutLayout, payoutLayouts } from '../../lib/payouts.ts'
 import { addressOf } from './page.ts'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise' }
+
+const most = (layout: PayoutLayout) => maxPayments[layout].toLocaleString('en')
 
 /** Links to the files that PayPal and Wise take, of what is to be paid in each of `currencies`. */
 export function PayoutLinks({ base, currencies }: { base: string; currencies: string[] }) {
@@ -15,6 +17,12 @@ export function PayoutLinks({ base, currencies }: { base: string; currencies: st
             {layoutNames[layout]} file, {currency.toUpperCase()}
           </a>
         )),
+      )}
+      {currencies.length > 0 && (
+        <p class="muted small">
+          A file has the longest waiting payments: {most('paypal')} at most for PayPal, {most('wise')} for Wise.
+          Partners without an e-mail address are left out.
+        </p>
       )}
     </>
   )
