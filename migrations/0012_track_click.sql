@@ -1,6 +1,6 @@
--- A click is told in one JSON answer, and the rules of its rows cost it a third less. Postgres reads the text of a CHECK anew in
--- every statement that writes the table, so the rules of a customer stand in a trigger, which is prepared once a connection, and
--- those of counters in a domain. The pattern of a click id alone took a twelfth of a click; track_click puts the id together.
+-- A click in a third fewer instructions: it is told in one JSON answer, and the rules of its rows are prepared once a connection. Postgres
+-- reads the text of a CHECK anew in every statement that writes the table, so the rules of a customer stand in a trigger and those of
+-- counters in a domain. The pattern of a click id alone took a twelfth of a click; track_click puts the id together.
 create domain event_count as bigint check (value >= 0);
 
 alter table daily_totals drop constraint daily_totals_check, alter clicks type event_count, alter leads type event_count;

@@ -1,8 +1,9 @@
+import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { seedPartners } from './bench/seed.ts'
 import { createDatabase } from './support/stack.ts'
 
-const { sql } = await createDatabase()
+const { databaseUrl, sql } = await createDatabase()
 const { rows } = await sql.query<{ id: string }>(
   `with workspace as (insert into workspaces (name) values ('Workspace') returning id)
   insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`,
@@ -61,4 +62,28 @@ test.for([
   ['daily_totals', 'leads', `insert into daily_totals (program_id, day, slot, leads) values ($1, now(), 2, -1)`],
 ] as const)('%s.%s is never below 0', async ([, , statement]) => {
   await expect(sql.query(statement, [programId])).rejects.toMatchObject({ code: '23514' })
+})
+
+test('a lead that waited for another of the same customer sees what that one did', async () => {
+  await write.insert({ customer_key: "'twice'" })
+  const other = new pg.Client({ connectionString: databaseUrl })
+  await other.connect()
+  const settle = (client: pg.Client, leadId: number) =>
+    client.query<{ lead_id: string }>(
+      `select lead_id from settle_lead($1, 'twice', $2, null, null, null, null)`,
+      [programId, leadId],
+    )
+  await sql.query('begin')
+  await settle(sql, 1)
+  const second = settle(other, 2)
+  const waits = `select from pg_locks where not granted`
+  const watcher = new pg.Client({ connectionString: databaseUrl })
+  await watcher.connect()
+  await expect.poll(async () => (await watcher.query(waits)).rowCount, { timeout: 5000 }).toBeGreaterThan(0)
+  await sql.query('commit')
+  expect((await second).rows).toEqual([{ lead_id: '1' }])
+  const events = await sql.query('select id from affiliate_lead_events where customer_key = $1', ['twice'])
+  expect(events.rows).toEqual([{ id: '1' }])
+  await other.end()
+  await watcher.end()
 })
