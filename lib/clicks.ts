@@ -1,5 +1,5 @@
 import { CompiledQuery, sql } from 'kysely'
-import { type Database, retryOnce } from './database.ts'
+import { type Database, retryOnce, violatedConstraint } from './database.ts'
 import { ApiError } from './errors.ts'
 
 /** What a click brings: the request's fields and what the edge derived of the visitor. */
@@ -95,7 +95,7 @@ export const unknownPartnerCode = () => new ApiError('unknown_partner_code', ref
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
  * program, else a new one), the click event, the link's counter and the program's day: the function `track_click` of
- * migrations/0012_track_click.sql. A statement that was sent twice finds its own customer and records nothing more.
+ * migrations/0012_track_click.sql. A statement that was sent twice records nothing more and is answered as the first time.
  * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
  */
 export async function recordClick(
@@ -104,14 +104,44 @@ export async function recordClick(
   existingClickId: string | null,
   now = Date.now(),
 ): Promise<RecordedClick> {
-  const statement: CompiledQuery<{ answer: RecordedClick | { refused: keyof typeof refusals } }> = CompiledQuery.raw(
-    trackClickText,
-    [click.partner_code, existingClickId, newClickIdStem(now), new Date(now), newEventId(), ...eventValues(click)],
-  )
-  const [row] = await retryOnce(() => db.query(statement))
-  if (!row) throw new Error('track_click answered nothing.')
+  const at = new Date(now)
+  const eventId = newEventId()
+  const statement: CompiledQuery<ClickAnswer> = CompiledQuery.raw(trackClickText, [
+    click.partner_code,
+    existingClickId,
+    newClickIdStem(now),
+    at,
+    eventId,
+    ...eventValues(click),
+  ])
+  const [row] = await retryOnce(() => db.query(statement)).catch((error: unknown) => {
+    if (!isRecorded(error)) throw error
+    return retryOnce(() => db.query(recordedClick(click.partner_code, at, eventId)))
+  })
+  if (!row) throw new Error('The database has no answer for a click.')
   if ('refused' in row.answer) throw new ApiError(row.answer.refused, refusals[row.answer.refused])
   return row.answer
+}
+
+interface ClickAnswer {
+  answer: RecordedClick | { refused: keyof typeof refusals }
+}
+
+/** Whether a click was refused because its customer or its event is there: the first try was committed and its answer lost. */
+function isRecorded(error: unknown): boolean {
+  return /^(customers_click_id_key|affiliate_click_events_\w+_pkey)$/.test(violatedConstraint(error) ?? '')
+}
+
+/** What the click with this event was answered when it was recorded. */
+function recordedClick(partnerCode: string, at: Date, eventId: number) {
+  return sql<ClickAnswer>`select json_build_object('click_id', c.click_id, 'partner_code', l.code,
+  'cookie_window_days', p.cookie_window_days) as answer
+from referral_links l
+join programs p on p.id = l.program_id
+join affiliate_click_events e on e.program_id = l.program_id and not e.is_test and e.click_timestamp = ${at}::timestamptz
+  and e.id = ${eventId}
+join customers c on c.program_id = e.program_id and c.id = e.customer_id
+where lower(l.code) = lower(${partnerCode})`
 }
 
 /**

@@ -6,8 +6,8 @@ create domain event_count as bigint check (value >= 0);
 alter table daily_totals drop constraint daily_totals_check, alter clicks type event_count, alter leads type event_count;
 alter table link_clicks drop constraint link_clicks_clicks_check, alter clicks type event_count;
 
--- lib/clicks.ts makes every id above 0.
-alter table affiliate_click_events drop constraint affiliate_click_events_id_check;
+-- lib/clicks.ts makes every id above 0, track_click gives each real event its customer and link, and the audit looks for others.
+alter table affiliate_click_events drop constraint affiliate_click_events_id_check, drop constraint affiliate_click_events_check;
 
 -- After the write, because behind a BEFORE UPDATE trigger `returning old` gives a row that another call has changed meanwhile, and a lead
 -- that was waited for would be recorded twice.
@@ -43,15 +43,14 @@ alter table customers
   drop constraint customers_customer_status_check,
   drop constraint customers_email_hash_check;
 
--- As record_click, which stays for the functions that run until their next version is deployed; lib/clicks.ts says what is given and
+-- As record_click, but a statement that is sent again is refused by the key of the customer or of the event. record_click stays for the functions that run until their next version is deployed; lib/clicks.ts says what is given and
 -- answered. Answers `{click_id, partner_code, cookie_window_days}`, or `{refused}` with the code of the error, having written nothing.
--- While the totals of days are one or two pages, a plan would read them whole in each click, and it is kept for the connection.
 create function track_click(
   aff text, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
   language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
   browser_name text, additional_data jsonb
-) returns json language plpgsql set enable_seqscan = off as $$
+) returns json language plpgsql as $$
 #variable_conflict use_column
 declare
   link record;
@@ -64,12 +63,12 @@ begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
-  if link.id is null then
-    return json_build_object('refused', 'unknown_partner_code');
-  elsif link.program_id is null or link.partner_id is null then
-    return json_build_object('refused', 'invalid_link');
-  elsif not link.is_active then
-    return json_build_object('refused', 'link_disabled');
+  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+    return json_build_object('refused', case
+      when link.id is null then 'unknown_partner_code'
+      when link.program_id is null or link.partner_id is null then 'invalid_link'
+      else 'link_disabled'
+    end);
   end if;
 
   if existing_click_id is not null then
@@ -87,39 +86,30 @@ begin
     customer_click_id := stem || link.program_id;
     insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
     values (link.program_id, customer_click_id, link.id, link.partner_id, at)
-    on conflict on constraint customers_click_id_key do nothing
     returning c.id into customer;
-  elsif exists (
-    select from affiliate_click_events e
-    where e.program_id = link.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
-  ) then
-    customer := null;
   end if;
 
-  -- No customer: the statement was sent twice, and all of this is written.
-  if customer is not null then
-    insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
-      affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-      geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
-    values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
-      referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-      device_type, device_os, browser_name, additional_data);
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+    affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+    referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+    device_type, device_os, browser_name, additional_data);
 
-    -- Almost always the counters' rows are there; an update is cheaper than an insert that finds out.
-    update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
-    where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
-    if not found then
-      insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-      values (link.program_id, link.id, link_slot, 1, at)
-      on conflict on constraint link_clicks_pkey do update
-      set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
-    end if;
-    update daily_totals c set clicks = c.clicks + 1
-    where c.program_id = link.program_id and c.day = today and c.slot = hour_slot;
-    if not found then
-      insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, today, hour_slot, 1)
-      on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
-    end if;
+  -- Almost always the counters' rows are there; an update is cheaper than an insert that finds out.
+  update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
+  where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
+  if not found then
+    insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
+    values (link.program_id, link.id, link_slot, 1, at)
+    on conflict on constraint link_clicks_pkey do update
+    set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
+  end if;
+  update daily_totals c set clicks = c.clicks + 1
+  where c.program_id = link.program_id and c.day = today and c.slot = hour_slot;
+  if not found then
+    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, today, hour_slot, 1)
+    on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
   end if;
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $$;

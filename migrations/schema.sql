@@ -53,8 +53,7 @@ create table affiliate_click_events (
   browser_name text,
   additional_data jsonb,
   created_at timestamp with time zone not null default now(),
-  constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id),
-  constraint affiliate_click_events_check CHECK ((is_test OR ((customer_id IS NOT NULL) AND (link_id IS NOT NULL))))
+  constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id)
 ) partition by RANGE (click_timestamp);
 
 create table affiliate_click_events_default partition of affiliate_click_events DEFAULT;
@@ -1271,7 +1270,6 @@ end $function$
 CREATE OR REPLACE FUNCTION public.track_click(aff text, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
  RETURNS json
  LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -1285,12 +1283,12 @@ begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
-  if link.id is null then
-    return json_build_object('refused', 'unknown_partner_code');
-  elsif link.program_id is null or link.partner_id is null then
-    return json_build_object('refused', 'invalid_link');
-  elsif not link.is_active then
-    return json_build_object('refused', 'link_disabled');
+  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+    return json_build_object('refused', case
+      when link.id is null then 'unknown_partner_code'
+      when link.program_id is null or link.partner_id is null then 'invalid_link'
+      else 'link_disabled'
+    end);
   end if;
 
   if existing_click_id is not null then
@@ -1308,39 +1306,30 @@ begin
     customer_click_id := stem || link.program_id;
     insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
     values (link.program_id, customer_click_id, link.id, link.partner_id, at)
-    on conflict on constraint customers_click_id_key do nothing
     returning c.id into customer;
-  elsif exists (
-    select from affiliate_click_events e
-    where e.program_id = link.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
-  ) then
-    customer := null;
   end if;
 
-  -- No customer: the statement was sent twice, and all of this is written.
-  if customer is not null then
-    insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
-      affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-      geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
-    values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
-      referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-      device_type, device_os, browser_name, additional_data);
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+    affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+    referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+    device_type, device_os, browser_name, additional_data);
 
-    -- Almost always the counters' rows are there; an update is cheaper than an insert that finds out.
-    update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
-    where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
-    if not found then
-      insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-      values (link.program_id, link.id, link_slot, 1, at)
-      on conflict on constraint link_clicks_pkey do update
-      set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
-    end if;
-    update daily_totals c set clicks = c.clicks + 1
-    where c.program_id = link.program_id and c.day = today and c.slot = hour_slot;
-    if not found then
-      insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, today, hour_slot, 1)
-      on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
-    end if;
+  -- Almost always the counters' rows are there; an update is cheaper than an insert that finds out.
+  update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
+  where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
+  if not found then
+    insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
+    values (link.program_id, link.id, link_slot, 1, at)
+    on conflict on constraint link_clicks_pkey do update
+    set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
+  end if;
+  update daily_totals c set clicks = c.clicks + 1
+  where c.program_id = link.program_id and c.day = today and c.slot = hour_slot;
+  if not found then
+    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, today, hour_slot, 1)
+    on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
   end if;
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $function$

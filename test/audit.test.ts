@@ -139,6 +139,7 @@ const corruptions: [check: string, statement: string][] = [
   ['a settled or provisional lead', 'delete from affiliate_lead_events where program_id = $1'],
   ['a settled or provisional lead', 'update customers set lead_event_id = lead_event_id + 1 where program_id = $1'],
   ['a click event has its customer', 'update affiliate_click_events set link_id = 1 where program_id = $1'],
+  ['a click event has its customer', 'update affiliate_click_events set customer_id = null where program_id = $1'],
   [
     'a customer came by a click',
     `with gone as (delete from affiliate_click_events where program_id = $1) update customers

@@ -353,7 +353,10 @@ describe('a database that breaks once is answered as if nothing had happened, an
       const expected = await api.call(path, plain, keyOf(path))
       const once = (await effectOf(path)) - start
       api.stack.neon.inject({ action })
-      const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests: 2 })
+      // A click that was recorded is refused by its own key and then asked for.
+      const wasRecorded = action === 'drop-after' || action === 'cut'
+      const databaseRequests = path === clickPath && wasRecorded ? 3 : 2
+      const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests })
       expect(answer.status).toBe(200)
       expect(shapeOf(answer.body)).toEqual(shapeOf(expected.body))
       expect((await effectOf(path)) - start).toBe(2 * once)
@@ -369,7 +372,7 @@ describe('a database that breaks once is answered as if nothing had happened, an
     const plain = await api.call(clickPath, body)
     const once = (await effectOf(clickPath)) - before
     api.stack.neon.inject({ action: 'drop-after' })
-    const answer = await api.call(clickPath, body, { databaseRequests: 2 })
+    const answer = await api.call(clickPath, body, { databaseRequests: 3 })
     expect(shapeOf(answer.body)).toEqual(shapeOf(plain.body))
     expect(answer).toMatchObject({ status: 200, body: { partner_code: program.partnerCode } })
     expect((await effectOf(clickPath)) - before).toBe(2 * once)

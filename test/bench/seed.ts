@@ -71,7 +71,10 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
   )
 }
 
-/** Every counter row that the program's seeded links, this hour and the next can have, so that no bench measures their making. */
+/**
+ * Every counter row that the program's seeded links, this hour and the next can have, so that no bench measures their making, and the
+ * totals of 90 days without events: a table of one page would be read whole.
+ */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
   const hoursAndBackends = `from unnest(array[now(), now() + interval '1 hour']) at, generate_series(0, 63) backend`
   await sql.query(
@@ -86,6 +89,11 @@ export async function seedCounters(sql: pg.Client, programId: number): Promise<v
   await sql.query(
     `insert into daily_money (program_id, day, currency, slot)
     select $1, utc_day(at), 'usd', 64 * hour_of_day(at) + backend ${hoursAndBackends}`,
+    [programId],
+  )
+  await sql.query(
+    `insert into daily_totals (program_id, day, slot, clicks_by_hour, leads_by_hour, conversions_by_hour)
+    select $1, utc_day(now()) - n, 0, none, none, none from generate_series(1, 90) n, array_fill(0, '{24}') none`,
     [programId],
   )
   await sql.query('select make_event_partitions(1)')
