@@ -64,15 +64,16 @@ test.for([
   await expect(sql.query(statement, [programId])).rejects.toMatchObject({ code: '23514' })
 })
 
+const settle = (client: pg.Client, leadId: number) =>
+  client.query<{ lead_id: string }>(`select lead_id from settle_lead($1, 'twice', $2, null, null, null, null)`, [
+    programId,
+    leadId,
+  ])
+
 test('a lead that waited for another of the same customer sees what that one did', async () => {
   await write.insert({ customer_key: "'twice'" })
   const other = new pg.Client({ connectionString: databaseUrl })
   await other.connect()
-  const settle = (client: pg.Client, leadId: number) =>
-    client.query<{ lead_id: string }>(`select lead_id from settle_lead($1, 'twice', $2, null, null, null, null)`, [
-      programId,
-      leadId,
-    ])
   await sql.query('begin')
   await settle(sql, 1)
   const second = settle(other, 2)
