@@ -17,10 +17,57 @@ const dayMs = 86_400_000
 
 /**
  * The reads and the writes of one program with 100,000 click events, with a million and with ten million (`--events`), over 180
- * days, with a customer for each fourth click, a lead for each twentieth and a sale for each hundredth. One connection; the
- * times are those of the very statements, without HTTP. The busiest sizes are seeded without waiting for the disk.
+ * days, with a customer for each fourth click, a lead for each twentieth and a sale for each hundredth. Each size has a database of its
+ * own, and they are measured in turns; one connection, the very statements, without HTTP. Nothing waits for the disk.
  */
 export async function growth({ events }: Options): Promise<Result> {
+  const sizes = [100_000, 1_000_000, 10_000_000].filter((size) => size < events).concat(events)
+  const result: Result = { figures: [], goals: [] }
+  const programs: Awaited<ReturnType<typeof seedProgram>>[] = []
+  for (const size of sizes) {
+    const started = performance.now()
+    const program = await seedProgram(size)
+    programs.push(program)
+    const { rows } = await program.database.sql.query<{ size: string }>(
+      'select pg_size_pretty(pg_database_size(current_database())) as size',
+    )
+    result.figures.push({
+      what: `seeding ${size.toLocaleString('en')}, seconds`,
+      size: rows[0]?.size ?? '',
+      last: round((performance.now() - started) / 1000),
+    })
+  }
+  for (const name of statementNames) {
+    const times = sizes.map((): number[] => [])
+    for (let n = 0; n <= rounds; n++) {
+      for (const [index, { connection, statements }] of programs.entries()) {
+        const { p50_ms } = await drive([connection], await statements[name](20))
+        if (n > 0) times[index]?.push(p50_ms)
+      }
+    }
+    const [smallest = [], largest = []] = [times[0], times.at(-1)]
+    const ratio = quantile(
+      largest.map((time, n) => time / (smallest[n] ?? NaN)),
+      0.5,
+    )
+    result.figures.push({
+      what: `${name}, ms`,
+      ...Object.fromEntries(
+        sizes.map((size, index) => [size.toLocaleString('en'), round(quantile(times[index] ?? [], 0.5))]),
+      ),
+      ratio: round(ratio),
+    })
+    result.goals.push({ what: `${name} at ${events.toLocaleString('en')} by 100,000`, measured: ratio, most: 1.3 })
+  }
+  for (const { connection, database } of programs) {
+    await connection.close()
+    await database.close()
+  }
+  return result
+}
+
+/** A database whose one program has so many click events and what comes of them. */
+async function seedProgram(events: number) {
   const database = await startDatabase([
     'fsync=off',
     'shared_buffers=1GB',
@@ -37,47 +84,29 @@ export async function growth({ events }: Options): Promise<Result> {
   await seedCustomers(sql, programId, first, { from: 950_000_001, count: 5000, partners: 1000, key: 'refunded' })
   await seedSales(sql, programId, 'refunded', 'order')
   await seedCounters(sql, programId)
-
-  const statements = await measuredStatements(programId, keyHash)
-  const connection = await Connection.open(database.databaseUrl, false)
-  const times = new Map<string, number[]>(Object.keys(statements).map((name) => [name, []]))
-  const sizes = [100_000, 1_000_000, 10_000_000].filter((size) => size < events).concat(events)
-  const result: Result = { figures: [], goals: [] }
-  let seeded = 0
-  for (const size of sizes) {
-    const started = performance.now()
-    await seedHistory(database, first, seeded, size)
-    seeded = size
-    const seconds = (performance.now() - started) / 1000
-    for (const [name, make] of Object.entries(statements)) {
-      const medians: number[] = []
-      for (let n = 0; n <= rounds; n++) medians.push((await drive([connection], await make(20))).p50_ms)
-      times.get(name)?.push(quantile(medians.slice(1), 0.5))
-    }
-    const { rows } = await sql.query<{ size: string }>(
-      'select pg_size_pretty(pg_database_size(current_database())) as size',
-    )
-    result.figures.push({
-      what: `seeding up to ${size.toLocaleString('en')}, seconds`,
-      size: rows[0]?.size ?? '',
-      last: round(seconds),
-    })
+  await seedHistory(database, first, events)
+  return {
+    database,
+    statements: await measuredStatements(programId, keyHash),
+    connection: await Connection.open(database.databaseUrl, false),
   }
-  for (const [name, medians] of times) {
-    const ratio = (medians.at(-1) ?? NaN) / (medians[0] ?? NaN)
-    result.figures.push({
-      what: `${name}, ms`,
-      ...Object.fromEntries(sizes.map((size, index) => [size.toLocaleString('en'), round(medians[index] ?? NaN)])),
-      ratio: round(ratio),
-    })
-    result.goals.push({ what: `${name} at ${events.toLocaleString('en')} by 100,000`, measured: ratio, most: 1.3 })
-  }
-  await connection.close()
-  await database.close()
-  return result
 }
 
 const repeated = (call: Call) => (count: number) => Array.from({ length: count }, () => call)
+
+const statementNames = [
+  'performance 7d',
+  'performance 90d',
+  'performance all',
+  'performance, ends cut by minutes',
+  'performance, ends cut at noon',
+  'performance, ends cut at half past, the most rows',
+  'events, a page of 10',
+  'events, the last page of 100',
+  'click',
+  'sale',
+  'refund',
+] as const
 
 async function measuredStatements(programId: number, keyHash: string) {
   const now = Date.now()
@@ -105,7 +134,7 @@ async function measuredStatements(programId: number, keyHash: string) {
     click: clicks(1000),
     sale: sales(keyHash, 'buyer', 5000),
     refund: refunds(keyHash, 'order'),
-  } satisfies Record<string, (count: number) => Call[] | Promise<Call[]>>
+  } satisfies Record<(typeof statementNames)[number], (count: number) => Call[] | Promise<Call[]>>
 }
 
 async function makePastPartitions(sql: pg.Client): Promise<void> {
@@ -121,15 +150,13 @@ async function makePastPartitions(sql: pg.Client): Promise<void> {
   end $$`)
 }
 
-/** Events numbered `from` + 1 to `to`, spread evenly over the days before now, with the totals that the writes would have kept. */
+/** Events numbered from 1 up, spread evenly over the days before now, with the totals that the writes would have kept. */
 async function seedHistory(
   { db, sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },
-  from: number,
-  to: number,
+  events: number,
 ): Promise<void> {
   const at = `now() - interval '1 hour' - make_interval(secs => (n::float8 * 0.618033988749895 - floor(n::float8 * 0.618033988749895)) * ${days - 1} * 86400)`
-  const values = [programId, first.firstLink, first.firstPartner, from, to]
   await sql.query(
     `insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, signup_date,
       lead_event_id, first_purchase_date)
@@ -137,55 +164,55 @@ async function seedHistory(
       $2 + n % 1000, $3 + n % 1000,
       case when n % 100 = 0 then 'conversion' when n % 20 = 0 then 'lead' else 'click' end, ${at},
       case when n % 20 = 0 then ${at} end, case when n % 20 = 0 then n end, case when n % 100 = 0 then ${at} end
-    from generate_series($4::bigint + 4, $5::bigint, 4) n`,
-    values,
+    from generate_series(4, $4::bigint, 4) n`,
+    [programId, first.firstLink, first.firstPartner, events],
   )
   const { rows } = await sql.query<{ id: string }>(
-    `select id - $2 / 4 as id from customers where program_id = $1 and click_id = 'cust_1780000000000_' || lpad($2::bigint::text, 20, '0') || $1::bigint`,
-    [programId, from + 4],
+    `select id from customers where program_id = $1 and click_id = 'cust_1780000000000_' || lpad('4', 20, '0') || $1::bigint`,
+    [programId],
   )
   const idOfFourth = Number(rows[0]?.id)
   await sql.query(
     `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, link_id, session_id, affiliate_url, page_url,
       referrer_url, user_agent, geo_country, geo_region, geo_city, device_type, device_os, browser_name)
-    select $1, ${at}, n, $4 + greatest(n / 4, $5::bigint / 4 + 1), $2 + n % 1000, 's' || n, 'https://shop.example.com/?aff=code' || n % 1000,
+    select $1, ${at}, n, $4 + greatest(n / 4, 1) - 1, $2 + n % 1000, 's' || n, 'https://shop.example.com/?aff=code' || n % 1000,
       'https://shop.example.com/', 'https://blog.example.org/', 'Mozilla/5.0 (Windows NT 10.0; Win64; x64)', 'US', 'California',
       'San Francisco', 'desktop', 'Windows', 'Chrome'
-    from generate_series($5::bigint + 1, $3::bigint) n`,
-    [programId, first.firstLink, to, idOfFourth, from],
+    from generate_series(1, $3::bigint) n`,
+    [programId, first.firstLink, events, idOfFourth],
   )
   await sql.query(
     `insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key)
     select program_id, signup_date, lead_event_id, id, customer_key from customers
-    where program_id = $1 and signup_date < now() - interval '30 minutes' and lead_event_id > $2`,
-    [programId, from],
+    where program_id = $1 and signup_date < now() - interval '30 minutes'`,
+    [programId],
   )
   await sql.query(
     `with sale as (
       insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
         commission_base_cents, currency)
       select program_id, 'history' || lead_event_id, id, partner_id, customer_key, first_purchase_date, 4900, 4900, 'usd' from customers
-      where program_id = $1 and first_purchase_date < now() - interval '30 minutes' and lead_event_id > $2
+      where program_id = $1 and first_purchase_date < now() - interval '30 minutes'
       returning *
     )
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, created_at)
     select program_id, 'sale', partner_id, customer_id, id, currency, 980, sale_date + interval '30 days', sale_date from sale`,
-    [programId, from],
+    [programId],
   )
   await sql.query(
     `insert into daily_totals as counted (program_id, day, slot, clicks)
     select program_id, utc_day(click_timestamp), counter_slot(click_timestamp), count(*) from affiliate_click_events
-    where program_id = $1 and id between $2 + 1 and $3
+    where program_id = $1
     group by 1, 2, 3 on conflict (program_id, day, slot) do update set clicks = counted.clicks + excluded.clicks`,
-    [programId, from, to],
+    [programId],
   )
   await sql.query(
     `insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
     select program_id, utc_day(sale_date), 'usd', counter_slot(sale_date), count(*), count(*) * 4900, count(*) * 980 from sales
-    where program_id = $1 and transaction_id like 'history%' and substr(transaction_id, 8)::bigint > $2 group by 1, 2, 4
+    where program_id = $1 and transaction_id like 'history%' group by 1, 2, 4
     on conflict (program_id, day, currency, slot) do update set sales = counted.sales + excluded.sales,
       revenue_cents = counted.revenue_cents + excluded.revenue_cents, commission_cents = counted.commission_cents + excluded.commission_cents`,
-    [programId, from],
+    [programId],
   )
   while ((await foldDailyTotals(db, 10_000)) > 0);
   await sql.query('vacuum analyze')
