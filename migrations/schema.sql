@@ -2,6 +2,8 @@
 
 create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '99999999999'::bigint)));
 
+create domain click_count as bigint CHECK ((VALUE > 0));
+
 create domain currency_code as text CHECK ((VALUE ~ '^[a-z]{3}$'::text));
 
 create domain event_count as bigint CHECK ((VALUE >= 0));
@@ -258,7 +260,7 @@ create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
   slot smallint not null,
-  clicks event_count not null,
+  clicks click_count not null,
   last_clicked_at timestamp with time zone not null,
   constraint link_clicks_pkey PRIMARY KEY (program_id, link_id, slot)
 ) with (fillfactor=50);

@@ -57,10 +57,16 @@ describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
 })
 
 test.for([
-  ['link_clicks', 'clicks', `insert into link_clicks values ($1, ${first.firstLink}, 1, -1, now())`],
-  ['daily_totals', 'clicks', `insert into daily_totals (program_id, day, slot, clicks) values ($1, now(), 1, -1)`],
-  ['daily_totals', 'leads', `insert into daily_totals (program_id, day, slot, leads) values ($1, now(), 2, -1)`],
-] as const)('%s.%s is never below 0', async ([, , statement]) => {
+  ['link_clicks.clicks is never 0', `insert into link_clicks values ($1, ${first.firstLink}, 1, 0, now())`],
+  [
+    'daily_totals.clicks is never below 0',
+    `insert into daily_totals (program_id, day, slot, clicks) values ($1, now(), 1, -1)`,
+  ],
+  [
+    'daily_totals.leads is never below 0',
+    `insert into daily_totals (program_id, day, slot, leads) values ($1, now(), 2, -1)`,
+  ],
+] as const)('%s', async ([, statement]) => {
   await expect(sql.query(statement, [programId])).rejects.toMatchObject({ code: '23514' })
 })
 
@@ -77,7 +83,7 @@ test('a lead that waited for another of the same customer sees what that one did
   await sql.query('begin')
   await settle(sql, 1)
   const second = settle(other, 2)
-  const waits = `select from pg_locks where not granted`
+  const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   const watcher = new pg.Client({ connectionString: databaseUrl })
   await watcher.connect()
   await expect.poll(async () => (await watcher.query(waits)).rowCount, { timeout: 5000 }).toBeGreaterThan(0)
