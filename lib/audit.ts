@@ -225,8 +225,7 @@ const checks: Record<string, string> = {
     select program_id, 'link ' || link_id as subject, format('%s, last %s', c.clicks, c.last) as found,
       format('%s, last %s', e.clicks, e.last) as expected
     from (
-      select program_id, link_id, sum(clicks) as clicks, max(last_clicked_at) as last from link_clicks
-      where ${of('program_id')} group by program_id, link_id
+      select program_id, link_id, clicks, last_clicked_at as last from link_click_counts where ${of('program_id')}
     ) c
     full join (
       select program_id, link_id, count(*) as clicks, max(click_timestamp) as last from affiliate_click_events
@@ -246,6 +245,9 @@ const checks: Record<string, string> = {
         union all
         select program_id, day, h.hour, h.clicks, h.leads, h.conversions from daily_totals
         cross join unnest(clicks_by_hour, leads_by_hour, conversions_by_hour) with ordinality as h (clicks, leads, conversions, hour)
+        union all
+        select program_id, utc_day(clicked_at), hour, 1, 0, 0 from uncounted_clicks
+        cross join lateral (values (0), (hour_of_day(clicked_at))) as h (hour)
       ) part
       where ${of('program_id')} group by program_id, day, hour
     ) t

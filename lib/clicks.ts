@@ -145,6 +145,32 @@ where lower(l.code) = lower(${partnerCode})`
 }
 
 /**
+ * Moves clicks that no counter has yet, at most `limit`, into the counters of their links and of their programs' hours, and returns how
+ * many. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
+ * `link_click_counts` and the performance read add what is not moved yet.
+ */
+export async function countClicks(db: Database, limit: number): Promise<number> {
+  const [row] = await db.query(sql<{ counted: string }>`with taken as (
+  delete from uncounted_clicks
+  where ctid = any (array(select ctid from uncounted_clicks limit ${limit} for update skip locked))
+  returning program_id, link_id, clicked_at
+),
+links as (
+  insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
+  select program_id, link_id, 0, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
+  on conflict (program_id, link_id, slot) do update set clicks = c.clicks + excluded.clicks,
+    last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
+),
+hours as (
+  insert into daily_totals as c (program_id, day, slot, clicks)
+  select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken group by 1, 2, 3 order by 1, 2, 3
+  on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
+)
+select count(*) as counted from taken`)
+  return Number(row?.counted)
+}
+
+/**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where
  * that is null. Refuses with `unknown_partner_code` or `invalid_request` where it names none.
  */

@@ -6,7 +6,7 @@ import type { Database } from './database.ts'
  * at most `limit` of `daily_totals` and of `daily_money` each. The sums of a day and of its hours are the same before, while and after.
  * Each table is a transaction of its own, takes only rows that nobody holds and writes in key order, so it may run twice at once
  * and beside writers without waiting in a circle; what a late write (a refund of an old sale) puts into a slot afterwards is
- * folded by the next run. Slots of `link_clicks` have no hours, so a link has 64 of them at most and they stay.
+ * folded by the next run.
  */
 export async function foldDailyTotals(db: Database, limit: number): Promise<number> {
   const totals = await fold(db, 'daily_totals', ['program_id', 'day'], ['clicks', 'leads', 'conversions'], limit)

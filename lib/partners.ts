@@ -155,7 +155,7 @@ function linksOf(programId: RawBuilder<unknown>, partnerId: RawBuilder<unknown>)
   return sql`cross join lateral (
       select coalesce(json_agg(json_build_object(
         'id', l.id, 'code', l.code, 'page_url', l.page_url, 'is_active', l.is_active,
-        'clicks', (select coalesce(sum(k.clicks), 0) from link_clicks k where k.program_id = l.program_id and k.link_id = l.id)
+        'clicks', coalesce((select k.clicks from link_click_counts k where k.program_id = l.program_id and k.link_id = l.id), 0)
       ) order by l.id), '[]') as links
       from referral_links l where l.program_id = ${programId} and l.partner_id = ${partnerId}
     ) links`

@@ -234,10 +234,12 @@ interface Span {
 
 /**
  * What a range is read from: the totals of `days`; those of some hours of `cutDays`, the first and last of them numbered from 1 to
- * 24; and for `parts` the rows themselves, added to their day or taken off it.
+ * 24; the clicks of these days and hours, all from `hours`, that no total has yet; and for `parts` the rows themselves, added to their
+ * day or taken off it.
  */
 interface Cover {
   range: Span
+  hours: Span
   days: Span
   cutDays: { day: RawBuilder<unknown>; first: number; last: number }[]
   parts: (Span & { sign: 1 | -1 })[]
@@ -245,7 +247,7 @@ interface Cover {
 
 /**
  * The figures of a query's range and of the one before it, for `asPerformance`. It costs a row a day and currency, and at each end of a
- * range the rows of half an hour at most.
+ * range the rows of half an hour at most, and what was clicked since clicks were last counted.
  */
 export function performanceStatement(programId: number, query: PerformanceQuery, now: number) {
   const current = fixedRange(query, now)
@@ -301,6 +303,7 @@ function cover(range: Range, now: number): Cover {
         ]
   return {
     range: { from: moment(range.from), to: moment(end) },
+    hours: { from: moment(hours.from), to: moment(hours.to) },
     days: { from: utcDay(moment(days.from)), to: utcDay(moment(days.to)) },
     cutDays: cut
       .filter(({ from, to }) => from < to)
@@ -325,16 +328,17 @@ function coversSinceCreation(programId: number, now: number): [Cover, Cover] {
   const nothing = { from: sql`null`, to: sql`null` }
   return [
     {
+      hours: { from: sql`date_trunc('day', ${created}, 'UTC')`, to: moment(tomorrow) },
       range: { from: created, to: sql`greatest(${created}, ${moment(now)}) + interval '1 millisecond'` },
       days: { from: utcDay(created), to: utcDay(moment(tomorrow)) },
       cutDays: [],
       parts: [{ from: moment(end), to: moment(tomorrow), sign: -1 }],
     },
-    { range: nothing, days: nothing, cutDays: [], parts: [] },
+    { range: nothing, hours: nothing, days: nothing, cutDays: [], parts: [] },
   ]
 }
 
-function rangeRows(programId: number, { range, days, cutDays, parts }: Cover): RawBuilder<unknown> {
+function rangeRows(programId: number, { range, hours, days, cutDays, parts }: Cover): RawBuilder<unknown> {
   const within = sql`day >= ${days.from} and day < ${days.to}`
   const ofCutDays = sql`program_id = ${programId} and t.day = cut.day and (slot = 0 or slot between 64 * first and 64 * last + 63)`
   const cut = sql`(values ${sql.join(
@@ -344,6 +348,9 @@ function rangeRows(programId: number, { range, days, cutDays, parts }: Cover): R
     sql`select day, null::text as currency, clicks, leads, conversions, 0 as partners, 0 as sales, 0 as revenue_cents,
   0 as commission_cents
 from daily_totals where program_id = ${programId} and ${within}`,
+    sql`select utc_day(clicked_at), null, count(*), 0, 0, 0, 0, 0, 0
+from uncounted_clicks where program_id = ${programId} and ${during(sql`clicked_at`, hours)}
+group by 1`,
     sql`select day, currency, 0, 0, 0, 0, sales, revenue_cents, commission_cents
 from daily_money where program_id = ${programId} and ${within}`,
     sql`select utc_day(created_at), null, 0, 0, 0, count(*), 0, 0, 0

@@ -31,6 +31,8 @@ export type JsonPrimitive = boolean | number | string | null;
 
 export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
+export type Numeric = ColumnType<string, number | string, number | string>;
+
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
 export interface Accounts {
@@ -187,6 +189,13 @@ export interface DailyTotals {
   leads_by_hour: ArrayType<Int8> | null;
   program_id: Int8;
   slot: number;
+}
+
+export interface LinkClickCounts {
+  clicks: Numeric | null;
+  last_clicked_at: Timestamp | null;
+  link_id: Int8 | null;
+  program_id: Int8 | null;
 }
 
 export interface LinkClicks {
@@ -416,6 +425,12 @@ export interface SignInAttempts {
   window_started_at: Generated<Timestamp>;
 }
 
+export interface UncountedClicks {
+  clicked_at: Timestamp;
+  link_id: Int8;
+  program_id: Int8;
+}
+
 export interface Users {
   created_at: Generated<Timestamp>;
   email: string;
@@ -487,6 +502,7 @@ export interface DB {
   customers: Customers;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
+  link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
   mails: Mails;
   notification_reads: NotificationReads;
@@ -508,6 +524,7 @@ export interface DB {
   sales: Sales;
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
+  uncounted_clicks: UncountedClicks;
   users: Users;
   verifications: Verifications;
   withdrawals: Withdrawals;

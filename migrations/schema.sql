@@ -603,6 +603,13 @@ create table sign_in_attempts (
 );
 CREATE INDEX sign_in_attempts_window_started_at_idx ON public.sign_in_attempts USING btree (window_started_at);
 
+create table uncounted_clicks (
+  program_id bigint not null,
+  link_id bigint not null,
+  clicked_at timestamp with time zone not null
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
+CREATE INDEX uncounted_clicks_link_idx ON public.uncounted_clicks USING btree (program_id, link_id);
+
 create table users (
   id text not null,
   name text not null,
@@ -696,6 +703,24 @@ create table workspaces (
   constraint workspaces_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
 );
 
+create view link_click_counts as
+ SELECT program_id,
+    link_id,
+    sum(clicks) AS clicks,
+    max(last_clicked_at) AS last_clicked_at
+   FROM ( SELECT link_clicks.program_id,
+            link_clicks.link_id,
+            link_clicks.clicks,
+            link_clicks.last_clicked_at
+           FROM link_clicks
+        UNION ALL
+         SELECT uncounted_clicks.program_id,
+            uncounted_clicks.link_id,
+            1,
+            uncounted_clicks.clicked_at
+           FROM uncounted_clicks) clicked
+  GROUP BY program_id, link_id;
+
 CREATE OR REPLACE FUNCTION public.add_hours(a bigint[], b bigint[])
  RETURNS bigint[]
  LANGUAGE sql
@@ -760,17 +785,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.counter_slot()
- RETURNS smallint
- LANGUAGE sql
-AS $function$ select counter_slot(now()) $function$
-;
-
 CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
  RETURNS smallint
  LANGUAGE sql
  STABLE
-AS $function$ select (64 * hour_of_day(at) + (pg_backend_pid() & 63))::smallint $function$
+AS $function$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
@@ -812,82 +831,6 @@ begin
       return next partition;
     end loop;
   end loop;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.record_click(aff text, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, OUT is_active boolean, OUT program_id bigint, OUT partner_id bigint, OUT partner_code text, OUT cookie_window_days integer, OUT click_id text)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  link record;
-  customer bigint;
-  link_slot constant smallint := pg_backend_pid() & 63;
-  hour_slot constant smallint := counter_slot(at);
-begin
-  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
-  from referral_links l left join programs p on p.id = l.program_id
-  where lower(l.code) = lower(aff);
-  is_active := link.is_active;
-  program_id := link.program_id;
-  partner_id := link.partner_id;
-  partner_code := link.code;
-  cookie_window_days := link.cookie_window_days;
-  if link.is_active is not true or link.program_id is null or link.partner_id is null then
-    return;
-  end if;
-
-  if existing_click_id is not null then
-    -- From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
-    update customers c set
-      last_click_at = greatest(c.last_click_at, at),
-      link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
-        then link.id else c.link_id end,
-      partner_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
-        then link.partner_id else c.partner_id end
-    where c.program_id = link.program_id and c.click_id = existing_click_id
-    returning c.id, c.click_id into customer, click_id;
-    if exists (
-      select from affiliate_click_events e
-      where e.program_id = link.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
-    ) then
-      return;
-    end if;
-  end if;
-  if customer is null then
-    click_id := stem || link.program_id;
-    insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
-    values (link.program_id, click_id, link.id, link.partner_id, at)
-    on conflict on constraint customers_click_id_key do nothing
-    returning c.id into customer;
-    if customer is null then
-      return;
-    end if;
-  end if;
-
-  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
-    affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
-  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
-    referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-    device_type, device_os, browser_name, additional_data);
-
-  -- Almost always the row is there; an update is cheaper than an insert that finds out.
-  update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
-  where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
-  if not found then
-    insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-    values (link.program_id, link.id, link_slot, 1, at)
-    on conflict on constraint link_clicks_pkey do update
-    set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
-  end if;
-  update daily_totals c set clicks = c.clicks + 1
-  where c.program_id = link.program_id and c.day = utc_day(at) and c.slot = hour_slot;
-  if not found then
-    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, utc_day(at), hour_slot, 1)
-    on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
-  end if;
 end $function$
 ;
 
@@ -1278,9 +1221,6 @@ declare
   link record;
   customer bigint;
   customer_click_id text;
-  today constant date := utc_day(at);
-  link_slot constant smallint := pg_backend_pid() & 63;
-  hour_slot constant smallint := counter_slot(at);
 begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
   from referral_links l left join programs p on p.id = l.program_id
@@ -1318,21 +1258,7 @@ begin
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
     device_type, device_os, browser_name, additional_data);
 
-  -- Almost always the counters' rows are there; an update is cheaper than an insert that finds out.
-  update link_clicks c set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, at)
-  where c.program_id = link.program_id and c.link_id = link.id and c.slot = link_slot;
-  if not found then
-    insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-    values (link.program_id, link.id, link_slot, 1, at)
-    on conflict on constraint link_clicks_pkey do update
-    set clicks = c.clicks + 1, last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
-  end if;
-  update daily_totals c set clicks = c.clicks + 1
-  where c.program_id = link.program_id and c.day = today and c.slot = hour_slot;
-  if not found then
-    insert into daily_totals as c (program_id, day, slot, clicks) values (link.program_id, today, hour_slot, 1)
-    on conflict on constraint daily_totals_pkey do update set clicks = c.clicks + 1;
-  end if;
+  insert into uncounted_clicks (program_id, link_id, clicked_at) values (link.program_id, link.id, at);
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $function$
 ;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { audit, findDifferences } from '../lib/audit.ts'
+import { countClicks } from '../lib/clicks.ts'
 import { approveCommissions, rejectCommission } from '../lib/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/withdrawals.ts'
 import { createLedgerProgram } from './support/ledger.ts'
@@ -20,6 +21,8 @@ async function createHistory() {
     program.soldBy(0, 3000),
     program.soldBy(0, 4000, 'jpy'),
   ])
+  await countClicks(db, 1000)
+  await program.click(1)
   const commissions = [paid, refunded, rejected, kept].map(({ commissionId }) => commissionId)
   for (const id of commissions) await approveCommissions(db, programId, [id])
   const ask = (amountCents: number) =>
@@ -110,6 +113,14 @@ const corruptions: [check: string, statement: string][] = [
   ['an outbox row is delivered when', `update notifications set payload = '{}' where program_id = $1`],
   ['the clicks of a link', 'update link_clicks set clicks = clicks + 1 where program_id = $1'],
   ['the clicks of a link', 'delete from link_clicks where program_id = $1'],
+  [
+    'the clicks of a link',
+    'insert into uncounted_clicks select program_id, link_id, now() from link_clicks where program_id = $1',
+  ],
+  [
+    "a day's clicks, leads",
+    'insert into uncounted_clicks select program_id, link_id, now() from link_clicks where program_id = $1',
+  ],
   ["a day's clicks, leads", 'update daily_totals set leads = leads + 1 where program_id = $1'],
   ["a day's clicks, leads", 'delete from daily_totals where program_id = $1'],
   [

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/api-keys.ts'
 import { findDifferences } from '../lib/audit.ts'
-import { recordClick } from '../lib/clicks.ts'
+import { countClicks, recordClick } from '../lib/clicks.ts'
 import { foldDailyTotals } from '../lib/daily-totals.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { readPerformance } from '../lib/performance.ts'
@@ -48,9 +48,12 @@ test('folds while others write, twice at once, and loses nothing', async () => {
       refundSale(db, keyHash, `sale-${index}`, refund, crypto.randomUUID()),
       recordClick(db, click, null, yesterday.getTime()),
       recordClick(db, click, null),
-      ...(index % 6 === 0 ? [foldDailyTotals(db, 7), foldDailyTotals(db, 1000)] : []),
+      ...(index % 6 === 0
+        ? [countClicks(db, 9), countClicks(db, 1000), foldDailyTotals(db, 7), foldDailyTotals(db, 1000)]
+        : []),
     ]).flat(),
   )
+  while ((await countClicks(db, 10)) > 0);
   while ((await foldDailyTotals(db, 10)) > 0);
 
   const { rows: days } = await sql.query(
@@ -64,6 +67,44 @@ test('folds while others write, twice at once, and loses nothing', async () => {
   expect(await count('select sum(clicks)::int as count from daily_totals where day = utc_day(now())')).toBe(60)
   expect(await findDifferences(sql)).toEqual([])
 })
+
+test('clicks are moved into the counters by many at once, each of them once', async () => {
+  const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
+  const hour = Date.UTC(2026, 4, 6, 7)
+  const clickOnce = (_: unknown, index: number) =>
+    recordClick(db, { ...click, partner_code: partnerCode }, null, hour + index * 1000)
+  const clicked = `select clicks::int, last_clicked_at from link_click_counts where program_id = ${programId}`
+  const last = new Date(hour + 59_000)
+  await Promise.all(Array.from({ length: 60 }, clickOnce))
+  expect((await sql.query(clicked)).rows).toEqual([{ clicks: 60, last_clicked_at: last }])
+
+  const counted = await Promise.all([7, 7, 1000, 3, 1000, 1].map((limit) => countClicks(db, limit)))
+  expect(counted.reduce((sum, each) => sum + each)).toBe(60)
+  expect(await countClicks(db, 1000)).toBe(0)
+  expect((await sql.query(clicked)).rows).toEqual([{ clicks: 60, last_clicked_at: last }])
+
+  await Promise.all([...Array.from({ length: 60 }, clickOnce), ...[20, 1000, 5].map((limit) => countClicks(db, limit))])
+  expect((await sql.query(clicked)).rows).toEqual([{ clicks: 120, last_clicked_at: last }])
+  await countClicks(db, 1000)
+  expect((await sql.query(clicked.replace('link_click_counts', 'link_clicks'))).rows).toEqual([
+    { clicks: 120, last_clicked_at: last },
+  ])
+  expect(await count(`select clicks::int as count from daily_totals where program_id = ${programId}`)).toBe(120)
+  expect(await findDifferences(sql, programId)).toEqual([])
+})
+
+test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
+  'a run of the counting that breaks (%s) leaves each click counted once',
+  async (action) => {
+    const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
+    await Promise.all(Array.from({ length: 5 }, () => recordClick(db, { ...click, partner_code: partnerCode }, null)))
+    endpoint.neon.inject({ action, matching: 'uncounted_clicks' })
+    await expect(countClicks(db, 1000)).rejects.toThrow()
+    expect(await findDifferences(sql, programId)).toEqual([])
+    expect(await countClicks(db, 1000)).toBe(action === 'drop-after' ? 0 : 5)
+    expect(await findDifferences(sql, programId)).toEqual([])
+  },
+)
 
 test('a range that cuts days and hours is read whole while others count and fold', async () => {
   const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
@@ -83,9 +124,10 @@ test('a range that cuts days and hours is read whole while others count and fold
     expect(metrics.totalClicks).toBeGreaterThanOrEqual(atLeast)
     expect(metrics.totalClicks).toBeLessThanOrEqual(begun)
   }
+  const move = (limit: number) => [countClicks(db, limit), foldDailyTotals(db, limit)]
   for (let round = 0; round < 10; round++) {
     const clicks = Array.from({ length: 26 }, clickOnce)
-    await Promise.all([...clicks, foldDailyTotals(db, 5), read(), foldDailyTotals(db, 1000), read(), read()])
+    await Promise.all([...clicks, ...move(5), read(), ...move(1000), read(), read()])
   }
   const { metrics, data } = await readPerformance(db, program, { dateFrom, dateTo })
   expect(metrics.totalClicks).toBe(260)
@@ -99,6 +141,7 @@ test("folds a day's hours as they end, and leaves the present one to those who c
     await Promise.all(Array.from({ length: 20 }, () => recordClick(db, click, null, noon + minutes * 60_000)))
   }
   await setTime(new Date(noon + 59 * 60_000))
+  await countClicks(db, 1000)
   while ((await foldDailyTotals(db, 1000)) > 0);
   const { rows } = await sql.query<{ hour: number; clicks: number; rows: number }>(
     `select slot / 64 - 1 as hour, sum(clicks)::int as clicks, count(*)::int as rows, max(clicks_by_hour[11]) as "10:59",

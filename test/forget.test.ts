@@ -60,7 +60,7 @@ test('forgetting a customer removes what identifies them and leaves every sum', 
   )
   const sums = () =>
     api.rows(
-      `select (select sum(clicks) from link_clicks) as clicks, (select jsonb_agg(d order by day, slot) from daily_totals d) as days,
+      `select (select sum(clicks) from link_click_counts) as clicks, (select jsonb_agg(d order by day, slot) from daily_totals d) as days,
         (select jsonb_agg(m order by day, slot) from daily_money m) as money, (select jsonb_agg(c order by id) from commissions c) as commissions`,
     )
   const [before] = await sums()

@@ -109,7 +109,7 @@ test('a kill leaves no process behind, and the next start has the data', { timeo
   await client.connect()
   const { rows } = await client.query(
     `select currency, commission_bp, hold_days, sum(clicks) as clicks
-     from programs p join link_clicks l on l.program_id = p.id where p.id = $1 group by p.id`,
+     from programs p join link_click_counts l on l.program_id = p.id where p.id = $1 group by p.id`,
     [sandbox['programId']],
   )
   await client.end()

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/api-keys.ts'
-import { recordClick, recordTestClick } from '../lib/clicks.ts'
+import { countClicks, recordClick, recordTestClick } from '../lib/clicks.ts'
 import { foldDailyTotals } from '../lib/daily-totals.ts'
 import { recordServerLead, recordTestLead } from '../lib/leads.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -37,7 +37,19 @@ const hours = fc
 /** Something that happens `at` milliseconds after the history begins. `who` chooses among the customers or sales so far. */
 const step = fc.record({
   at: fc.oneof(hours, fc.integer({ min: 0, max: historyDays * dayMs })),
-  kind: fc.constantFrom('click', 'return', 'lead', 'sale', 'sale', 'refund', 'partner', 'stranger', 'test', 'fold'),
+  kind: fc.constantFrom(
+    'click',
+    'return',
+    'lead',
+    'sale',
+    'sale',
+    'refund',
+    'partner',
+    'stranger',
+    'test',
+    'count',
+    'fold',
+  ),
   who: fc.nat(),
   amount_cents: fc.integer({ min: 1, max: 50_000 }),
   currency: fc.constantFrom('usd', 'usd', 'usd', 'eur', 'jpy', 'kwd'),
@@ -82,6 +94,7 @@ async function playHistory(steps: Step[], currency: string): Promise<Program> {
       await recordTestLead(db, keyHash, { ...lead, click_id: null }, null)
     }
     if (kind === 'partner') await addPartner(db, { programId, name: 'Another', email: null, code: crypto.randomUUID() })
+    if (kind === 'count') await countClicks(db, 1 + (who % 20))
     if (kind === 'fold') await foldDailyTotals(db, 1000)
     const refunded = saleIds[who % (saleIds.length || 1)]
     if (kind === 'refund' && refunded) {

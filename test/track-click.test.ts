@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { addLink, addPartner } from '../lib/partners.ts'
+import { readPerformance } from '../lib/performance.ts'
 import { visitorLocation } from '../lib/visitor.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'
 
@@ -28,8 +29,8 @@ const eventsOf = (clickId: string) =>
   )
 const linkOf = async (code: string) => {
   const [link] = await api.rows(
-    `select coalesce(sum(k.clicks), 0)::int as clicks, max(k.last_clicked_at) as last_clicked
-     from referral_links l left join link_clicks k on k.link_id = l.id where l.code = $1`,
+    `select coalesce(k.clicks, 0)::int as clicks, k.last_clicked_at as last_clicked
+     from referral_links l left join link_click_counts k on k.link_id = l.id where l.code = $1`,
     [code],
   )
   return link
@@ -131,15 +132,17 @@ describe('processing of a click', () => {
     expect(second.clicks).toBe(1)
     expect(second.last_clicked.getTime()).toBeGreaterThanOrEqual(started - 1000)
     const [partner] = await api.rows(
-      `select sum(k.clicks)::int as clicks from link_clicks k join referral_links l on l.id = k.link_id
+      `select sum(k.clicks)::int as clicks from link_click_counts k join referral_links l on l.id = k.link_id
        where l.program_id = $1 and l.partner_id = $2`,
       [other.programId, other.partnerId],
     )
     expect(partner).toEqual({ clicks: 3 })
-    const [day] = await api.rows(`select sum(clicks)::int as clicks from daily_totals where program_id = $1`, [
-      other.programId,
-    ])
-    expect(day).toEqual({ clicks: 3 })
+    const { metrics } = await readPerformance(
+      api.stack.db,
+      { id: other.programId, currency: 'usd', createdAt: new Date(started) },
+      {},
+    )
+    expect(metrics.totalClicks).toBe(3)
   })
 
   test('twenty clicks of one visitor at once are twenty events of one customer', async () => {
@@ -260,7 +263,7 @@ describe('click errors', async () => {
     ['400 viewport_size of another form', { ...at('?aff=x'), viewport_size: '10' }, 400, 'invalid_request'],
   ] as const)('%s, nothing recorded', async ([, body, status, code]) => {
     const count = `select (select count(*) from affiliate_click_events) + (select count(*) from customers) +
-      (select sum(clicks) from link_clicks) + (select sum(clicks) from daily_totals) as count`
+      (select sum(clicks) from link_click_counts) as count`
     const before = await api.rows(count)
     const answer = await api.call(clickPath, body)
     expect(answer).toMatchObject({ status, body: { error: { code } } })
@@ -288,7 +291,7 @@ describe('test click', async () => {
     ['program_id goes before the link', `?aff=${program.partnerCode}`, fresh.programId, fresh.programId],
     ["without program_id the link's program", `?aff=${program.partnerCode}`, undefined, program.programId],
   ] as const)('%s', async ([, query, program_id, recorded]) => {
-    const effects = `select (select count(*) from customers) + (select sum(clicks) from link_clicks) + (select sum(clicks) from daily_totals) as n`
+    const effects = `select (select count(*) from customers) + (select sum(clicks) from link_click_counts) as n`
     const before = await api.rows(effects)
     const { body, status } = await api.call(clickPath, {
       affiliate_url: `https://shop.example.com/${query}`,

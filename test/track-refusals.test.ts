@@ -304,7 +304,7 @@ test.for(postPaths)('%s also answers at the root of its own address', async (pat
 
 describe('500 internal_error tells nothing of the cause but the request id, and leaves nothing behind', () => {
   const broken = [
-    [clickPath, 'daily_totals'],
+    [clickPath, 'uncounted_clicks'],
     [leadPath, 'affiliate_lead_events'],
     [salePath, 'commissions'],
     [refundPath, 'refunds'],
@@ -335,8 +335,8 @@ describe('500 internal_error tells nothing of the cause but the request id, and 
 
 describe('a database that breaks once is answered as if nothing had happened, and recorded once', () => {
   const effect: Record<string, string> = {
-    [clickPath]: `select (select count(*)::int from affiliate_click_events) + (select sum(clicks)::int from link_clicks) +
-      (select sum(clicks)::int from daily_totals) + (select count(*)::int from customers) as n`,
+    [clickPath]: `select (select count(*)::int from affiliate_click_events) + (select sum(clicks)::int from link_click_counts) +
+      (select count(*)::int from customers) as n`,
     [leadPath]: `select (select count(*)::int from affiliate_lead_events) + (select coalesce(sum(leads), 0)::int from daily_totals) as n`,
     [salePath]: `select (select count(*)::int from sales) + (select count(*)::int from commissions) + (select sum(sales)::int from daily_money) as n`,
     [refundPath]: `select (select sum(refunded_cents)::int from sales) + (select count(*)::int from refunds) +

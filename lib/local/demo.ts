@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { SessionEnv } from '../access.ts'
 import { apiKeyHash, createApiKey } from '../api-keys.ts'
-import { recordClick } from '../clicks.ts'
+import { countClicks, recordClick } from '../clicks.ts'
 import { approveDueCommissions } from '../commissions.ts'
 import type { Database } from '../database.ts'
 import { recordServerLead } from '../leads.ts'
@@ -84,6 +84,7 @@ export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
     }
   }
   await Promise.all(Array.from({ length: 8 }, walk))
+  await countClicks(db, visitorCount)
   await moveBack(db, programId, journeys)
   await approveDueCommissions(db, 500)
   const refund = { refund_id: null, reason: 'refund' as const, reason_text: 'Did not fit' }

@@ -72,16 +72,11 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
 }
 
 /**
- * Every counter row that the program's seeded links, this hour and the next can have, so that no bench measures their making, and the
+ * Every counter row that the program can have in this hour and the next, so that no bench measures their making, and the
  * totals of 90 days without events: a table of one page would be read whole.
  */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
   const hoursAndBackends = `from unnest(array[now(), now() + interval '1 hour']) at, generate_series(0, 63) backend`
-  await sql.query(
-    `insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
-    select program_id, id, slot, 1, now() from referral_links, generate_series(0, 63) slot where program_id = $1`,
-    [programId],
-  )
   await sql.query(
     `insert into daily_totals (program_id, day, slot) select $1, utc_day(at), 64 * hour_of_day(at) + backend ${hoursAndBackends}`,
     [programId],

@@ -397,9 +397,20 @@ class History {
     }
   }
 
+  /** What the scheduled function does, for all programs' clicks; nothing that anybody reads may change. */
+  countClicks(): Step {
+    const limit = this.random.integer(1, 40)
+    return {
+      touches: [],
+      run: async () => {
+        await this.calls(() => this.world.settle(() => this.world.service.countClicks(this.world.db, limit)))
+      },
+    }
+  }
+
   /** The next step, drawn from what there is now. */
   next(): Step {
-    const kind = this.random.integer(1, 40)
+    const kind = this.random.integer(1, 42)
     const person = this.random.integer(0, people - 1)
     const step =
       kind <= 2
@@ -420,7 +431,9 @@ class History {
                       ? this.reject()
                       : kind <= 36
                         ? this.ask()
-                        : this.decide(kind <= 39 ? 'pay' : 'refuse')
+                        : kind <= 40
+                          ? this.decide(kind <= 39 ? 'pay' : 'refuse')
+                          : this.countClicks()
     return step ?? this.sale()
   }
 

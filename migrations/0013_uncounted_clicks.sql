@@ -1,0 +1,87 @@
+-- A click leaves a short row here where it raised two counters, its link's and its program's of the hour: an insert costs half as much as
+-- two updates, and nobody waits for it. Every minute a scheduled function moves the rows into the counters (countClicks in lib/clicks.ts);
+-- who reads these adds what is still here, in the same statement.
+create table uncounted_clicks (
+  program_id bigint not null,
+  link_id bigint not null,
+  clicked_at timestamptz not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+create index uncounted_clicks_link_idx on uncounted_clicks (program_id, link_id);
+
+create view link_click_counts as
+select program_id, link_id, sum(clicks) as clicks, max(last_clicked_at) as last_clicked_at
+from (
+  select program_id, link_id, clicks, last_clicked_at from link_clicks
+  union all
+  select program_id, link_id, 1, clicked_at from uncounted_clicks
+) clicked
+group by program_id, link_id;
+
+-- The first of an hour's 64 slots is for the clicks, the others for the backends that count leads and conversions: countClicks holds many
+-- rows at once, and could else wait in a circle with a call that holds two.
+create or replace function counter_slot(at timestamptz) returns smallint language sql stable
+as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
+
+-- A link has one counter again. Calls of the old track_click that are under way now may add a few of the others, hence the view's sum.
+with others as (delete from link_clicks where slot > 0 returning *)
+insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
+select program_id, link_id, 0, sum(clicks), max(last_clicked_at) from others group by program_id, link_id
+on conflict (program_id, link_id, slot) do update set clicks = c.clicks + excluded.clicks,
+  last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
+
+-- The version before this one does not call these any more.
+drop function record_click;
+drop function counter_slot();
+
+-- As before, but for the counters. A read that is of the version before shows a click once it is counted.
+create or replace function track_click(
+  aff text, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
+  page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
+  language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
+  browser_name text, additional_data jsonb
+) returns json language plpgsql as $$
+#variable_conflict use_column
+declare
+  link record;
+  customer bigint;
+  customer_click_id text;
+begin
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
+  from referral_links l left join programs p on p.id = l.program_id
+  where lower(l.code) = lower(aff);
+  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+    return json_build_object('refused', case
+      when link.id is null then 'unknown_partner_code'
+      when link.program_id is null or link.partner_id is null then 'invalid_link'
+      else 'link_disabled'
+    end);
+  end if;
+
+  if existing_click_id is not null then
+    -- From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
+    update customers c set
+      last_click_at = greatest(c.last_click_at, at),
+      link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.id else c.link_id end,
+      partner_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.partner_id else c.partner_id end
+    where c.program_id = link.program_id and c.click_id = existing_click_id
+    returning c.id, c.click_id into customer, customer_click_id;
+  end if;
+  if customer is null then
+    customer_click_id := stem || link.program_id;
+    insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
+    values (link.program_id, customer_click_id, link.id, link.partner_id, at)
+    returning c.id into customer;
+  end if;
+
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+    affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+    referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+    device_type, device_os, browser_name, additional_data);
+
+  insert into uncounted_clicks (program_id, link_id, clicked_at) values (link.program_id, link.id, at);
+  return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
+end $$;
