@@ -232,83 +232,111 @@ interface Span {
   to: RawBuilder<unknown>
 }
 
-/**
- * What a range is read from: the totals of `days`; those of some hours of `cutDays`, the first and last of them numbered from 1 to
- * 24; the clicks of these days and hours, all from `hours`, that no total has yet; and for `parts` the rows themselves, added to their
- * day or taken off it.
- */
-interface Cover {
-  range: Span
+/** Which totals a range is read from: those of `days`, and those of some hours of `cutDays`, numbered from 1 to 24. */
+interface Totals {
+  /** All these days and hours from begin to end. */
   hours: Span
   days: Span
   cutDays: { day: RawBuilder<unknown>; first: number; last: number }[]
-  parts: (Span & { sign: 1 | -1 })[]
 }
 
 /**
- * The figures of a query's range and of the one before it, for `asPerformance`. It costs a row a day and currency, and at each end of a
+ * Rows between a bound of a range and the hour that it is rounded to. They are added to the figures of a range or taken off them, or
+ * are none of its own (0).
+ */
+interface Part extends Span {
+  current: number
+  previous: number
+}
+
+/**
+ * The figures of a query's range and of the one before it, for `asPerformance`. It costs a row a day and currency, at each bound of a
  * range the rows of half an hour at most, and what was clicked since clicks were last counted.
  */
 export function performanceStatement(programId: number, query: PerformanceQuery, now: number) {
-  const current = fixedRange(query, now)
-  const covers = current ? [cover(current, now), cover(rangeBefore(current), now)] : coversSinceCreation(programId, now)
-  const [currentRows, previousRows] = covers.map((each) => rangeRows(programId, each))
-  const sums = sql`sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions, sum(partners) as partners,
-  sum(sales) as sales, sum(revenue_cents) as revenue_cents, sum(commission_cents) as commission_cents`
-  return sql<PerformanceRow>`select day::text, currency, ${sums}
-from (${currentRows}) current_rows group by day, currency
-union all
-select null, currency, ${sums}
-from (${previousRows}) previous_rows group by currency
+  const fixed = fixedRange(query, now)
+  const { ranges, parts } = fixed ? beforeAndWithin(fixed, now) : sinceCreation(programId, now)
+  const selects = ranges.flatMap(({ range, totals, isCurrent }) => rangeRows(programId, range, totals, isCurrent))
+  return sql<PerformanceRow>`${parts.length > 0 ? partRows(programId, parts) : sql``}
+select day::text, currency, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions, sum(partners) as partners,
+  sum(sales) as sales, sum(revenue_cents) as revenue_cents, sum(commission_cents) as commission_cents
+from (${sql.join([...selects, ...(parts.length > 0 ? partFigures : [])], sql` union all `)}) figures
+group by day, currency
 order by day, currency`
 }
 
 /**
- * Whole days are read as such, and of a day that the range cuts its whole hours. An hour that the range cuts is read from whichever
- * side of the cut has fewer rows to come, so half an hour at most.
+ * The range and the one right before it. Their bounds are rounded to hours, so that totals make up the figures but for the rows between
+ * a bound and its hour; where the two ranges meet, these are read once for both.
  */
-function cover(range: Range, now: number): Cover {
-  const end = range.to + 1
-  const last = startOf(hourMs, range.to)
-  // After the hour of now hardly anything can have come, so that the rest of its day makes it a whole one.
-  const hours = {
-    from: startOf(hourMs, range.from),
-    to: last + hourMs > now ? startOf(dayMs, last) + dayMs : last + hourMs,
+function beforeAndWithin(range: Range, now: number) {
+  const before = rangeBefore(range)
+  const begin = roundToHour(before.from, now)
+  const middle = roundToHour(range.from, now)
+  const end = roundToHour(range.to + 1, now)
+  return {
+    ranges: [
+      { isCurrent: true, range: spanOf(range), totals: totalsBetween(middle.hour, end.hour) },
+      { isCurrent: false, range: spanOf(before), totals: totalsBetween(begin.hour, middle.hour) },
+    ],
+    parts: [
+      ...partOf(begin, { current: 0, previous: 1 }),
+      ...partOf(middle, { current: 1, previous: -1 }),
+      ...partOf(end, { current: -1, previous: 0 }),
+    ],
   }
-  const ends = [{ from: hours.from, to: hours.from === last ? hours.to : hours.from + hourMs }]
-  if (hours.from !== last) ends.push({ from: last, to: hours.to })
-  const parts: Cover['parts'] = []
-  for (const [index, hour] of ends.entries()) {
-    const inside = { from: Math.max(hour.from, range.from), to: Math.min(hour.to, end) }
-    const outside = [
-      { from: hour.from, to: inside.from },
-      { from: inside.to, to: hour.to },
-    ].filter(({ from, to }) => from < to)
-    const past = ({ from, to }: Range) => Math.max(0, Math.min(to, now) - from)
-    if (outside.reduce((sum, part) => sum + past(part), 0) <= past(inside)) {
-      parts.push(...outside.map(({ from, to }) => ({ from: moment(from), to: moment(to), sign: -1 as const })))
-    } else {
-      parts.push({ from: moment(inside.from), to: moment(inside.to), sign: 1 })
-      if (index === 0) hours.from = hour.to
-      else hours.to = hour.from
-    }
-  }
-  const days = { from: startOf(dayMs, hours.from + dayMs - 1), to: startOf(dayMs, hours.to) }
+}
+
+interface RoundedTime {
+  time: number
+  hour: number
+}
+
+/**
+ * The beginning or the end of the hour that `time` is in, from where fewer rows lie between it and `time`, so that these are half an
+ * hour's at most. After now hardly anything can have come, so that the rest of the day counts to the hour of now.
+ */
+function roundToHour(time: number, now: number): RoundedTime {
+  const hourOfNow = startOf(hourMs, now)
+  const tomorrow = startOf(dayMs, now) + dayMs
+  const isOfNow = time >= hourOfNow && time < tomorrow
+  const begin = isOfNow ? hourOfNow : startOf(hourMs, time)
+  const end = isOfNow ? tomorrow : begin + hourMs
+  const past = (from: number, to: number) => Math.max(0, Math.min(to, now) - from)
+  return { time, hour: past(begin, time) <= past(time, end) ? begin : end }
+}
+
+/**
+ * The rows between a bound and its hour. After it they count as given: 1 in the range that begins there, since its totals begin later, -1
+ * in the one that ends there. Before it they count the other way.
+ */
+function partOf({ time, hour }: RoundedTime, { current, previous }: { current: number; previous: number }): Part[] {
+  if (hour === time) return []
+  return hour > time
+    ? [{ from: moment(time), to: moment(hour), current, previous }]
+    : [{ from: moment(hour), to: moment(time), current: -current, previous: -previous }]
+}
+
+function spanOf({ from, to }: Range): Span {
+  return { from: moment(from), to: moment(to + 1) }
+}
+
+/** The totals of the hours from `from` up to `to`, both the beginning of one. */
+function totalsBetween(from: number, to: number): Totals {
+  const days = { from: startOf(dayMs, from + dayMs - 1), to: startOf(dayMs, to) }
   const cut =
     days.from > days.to
-      ? [hours]
+      ? [{ from, to }]
       : [
-          { from: hours.from, to: days.from },
-          { from: days.to, to: hours.to },
+          { from, to: days.from },
+          { from: days.to, to },
         ]
   return {
-    range: { from: moment(range.from), to: moment(end) },
-    hours: { from: moment(hours.from), to: moment(hours.to) },
+    hours: { from: moment(from), to: moment(to) },
     days: { from: utcDay(moment(days.from)), to: utcDay(moment(days.to)) },
     cutDays: cut
-      .filter(({ from, to }) => from < to)
-      .map(({ from, to }) => ({ day: utcDay(moment(from)), first: hourOfDay(from), last: hourOfDay(to - 1) })),
-    parts,
+      .filter((part) => part.from < part.to)
+      .map((part) => ({ day: utcDay(moment(part.from)), first: hourOfDay(part.from), last: hourOfDay(part.to - 1) })),
   }
 }
 
@@ -317,78 +345,113 @@ function hourOfDay(time: number): number {
   return new Date(time).getUTCHours() + 1
 }
 
-/**
- * The range since a program was made and the one before it. When that was is the database's to say; nothing came before it, so that
- * its day is read whole and the range before has no rows.
- */
-function coversSinceCreation(programId: number, now: number): [Cover, Cover] {
+/** The range since a program was made, which is the database's to say: its day is read whole, because nothing came before. */
+function sinceCreation(programId: number, now: number) {
   const created = sql`(select created_at from programs where id = ${programId})`
-  const end = now + 1
   const tomorrow = startOf(dayMs, now) + dayMs
-  const nothing = { from: sql`null`, to: sql`null` }
-  return [
-    {
-      hours: { from: sql`date_trunc('day', ${created}, 'UTC')`, to: moment(tomorrow) },
-      range: { from: created, to: sql`greatest(${created}, ${moment(now)}) + interval '1 millisecond'` },
-      days: { from: utcDay(created), to: utcDay(moment(tomorrow)) },
-      cutDays: [],
-      parts: [{ from: moment(end), to: moment(tomorrow), sign: -1 }],
-    },
-    { range: nothing, hours: nothing, days: nothing, cutDays: [], parts: [] },
-  ]
+  return {
+    ranges: [
+      {
+        isCurrent: true,
+        range: { from: created, to: sql`greatest(${created}, ${moment(now)}) + interval '1 millisecond'` },
+        totals: {
+          hours: { from: sql`date_trunc('day', ${created}, 'UTC')`, to: moment(tomorrow) },
+          days: { from: utcDay(created), to: utcDay(moment(tomorrow)) },
+          cutDays: [],
+        },
+      },
+    ],
+    parts: partOf({ time: now + 1, hour: tomorrow }, { current: -1, previous: 0 }),
+  }
 }
 
-function rangeRows(programId: number, { range, hours, days, cutDays, parts }: Cover): RawBuilder<unknown> {
+/** The figures of a range as its totals have them. Every SELECT has the columns of the first one. */
+function rangeRows(
+  programId: number,
+  range: Span,
+  { hours, days, cutDays }: Totals,
+  isCurrent: boolean,
+): RawBuilder<unknown>[] {
+  const dayOf = (day: RawBuilder<unknown>) => (isCurrent ? day : sql`null::date`)
   const within = sql`day >= ${days.from} and day < ${days.to}`
   const ofCutDays = sql`program_id = ${programId} and t.day = cut.day and (slot = 0 or slot between 64 * first and 64 * last + 63)`
   const cut = sql`(values ${sql.join(
     cutDays.map(({ day, first, last }) => sql`(${day}, ${first}::integer, ${last}::integer)`),
   )}) as cut (day, first, last)`
-  const selects = [
-    sql`select day, null::text as currency, clicks, leads, conversions, 0 as partners, 0 as sales, 0 as revenue_cents,
+  return [
+    sql`select ${dayOf(sql`day`)} as day, null::text as currency, clicks, leads, conversions, 0 as partners, 0 as sales, 0 as revenue_cents,
   0 as commission_cents
 from daily_totals where program_id = ${programId} and ${within}`,
-    sql`select utc_day(clicked_at), null, count(*), 0, 0, 0, 0, 0, 0
+    sql`select ${dayOf(sql`day`)}, currency, 0, 0, 0, 0, sales, revenue_cents, commission_cents
+from daily_money where program_id = ${programId} and ${within}`,
+    sql`select ${dayOf(utcDay(sql`clicked_at`))}, null, count(*), 0, 0, 0, 0, 0, 0
 from uncounted_clicks where program_id = ${programId} and ${during(sql`clicked_at`, hours)}
 group by 1`,
-    sql`select day, currency, 0, 0, 0, 0, sales, revenue_cents, commission_cents
-from daily_money where program_id = ${programId} and ${within}`,
-    sql`select utc_day(created_at), null, 0, 0, 0, count(*), 0, 0, 0
+    sql`select ${dayOf(utcDay(sql`created_at`))}, null, 0, 0, 0, count(*), 0, 0, 0
 from partner_programs where program_id = ${programId} and ${during(sql`created_at`, range)}
 group by 1`,
     ...(cutDays.length === 0
       ? []
       : [
-          sql`select t.day, null, hour.clicks, hour.leads, hour.conversions, 0, 0, 0, 0
+          sql`select ${dayOf(sql`t.day`)}, null, hour.clicks, hour.leads, hour.conversions, 0, 0, 0, 0
 from ${cut} join daily_totals t on ${ofCutDays}
 cross join unnest(${byHour('clicks')}, ${byHour('leads')}, ${byHour('conversions')}) as hour (clicks, leads, conversions)`,
-          sql`select t.day, t.currency, 0, 0, 0, 0, hour.sales, hour.revenue_cents, hour.commission_cents
+          sql`select ${dayOf(sql`t.day`)}, t.currency, 0, 0, 0, 0, hour.sales, hour.revenue_cents, hour.commission_cents
 from ${cut} join daily_money t on ${ofCutDays}
 cross join unnest(${byHour('sales')}, ${byHour('revenue_cents')}, ${byHour('commission_cents')})
   as hour (sales, revenue_cents, commission_cents)`,
         ]),
-    ...parts.flatMap((part) => {
-      const { sign } = part
-      const day = utcDay(part.from)
-      return [
-        sql`select ${day}, null, ${sign} * count(*), 0, 0, 0, 0, 0, 0
-from affiliate_click_events where program_id = ${programId} and not is_test and ${during(sql`click_timestamp`, part)}`,
-        sql`select ${day}, null, 0, ${sign} * count(*), 0, 0, 0, 0, 0
-from customers where program_id = ${programId} and ${during(sql`signup_date`, part)}`,
-        sql`select ${day}, null, 0, 0, ${sign} * count(*), 0, 0, 0, 0
-from customers where program_id = ${programId} and ${during(sql`first_purchase_date`, part)}`,
-        sql`select ${day}, currency, 0, 0, 0, 0, ${sign} * count(*), ${sign} * sum(amount_cents), 0
-from sales where program_id = ${programId} and not is_test and customer_id is not null and payment_status = 'paid'
-  and ${during(sql`sale_date`, part)}
-group by currency`,
-        sql`select ${day}, currency, 0, 0, 0, 0, 0, 0, ${sign} * sum(amount_cents - reversed_cents)
-from commissions where program_id = ${programId} and ${during(sql`created_at`, part)}
-group by currency`,
-      ]
-    }),
   ]
-  return sql.join(selects, sql` union all `)
 }
+
+/**
+ * Table `found`: what the rows of all parts come to. Clicks are counted part by part, because Postgres then plans for the months of
+ * that part alone; of the rest there is one table each, and a join spares the planning.
+ */
+function partRows(programId: number, parts: Part[]): RawBuilder<unknown> {
+  const within = (column: string) =>
+    sql`program_id = ${programId} and ${sql.raw(column)} >= part.from_time and ${sql.raw(column)} < part.to_time`
+  const clicks = parts.map(
+    (
+      part,
+    ) => sql`select ${part.current}::integer, ${part.previous}::integer, ${utcDay(part.from)}, null::text, count(*), 0, 0, 0, 0, 0
+from affiliate_click_events where program_id = ${programId} and not is_test and ${during(sql`click_timestamp`, part)}`,
+  )
+  const values = parts.map(
+    ({ from, to, current, previous }) => sql`(${from}, ${to}, ${current}::integer, ${previous}::integer)`,
+  )
+  return sql`with part (from_time, to_time, current, previous) as (values ${sql.join(values)}),
+found (current, previous, day, currency, clicks, leads, conversions, sales, revenue_cents, commission_cents) as (
+  ${sql.join(clicks, sql` union all `)}
+  union all
+  select current, previous, ${partDay}, null, 0, each.leads, 0, 0, 0, 0
+  from part cross join lateral (select count(*) as leads from customers where ${within('signup_date')}) each
+  union all
+  select current, previous, ${partDay}, null, 0, 0, each.conversions, 0, 0, 0
+  from part cross join lateral (select count(*) as conversions from customers where ${within('first_purchase_date')}) each
+  union all
+  select current, previous, ${partDay}, currency, 0, 0, 0, each.sales, revenue_cents, 0
+  from part cross join lateral (
+    select currency, count(*) as sales, sum(amount_cents) as revenue_cents from sales
+    where ${within('sale_date')} and not is_test and customer_id is not null and payment_status = 'paid' group by currency
+  ) each
+  union all
+  select current, previous, ${partDay}, currency, 0, 0, 0, 0, 0, commission_cents
+  from part cross join lateral (
+    select currency, sum(amount_cents - reversed_cents) as commission_cents from commissions where ${within('created_at')} group by currency
+  ) each
+)`
+}
+
+const partDay = utcDay(sql`from_time`)
+
+/** What `found` adds to the current range and to the one before it. */
+const partFigures = (['current', 'previous'] as const).map(
+  (range) => sql`select ${sql.raw(range === 'current' ? 'day' : 'null::date')}, currency, ${sql.join(
+    counts.map((figure) => (figure === 'partners' ? sql`0` : sql.raw(`${range} * ${figure}`))),
+  )}
+from found where ${sql.raw(range)} <> 0`,
+)
 
 /** A figure's values for hours `first` to `last`: the day's row in slot 0 has them as an array, another slot counts in one hour. */
 function byHour(figure: string) {

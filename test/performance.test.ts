@@ -199,6 +199,21 @@ test('every figure is what plain SQL counts, over random histories and ranges', 
   )
 })
 
+test('what happens later than the reader takes for now is counted in its hour and day', async () => {
+  const midnight = start - 9.5 * hour + 3 * dayMs
+  const click = { kind: 'click' as const, who: 0, amount_cents: 1, currency: 'usd' }
+  const steps = Array.from({ length: 160 }, (_, n) => ({ ...click, at: midnight - start + n * 11 * minute }))
+  const program = await playHistory(steps, 'usd')
+  const now = midnight + 12 * hour + 40 * minute
+  const bounds = [-30 * minute, 0, 12 * hour, 12.5 * hour, 12.8 * hour, 15 * hour, 15.2 * hour, dayMs, 1.02 * dayMs]
+  for (const [index, from] of bounds.entries()) {
+    for (const to of bounds.slice(index)) {
+      const dateTo = iso(midnight - start + to)
+      await expectFigures(program, { dateFrom: iso(midnight - start + from), dateTo }, now)
+    }
+  }
+})
+
 const latest = (a: string, b: string) => (a > b ? a : b)
 const earliest = (a: string, b: string) => (a < b ? a : b)
 
