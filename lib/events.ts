@@ -70,10 +70,10 @@ export function eventPageStatements(programId: number, query: EventsQuery) {
  * `eventPageStatements` for the same query.
  */
 export function asEventPage(results: EventRow[][], { page = 1, pageSize = defaultPageSize }: EventsQuery): EventPage {
-  const events = merged(results)
-  const total = events.length
+  const rows = newestFirst(results)
+  const total = rows.length
   return {
-    data: events.slice((page - 1) * pageSize, page * pageSize),
+    data: rows.slice((page - 1) * pageSize, page * pageSize).map(asEvent),
     meta: { pagination: { page, pageSize, pageCount: Math.ceil(total / pageSize), total } },
   }
 }
@@ -93,16 +93,20 @@ export async function newestEvents(
     .filter((rows) => rows.length >= limit)
     .map((rows) => Math.min(...rows.map(({ timestamp }) => timestamp.getTime())))
   return {
-    events: merged(results),
+    events: newestFirst(results).map(asEvent),
     completeAfter: cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString(),
   }
 }
 
-function merged(results: EventRow[][]): TrackingEvent[] {
+function newestFirst(results: EventRow[][]): EventRow[] {
   return results
     .flat()
-    .map(asEvent)
-    .toSorted((a, b) => compare(b.timestamp, a.timestamp) || compare(a.event_type, b.event_type) || compare(a.id, b.id))
+    .toSorted(
+      (a, b) =>
+        b.timestamp.getTime() - a.timestamp.getTime() ||
+        compare(a.event_type, b.event_type) ||
+        Number(a.id) - Number(b.id),
+    )
 }
 
 /** An event as its statement selects it: under the names of the answer, `bigint` as text. */
@@ -124,7 +128,7 @@ function asEvent(row: EventRow): TrackingEvent {
   return { ...lead, ...common, ...(!provisional && { customer_key: customerKey }) }
 }
 
-function compare<Value extends string | number>(a: Value, b: Value): number {
+function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 

@@ -5,7 +5,7 @@ import { Database } from '../lib/database.ts'
 import { listDeadLetters, redriveDeadLetters } from '../lib/dead-letters.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import { drainQueue } from '../lib/notifications.ts'
-import { inCalls, openQueue, type OutboxMessage, relayOutbox, sendToQueue } from '../lib/outbox.ts'
+import { inCalls, openQueue, type OutboxMessage, relayOutbox, sendSoon, sendToQueue } from '../lib/outbox.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -257,4 +257,19 @@ test('a run whose deadline is past takes nothing', async () => {
   expect(queue.messages()).toHaveLength(3)
   await drainQueue(db, client, queue.url, soon())
   await expectAllTold()
+})
+
+test('the relay is asked after the answer that caused the messages, which it would hold up on its thread', async () => {
+  const asked: string[] = []
+  const RELAY = {
+    fetch: async (_url: string, { body }: { body: string }) => {
+      asked.push(body)
+      return Response.json({})
+    },
+  }
+  const messages = [{ program_id: 1, outbox_id: 2 }]
+  const sent = sendSoon({ RELAY }, messages)
+  expect(asked).toEqual([])
+  await sent
+  expect(asked).toEqual([JSON.stringify(messages)])
 })

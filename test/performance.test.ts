@@ -201,7 +201,7 @@ test('every figure is what plain SQL counts, over random histories and ranges', 
 
 test('what happens later than the reader takes for now is counted in its hour and day', async () => {
   const midnight = start - 9.5 * hour + 3 * dayMs
-  const click = { kind: 'click' as const, who: 0, amount_cents: 1, currency: 'usd' }
+  const click = { kind: 'click', who: 0, amount_cents: 1, currency: 'usd' } as const
   const steps = Array.from({ length: 160 }, (_, n) => ({ ...click, at: midnight - start + n * 11 * minute }))
   const program = await playHistory(steps, 'usd')
   const now = midnight + 12 * hour + 40 * minute
