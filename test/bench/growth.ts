@@ -150,13 +150,13 @@ async function makePastPartitions(sql: pg.Client): Promise<void> {
   end $$`)
 }
 
-/** Events numbered from 1 up, spread evenly over the days before now, with the totals that the writes would have kept. */
+/** Events in the order of time, spread evenly over the days before now, with the totals that the writes would have kept. */
 async function seedHistory(
   { db, sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },
   events: number,
 ): Promise<void> {
-  const at = `now() - interval '1 hour' - make_interval(secs => (n::float8 * 0.618033988749895 - floor(n::float8 * 0.618033988749895)) * ${days - 1} * 86400)`
+  const at = `now() - interval '1 hour' - make_interval(secs => (1 - n / ${events}.0) * ${days - 1} * 86400)`
   await sql.query(
     `insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, signup_date,
       lead_event_id, first_purchase_date)
