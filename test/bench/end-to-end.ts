@@ -31,8 +31,6 @@ export async function endToEnd(): Promise<Result> {
     carriers,
     calls: (count) => take(endpoint, count),
   }))
-  // As deployed: else the performance read would count the clicks of the whole bench one by one.
-  const counting = setInterval(() => void stack.scheduled('count-clicks'), 60_000)
   const measured = await interleave(sides, { rounds, count: callsARound, cpu })
   const result: Result = { figures: [], goals: [] }
   for (const endpoint of endpoints) {
@@ -55,7 +53,6 @@ export async function endToEnd(): Promise<Result> {
     least: 0.4,
   })
   for (const connection of [alone, ...carriers]) connection.close()
-  clearInterval(counting)
   await stack.close()
   return result
 }
