@@ -131,6 +131,24 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       },
     ],
   },
+  'clicks that are counted and then removed, in two requests': {
+    plants: [
+      {
+        file: 'lib/clicks.ts',
+        from: `  delete from uncounted_clicks
+  where ctid = any (array(select ctid from uncounted_clicks limit \${limit} for update skip locked))
+  returning program_id, link_id, clicked_at`,
+        to: `  select program_id, link_id, clicked_at from uncounted_clicks order by clicked_at limit \${limit}`,
+      },
+      {
+        file: 'lib/clicks.ts',
+        from: '  return Number(row?.counted)',
+        to: `  await db.query(sql\`delete from uncounted_clicks where ctid = any (array(
+    select ctid from uncounted_clicks order by clicked_at limit \${limit}))\`)
+  return Number(row?.counted)`,
+      },
+    ],
+  },
   'a unique key that is missing': {
     migration: 'alter table sales drop constraint sales_transaction_key',
     functions: [
