@@ -101,3 +101,38 @@ test('what was counted by the day is counted by the hour, and folded, from 0010_
     { of: 'totals', day: '2026-11-01', slot: 0, hours: 24 },
   ])
 })
+
+test('a link that counted in several rows counts in one, from 0013_uncounted_clicks on', async () => {
+  const url = await emptyDatabase()
+  const migrations = readMigrations()
+  await migrate(
+    url,
+    migrations.filter(({ name }) => name < '0013'),
+  )
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const { rows } = await client.query<{ id: string }>(`
+    with workspace as (insert into workspaces (name) values ('Workspace') returning id)
+    insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`)
+  const programId = Number(rows[0]?.id)
+  const { firstLink } = await seedPartners(client, programId, 2)
+  await client.query(
+    `insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
+    select $1, $2 + slot % 2, slot, slot + 1, timestamptz '2026-11-01 00:00Z' + make_interval(mins => slot) from generate_series(0, 5) slot`,
+    [programId, firstLink],
+  )
+  await migrate(url, migrations)
+  const { rows: counters } = await client.query(
+    'select slot, clicks::int, last_clicked_at from link_clicks order by link_id',
+  )
+  const { rows: counts } = await client.query(
+    'select clicks::int, last_clicked_at from link_click_counts order by link_id',
+  )
+  await client.end()
+  const expected = [
+    { clicks: 1 + 3 + 5, last_clicked_at: new Date('2026-11-01T00:04:00Z') },
+    { clicks: 2 + 4 + 6, last_clicked_at: new Date('2026-11-01T00:05:00Z') },
+  ]
+  expect(counters).toEqual(expected.map((counter) => ({ slot: 0, ...counter })))
+  expect(counts).toEqual(expected)
+})
