@@ -94,8 +94,8 @@ export const unknownPartnerCode = () => new ApiError('unknown_partner_code', ref
 
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
- * program, else a new one), the click event, the link's counter and the program's day: the function `track_click` of
- * migrations/0012_track_click.sql. A statement that was sent twice records nothing more and is answered as the first time.
+ * program, else a new one), the click event, and a row for `countClicks`: the function `track_click` of
+ * migrations/0013_uncounted_clicks.sql. A statement that was sent twice records nothing more and is answered as the first time.
  * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
  */
 export async function recordClick(

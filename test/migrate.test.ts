@@ -68,26 +68,31 @@ test.each([
   await expect(migrate(url, migrations)).rejects.toThrow(message)
 })
 
-test('what was counted by the day is counted by the hour, and folded, from 0010_hours on', async () => {
+/** A database with a program, as the migrations before the one with this number leave it; `migrateOn` applies the others. */
+async function programBefore(number: string) {
   const url = await emptyDatabase()
   const migrations = readMigrations()
   await migrate(
     url,
-    migrations.filter(({ name }) => name < '0010'),
+    migrations.filter(({ name }) => name < number),
   )
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   const { rows } = await client.query<{ id: string }>(`
     with workspace as (insert into workspaces (name) values ('Workspace') returning id)
     insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`)
-  const programId = Number(rows[0]?.id)
+  return { client, programId: Number(rows[0]?.id), migrateOn: () => migrate(url, migrations) }
+}
+
+test('what was counted by the day is counted by the hour, and folded, from 0010_hours on', async () => {
+  const { client, programId, migrateOn } = await programBefore('0010')
   await seedPartners(client, programId, 1)
   // The slots as they were, which told nothing of the hour.
   await client.query(`create function counter_slot(at timestamptz) returns smallint language sql immutable
     as $$ select (hashtext(at::text) & 63)::smallint $$`)
   await fillEvents(client, programId, 400)
   await client.query('drop function counter_slot(timestamptz)')
-  await migrate(url, migrations)
+  await migrateOn()
   const checks = (await audit(client)).filter(({ check }) => check.startsWith("a day's"))
   expect(checks.map(({ findings }) => findings)).toEqual([[], []])
   const { rows: slots } = await client.query(`
@@ -103,25 +108,14 @@ test('what was counted by the day is counted by the hour, and folded, from 0010_
 })
 
 test('a link that counted in several rows counts in one, from 0013_uncounted_clicks on', async () => {
-  const url = await emptyDatabase()
-  const migrations = readMigrations()
-  await migrate(
-    url,
-    migrations.filter(({ name }) => name < '0013'),
-  )
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  const { rows } = await client.query<{ id: string }>(`
-    with workspace as (insert into workspaces (name) values ('Workspace') returning id)
-    insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`)
-  const programId = Number(rows[0]?.id)
+  const { client, programId, migrateOn } = await programBefore('0013')
   const { firstLink } = await seedPartners(client, programId, 2)
   await client.query(
     `insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
     select $1, $2 + slot % 2, slot, slot + 1, timestamptz '2026-11-01 00:00Z' + make_interval(mins => slot) from generate_series(0, 5) slot`,
     [programId, firstLink],
   )
-  await migrate(url, migrations)
+  await migrateOn()
   const { rows: counters } = await client.query(
     'select slot, clicks::int, last_clicked_at from link_clicks order by link_id',
   )
