@@ -1,5 +1,5 @@
-import { createApp, onlyMethods } from '../lib/app.ts'
-import { openApiDocument } from '../lib/openapi.ts'
+import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { openApiDocument } from '../lib/api/openapi.ts'
 import { ReferencePage } from './api-reference/page.tsx'
 
 const documentPath = '/api/v1/openapi.json'

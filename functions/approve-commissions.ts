@@ -1,4 +1,4 @@
-import { approveDueCommissions } from '../lib/commissions.ts'
+import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const batchSize = 500

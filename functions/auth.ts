@@ -1,5 +1,5 @@
-import { type RateLimit, clientAddress, createApp, enforceRateLimit, limitBody, onlyMethods } from '../lib/app.ts'
-import { type AuthEnv, openAuth } from '../lib/auth.ts'
+import { type RateLimit, clientAddress, createApp, enforceRateLimit, limitBody, onlyMethods } from '../lib/api/app.ts'
+import { type AuthEnv, openAuth } from '../lib/access/sign-in.ts'
 import { ApiError, type ErrorCode } from '../lib/errors.ts'
 
 interface Env extends AuthEnv {

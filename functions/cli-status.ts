@@ -1,7 +1,7 @@
-import { type KeyedEnv, readApiKey } from '../lib/api-keys.ts'
-import { createApp, onlyMethods } from '../lib/app.ts'
+import { type KeyedEnv, readApiKey } from '../lib/access/api-keys.ts'
+import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { openDatabase } from '../lib/database.ts'
-import { readStatus } from '../lib/status.ts'
+import { readStatus } from '../lib/tracking/status.ts'
 
 const paths = ['/', '/api/v1/cli/status']
 const app = createApp<KeyedEnv & { API_BASE_URL: string }>()

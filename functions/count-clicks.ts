@@ -1,4 +1,4 @@
-import { countClicks } from '../lib/clicks.ts'
+import { countClicks } from '../lib/tracking/clicks.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const batchSize = 20_000

@@ -1,5 +1,5 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { foldDailyTotals } from '../lib/daily-totals.ts'
+import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 
 const batchSize = 10_000
 const maxBatches = 100

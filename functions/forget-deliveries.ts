@@ -1,5 +1,5 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { forgetDeliveries } from '../lib/processor/deliveries.ts'
+import { forgetDeliveries } from '../lib/stripe/webhook-events.ts'
 
 /** Scheduled: deletes the processor's deliveries, and what was parked for them, after 90 days. */
 export default {

@@ -1,12 +1,12 @@
 import { bodyLimit } from 'hono/body-limit'
-import { createApp, onlyMethods } from '../lib/app.ts'
-import { emailHash } from '../lib/customers.ts'
+import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
-import { type RelayEnv, sendSoon } from '../lib/outbox.ts'
-import { applyEvent } from '../lib/processor/apply.ts'
-import { openStripe, type StripeEnv } from '../lib/processor/stripe.ts'
-import { readEvent, verifyDelivery } from '../lib/processor/webhook.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+import { applyEvent } from '../lib/stripe/apply-fact.ts'
+import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
+import { readEvent, verifyDelivery } from '../lib/stripe/read-event.ts'
 
 const paths = ['/', '/api/v1/webhooks/stripe']
 const app = createApp<DatabaseEnv & RelayEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }>()

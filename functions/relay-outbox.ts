@@ -1,5 +1,5 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { openQueue, type OutboxMessage, type QueueEnv, relayOutbox, sendToQueue } from '../lib/outbox.ts'
+import { openQueue, type OutboxMessage, type QueueEnv, relayOutbox, sendToQueue } from '../lib/notifications/outbox.ts'
 
 let opened: { env: QueueEnv; queue: ReturnType<typeof openQueue> } | undefined
 

@@ -1,8 +1,8 @@
-import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/app.ts'
-import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/clicks.ts'
+import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/api/app.ts'
+import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
 import { ApiError } from '../lib/errors.ts'
-import { clickRequest } from '../lib/click-request.ts'
-import { visitorDevice, visitorLocation } from '../lib/visitor.ts'
+import { clickRequest } from '../lib/api/click-request.ts'
+import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const paths = ['/', '/api/v1/track/click']

@@ -1,10 +1,10 @@
-import { type KeyedEnv, readKeyedJson } from '../lib/api-keys.ts'
-import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/app.ts'
-import { clickIdOrNull, programOfClickId } from '../lib/clicks.ts'
-import { emailHash } from '../lib/customers.ts'
+import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
+import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/api/app.ts'
+import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
 import { openDatabase } from '../lib/database.ts'
-import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/leads.ts'
-import { leadRequest, type LeadRequest } from '../lib/requests.ts'
+import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
+import { leadRequest, type LeadRequest } from '../lib/api/requests.ts'
 
 const paths = ['/', '/api/v1/track/lead']
 const app = createApp<

@@ -1,8 +1,8 @@
-import { type KeyedEnv, readKeyedJson } from '../lib/api-keys.ts'
-import { createApp, limitBody, onlyMethods } from '../lib/app.ts'
-import { clickIdOrNull } from '../lib/clicks.ts'
-import { saleRequest } from '../lib/requests.ts'
-import { recordSale } from '../lib/sales.ts'
+import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
+import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
+import { clickIdOrNull } from '../lib/tracking/clicks.ts'
+import { saleRequest } from '../lib/api/requests.ts'
+import { recordSale } from '../lib/money/sales.ts'
 
 const paths = ['/', '/api/v1/track/sale']
 const app = createApp<KeyedEnv>()

@@ -1,7 +1,7 @@
-import { createApp, onlyMethods } from '../lib/app.ts'
-import { asPerformance, performanceStatement } from '../lib/performance.ts'
-import { privateHeaders, readProgram, type ReadEnv } from '../lib/program-reads.ts'
-import { performanceQuery } from '../lib/read-requests.ts'
+import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { asPerformance, performanceStatement } from '../lib/tracking/performance.ts'
+import { privateHeaders, readProgram, type ReadEnv } from '../lib/api/read-program.ts'
+import { performanceQuery } from '../lib/api/read-requests.ts'
 
 const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()

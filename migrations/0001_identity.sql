@@ -1,5 +1,5 @@
 -- Who may sign in, and which workspaces they belong to. users, sessions, accounts and verifications are better-auth's four
--- tables under the service's own names (the mapping stands in lib/auth.ts); the rest is ours.
+-- tables under the service's own names (the mapping stands in lib/access/sign-in.ts); the rest is ours.
 
 create table users (
   id text primary key,
@@ -74,7 +74,7 @@ create table workspaces (
 );
 
 -- A removed member keeps the row, so that what they did still has a name; every query for a right asks removed_at IS NULL.
--- What a role may do is the table in lib/access.ts.
+-- What a role may do is the table in lib/access/roles.ts.
 create table workspace_members (
   workspace_id text not null references workspaces (id) on delete cascade,
   user_id text not null references users (id) on delete cascade,

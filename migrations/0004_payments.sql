@@ -1,4 +1,4 @@
--- Which paid withdrawal a commission was paid with. The rule stands at payWithdrawal in lib/withdrawals.ts.
+-- Which paid withdrawal a commission was paid with. The rule stands at payWithdrawal in lib/money/withdrawals.ts.
 alter table commissions
   add column withdrawal_id bigint,
   add foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),

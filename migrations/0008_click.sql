@@ -26,7 +26,7 @@ alter table daily_totals drop constraint daily_totals_clicks_check, drop constra
   drop constraint daily_totals_conversions_check;
 alter table daily_totals add constraint daily_totals_check check (least(clicks, leads, conversions) >= 0);
 
--- Records a click; lib/clicks.ts is its only caller and says what it does. It is a function because Neon's proxy sends every
+-- Records a click; lib/tracking/clicks.ts is its only caller and says what it does. It is a function because Neon's proxy sends every
 -- statement unnamed, to be planned in each call: as one statement with five CTEs planning took three times as long as
 -- running, while a function's statements are planned once a connection.
 --

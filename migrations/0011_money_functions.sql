@@ -24,7 +24,7 @@ begin
     commission_cents = counted.commission_cents + excluded.commission_cents;
 end $$;
 
--- Changes by how much a commission is reversed, in everything that depends on it; `reverseCommissions` in lib/commissions.ts
+-- Changes by how much a commission is reversed, in everything that depends on it; `reverseCommissions` in lib/money/commissions.ts
 -- says what is given. Returns the ids of the outbox rows it wrote.
 create function reverse_commission(
   of_program_id bigint, of_commission_id bigint, by_refund_id bigint, by_cause text, delta_cents bigint, new_reversal text,
@@ -115,7 +115,7 @@ begin
   return outbox_ids;
 end $$;
 
--- Applies a refund; `refundSale` in lib/refunds.ts is its only caller and says what is given and answered. Each lock is a
+-- Applies a refund; `refundSale` in lib/money/refunds.ts is its only caller and says what is given and answered. Each lock is a
 -- statement of its own, and what is read under it comes later: a statement that waits goes on reading its old snapshot, and sums read
 -- there over-refund.
 create function refund_sale(
@@ -184,7 +184,7 @@ begin
   end if;
 end $$;
 
--- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/sales.ts says how. `given` is the
+-- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/money/sales.ts says how. `given` is the
 -- sale as it is to be stored: its program, customer (null: not attributed) and date (null: now) included, its id and partner not.
 -- Answers the sale that stands under the transaction id; where it stood there before (not `inserted`), nothing is written. But two events
 -- of the processor can tell of one payment: where it `completes`, the later one adds what was not known, and the sale
@@ -302,7 +302,7 @@ begin
   end if;
 end $$;
 
--- A sale of the API; `recordSale` in lib/sales.ts is its only caller. `given` has no program and no customer yet; `stem` is the
+-- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller. `given` has no program and no customer yet; `stem` is the
 -- beginning of a click id, for a second customer.
 create function track_sale(
   hash bytea, claimed_program_id bigint, given sales, of_click_id text, stem text,
@@ -386,7 +386,7 @@ begin
   end if;
 end $$;
 
--- A lead of the integrator's server; `recordServerLead` in lib/leads.ts is its only caller.
+-- A lead of the integrator's server; `recordServerLead` in lib/tracking/leads.ts is its only caller.
 create function track_lead(
   hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
   new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
@@ -411,7 +411,7 @@ begin
   from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
 end $$;
 
--- A lead of the visitor's browser, for a click of this program; `recordBrowserLead` in lib/leads.ts is its only caller. Answers no
+-- A lead of the visitor's browser, for a click of this program; `recordBrowserLead` in lib/tracking/leads.ts is its only caller. Answers no
 -- lead where the click is not a valid one.
 create function track_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea,

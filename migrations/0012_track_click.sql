@@ -7,7 +7,7 @@ create domain click_count as bigint check (value > 0);
 alter table daily_totals drop constraint daily_totals_check, alter clicks type event_count, alter leads type event_count;
 alter table link_clicks drop constraint link_clicks_clicks_check, alter clicks type click_count;
 
--- lib/clicks.ts makes every id above 0, track_click gives each real event its customer and link, and the audit looks for others.
+-- lib/tracking/clicks.ts makes every id above 0, track_click gives each real event its customer and link, and the audit looks for others.
 alter table affiliate_click_events drop constraint affiliate_click_events_id_check, drop constraint affiliate_click_events_check;
 
 -- After the write, because behind a BEFORE UPDATE trigger `returning old` gives a row that another call has changed meanwhile, and a lead
@@ -45,7 +45,7 @@ alter table customers
   drop constraint customers_email_hash_check;
 
 -- As record_click, but a statement that is sent again is refused by the key of the customer or of the event. record_click stays for the
--- functions that run until their next version is deployed; lib/clicks.ts says what is given and answered. Answers
+-- functions that run until their next version is deployed; lib/tracking/clicks.ts says what is given and answered. Answers
 -- `{click_id, partner_code, cookie_window_days}`, or `{refused}` with the code of the error, having written nothing.
 create function track_click(
   aff text, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,

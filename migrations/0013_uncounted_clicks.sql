@@ -1,5 +1,5 @@
 -- A click leaves a short row here where it raised two counters, its link's and its program's of the hour: an insert costs a sixth of the
--- two updates, and nobody waits for it. Every minute a scheduled function moves the rows into the counters (countClicks in lib/clicks.ts);
+-- two updates, and nobody waits for it. Every minute a scheduled function moves the rows into the counters (countClicks in lib/tracking/clicks.ts);
 -- who reads these adds what is still here, in the same statement.
 create table uncounted_clicks (
   program_id bigint not null,

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { apiKeyHash, generateApiKey } from '../lib/api-keys.ts'
+import { apiKeyHash, generateApiKey } from '../lib/access/api-keys.ts'
 
 test('a key is svc_live_ with 32 random bytes and a checksum in base 62; its hash and last four characters are kept', async () => {
   const { key, keyHash, hint } = await generateApiKey()

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { audit, findDifferences } from '../lib/audit.ts'
-import { countClicks } from '../lib/clicks.ts'
-import { approveCommissions, rejectCommission } from '../lib/commissions.ts'
-import { askWithdrawal, payWithdrawal } from '../lib/withdrawals.ts'
+import { audit, findDifferences } from '../lib/commands/audit.ts'
+import { countClicks } from '../lib/tracking/clicks.ts'
+import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 

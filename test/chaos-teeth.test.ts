@@ -75,7 +75,7 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     ],
     plants: [
       {
-        file: 'lib/refunds.ts',
+        file: 'lib/money/refunds.ts',
         from: '  return { applied: asApplied(row), outbox: row.outbox ?? [] }',
         to: `  if (Number(row.deduction_cents) > 0) await db.query(sql\`insert into outbox (program_id, kind, audience, partner_id, cause, payload)
     select c.program_id, case when \${row.fully_refunded} then 'commission_reversed' else 'commission_refunded' end, 'partner', c.partner_id,
@@ -123,7 +123,7 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
   'a hash of API keys that is kept under too little of the key': {
     plants: [
       {
-        file: 'lib/api-keys.ts',
+        file: 'lib/access/api-keys.ts',
         from: `  return hex(await sha256(key))
 }`,
         to: `  return ((globalThis.keyCache ??= {})[key.slice(0, prefix.length)] ??= hex(await sha256(key)))
@@ -134,14 +134,14 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
   'clicks that are counted and then removed, in two requests': {
     plants: [
       {
-        file: 'lib/clicks.ts',
+        file: 'lib/tracking/clicks.ts',
         from: `  delete from uncounted_clicks
   where ctid = any (array(select ctid from uncounted_clicks limit \${limit} for update skip locked))
   returning program_id, link_id, clicked_at`,
         to: `  select program_id, link_id, clicked_at from uncounted_clicks order by clicked_at limit \${limit}`,
       },
       {
-        file: 'lib/clicks.ts',
+        file: 'lib/tracking/clicks.ts',
         from: '  return Number(row?.counted)',
         to: `  await db.query(sql\`delete from uncounted_clicks where ctid = any (array(
     select ctid from uncounted_clicks order by clicked_at limit \${limit}))\`)

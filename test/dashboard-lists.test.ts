@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { sessionCookie } from '../lib/session.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { fillEvents } from './support/events.ts'
 import { startStack } from './support/stack.ts'
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { addPartner } from '../lib/partners.ts'
-import { sessionCookie } from '../lib/session.ts'
+import { addPartner } from '../lib/programs/partners.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({

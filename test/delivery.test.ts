@@ -2,10 +2,17 @@ import { ChangeMessageVisibilityBatchCommand, SendMessageBatchCommand, type SQSC
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
-import { listDeadLetters, redriveDeadLetters } from '../lib/dead-letters.ts'
+import { listDeadLetters, redriveDeadLetters } from '../lib/commands/dead-letters.ts'
 import { startQueue } from '../lib/local/queue.ts'
-import { drainQueue } from '../lib/notifications.ts'
-import { inCalls, openQueue, type OutboxMessage, relayOutbox, sendSoon, sendToQueue } from '../lib/outbox.ts'
+import { drainQueue } from '../lib/notifications/in-app.ts'
+import {
+  inCalls,
+  openQueue,
+  type OutboxMessage,
+  relayOutbox,
+  sendSoon,
+  sendToQueue,
+} from '../lib/notifications/outbox.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 

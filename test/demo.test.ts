@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { findDifferences } from '../lib/audit.ts'
-import { countClicks, recordClick } from '../lib/clicks.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { createDemo } from '../lib/local/demo.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { noClick } from './support/ledger.ts'

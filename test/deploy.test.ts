@@ -1,6 +1,6 @@
 import { parse } from 'smol-toml'
 import { expect, test } from 'vitest'
-import { operatorConfig } from '../lib/local/deploy.ts'
+import { operatorConfig } from '../lib/commands/deploy.ts'
 
 const wranglerToml = `
 name = "svc"

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { asEventPage, eventPageStatements, type TrackingEvent } from '../lib/events.ts'
+import { asEventPage, eventPageStatements, type TrackingEvent } from '../lib/tracking/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { eventsQuery } from '../lib/read-requests.ts'
+import { eventsQuery } from '../lib/api/read-requests.ts'
 import { fillEvents } from './support/events.ts'
 import { startEndpoint } from './support/stack.ts'
 

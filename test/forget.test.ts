@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { findDifferences } from '../lib/audit.ts'
-import { forgetCustomer } from '../lib/forget.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { forgetCustomer } from '../lib/tracking/erase-customer.ts'
 import { leadPath, refundPath, salePath, startTrackingApi } from './support/api.ts'
 
 const api = await startTrackingApi()

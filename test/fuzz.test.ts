@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findDifferences } from '../lib/audit.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { type ApiDocument, fuzz } from './chaos/fuzz.ts'
 import { startStack } from './support/stack.ts'

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { listOutbox } from '../lib/outbox-list.ts'
-import { listInbox, markInboxRead } from '../lib/inbox.ts'
+import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import { listInbox, markInboxRead } from '../lib/notifications/notification-list.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { listDeliveries } from '../lib/processor/deliveries.ts'
-import { addPartner, listPartners } from '../lib/partners.ts'
+import { listDeliveries } from '../lib/stripe/webhook-events.ts'
+import { addPartner, listPartners } from '../lib/programs/partners.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()

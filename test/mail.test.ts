@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { afterAll, expect, test } from 'vitest'
-import { sendMail } from '../lib/mail.ts'
+import { sendMail } from '../lib/notifications/mail.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()

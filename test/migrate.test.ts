@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, expect, inject, test } from 'vitest'
-import { audit } from '../lib/audit.ts'
-import { migrate, readMigrations } from '../lib/migrate.ts'
+import { audit } from '../lib/commands/audit.ts'
+import { migrate, readMigrations } from '../lib/commands/migrate.ts'
 import { seedPartners } from './bench/seed.ts'
 import { fillEvents } from './support/events.ts'
 

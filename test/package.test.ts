@@ -286,7 +286,7 @@ describe('the instructions that svc init wrote', () => {
       'app/signup/page.tsx',
       'app/svc/[...path]/route.ts',
       'lib/checkout.ts',
-      'lib/sales.ts',
+      'lib/money/sales.ts',
       'public/signup.html',
       'server.js',
     ])
@@ -367,7 +367,7 @@ describe('the instructions that svc init wrote', () => {
   })
 
   test('record the payments, renewals and refunds of a shop that sends them itself, each once', async () => {
-    const { trackPayment, trackOrderRefund } = await load<Actions>('lib/sales.ts')
+    const { trackPayment, trackOrderRefund } = await load<Actions>('lib/money/sales.ts')
     const code = await newLink()
     const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
       method: 'POST',

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { approveCommissions } from '../lib/commissions.ts'
-import { exportCommissions, exportWithdrawals, payoutFile } from '../lib/payouts.ts'
-import { askWithdrawal } from '../lib/withdrawals.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
+import { exportCommissions, exportWithdrawals, payoutFile } from '../lib/money/payout-files.ts'
+import { askWithdrawal } from '../lib/money/withdrawals.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 

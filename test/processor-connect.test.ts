@@ -7,7 +7,7 @@ import {
   connectProcessor,
   disconnectProcessor,
   takeConnectState,
-} from '../lib/processor/connect.ts'
+} from '../lib/stripe/connect.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startStack } from './support/stack.ts'
 import { signatureOf } from './support/webhook.ts'

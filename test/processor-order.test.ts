@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from 'vitest'
-import { audit } from '../lib/audit.ts'
-import { approveDueCommissions } from '../lib/commissions.ts'
-import { emailHash } from '../lib/customers.ts'
+import { audit } from '../lib/commands/audit.ts'
+import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
 import { startLocalStripe } from '../lib/local/stripe.ts'
 import {
   charge,
@@ -14,9 +14,9 @@ import {
   type Shop,
   stripeEvent,
 } from '../lib/local/stripe-events.ts'
-import { applyEvent } from '../lib/processor/apply.ts'
-import { openStripe } from '../lib/processor/stripe.ts'
-import { readEvent } from '../lib/processor/webhook.ts'
+import { applyEvent } from '../lib/stripe/apply-fact.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { readEvent } from '../lib/stripe/read-event.ts'
 import { createShops } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 

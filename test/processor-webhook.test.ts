@@ -1,8 +1,8 @@
 // oxlint-disable unicorn/consistent-function-scoping -- a helper stands beside the tests that use it
 import { describe, expect, test } from 'vitest'
-import { audit } from '../lib/audit.ts'
-import { apiKeyHash, generateApiKey } from '../lib/api-keys.ts'
-import { emailHash } from '../lib/customers.ts'
+import { audit } from '../lib/commands/audit.ts'
+import { apiKeyHash, generateApiKey } from '../lib/access/api-keys.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
 import {
   charge,
   checkoutSession,
@@ -15,10 +15,10 @@ import {
   stripeEvent,
 } from '../lib/local/stripe-events.ts'
 import { stripeFixtures } from '../lib/local/stripe-fixture.ts'
-import { forgetDeliveries, listDeliveries, replayDelivery } from '../lib/processor/deliveries.ts'
-import { openStripe } from '../lib/processor/stripe.ts'
-import { handledEventTypes } from '../lib/processor/webhook.ts'
-import { refundSale } from '../lib/refunds.ts'
+import { forgetDeliveries, listDeliveries, replayDelivery } from '../lib/stripe/webhook-events.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { handledEventTypes } from '../lib/stripe/read-event.ts'
+import { refundSale } from '../lib/money/refunds.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, signatureOf } from './support/webhook.ts'
@@ -962,7 +962,7 @@ describe.each<Generation>(['old', 'new'])('refunds and disputes, in payloads of 
   test('a dispute that is won is put back into the balance, and the advertiser is asked to look', async () => {
     const shop = await sold()
     await sql.query('update commissions set hold_until = now() where program_id = $1', [shop.programId])
-    const { approveDueCommissions } = await import('../lib/commissions.ts')
+    const { approveDueCommissions } = await import('../lib/money/commissions.ts')
     await approveDueCommissions(db, 100)
     await withdraw(shop, 10_000)
     expect(await rows('select balance_cents::int as balance from balances where program_id = $1', shop)).toEqual([
@@ -986,7 +986,7 @@ describe.each<Generation>(['old', 'new'])('refunds and disputes, in payloads of 
   test('a commission that the advertiser rejected stays rejected', async () => {
     const shop = await sold()
     await take(shop, 're_1', 3000)
-    const { rejectCommission } = await import('../lib/commissions.ts')
+    const { rejectCommission } = await import('../lib/money/commissions.ts')
     const [commission] = await rows('select id::int from commissions where program_id = $1', shop)
     await rejectCommission(db, shop.programId, Number(commission?.['id']), 'fraud')
     await take(shop, 're_1', 3000, 'failed')

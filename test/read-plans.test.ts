@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { foldDailyTotals } from '../lib/daily-totals.ts'
-import { eventsStatement } from '../lib/events.ts'
+import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
+import { eventsStatement } from '../lib/tracking/events.ts'
 import { openKysely } from '../lib/kysely.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { performanceStatement } from '../lib/performance.ts'
+import { performanceStatement } from '../lib/tracking/performance.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, env, sql } = await startEndpoint()

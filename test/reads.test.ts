@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { sessionCookie } from '../lib/session.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ functions: ['tracking-performance', 'tracking-events'] })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { sessionCookie } from '../lib/session.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ environment: { MAIL_API_URL: '' } })

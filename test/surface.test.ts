@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { sessionCookie } from '../lib/session.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack()

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { addLink, addPartner } from '../lib/partners.ts'
-import { readPerformance } from '../lib/performance.ts'
-import { visitorLocation } from '../lib/visitor.ts'
+import { addLink, addPartner } from '../lib/programs/partners.ts'
+import { readPerformance } from '../lib/tracking/performance.ts'
+import { visitorLocation } from '../lib/tracking/visitor.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'
 
 const api = await startTrackingApi({ functions: ['track-click', 'track-lead', 'track-sale'] })

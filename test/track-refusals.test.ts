@@ -1,10 +1,10 @@
 import { request } from 'node:http'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { generateApiKey } from '../lib/api-keys.ts'
-import { clickRequest } from '../lib/click-request.ts'
+import { generateApiKey } from '../lib/access/api-keys.ts'
+import { clickRequest } from '../lib/api/click-request.ts'
 import { errorCodes } from '../lib/errors.ts'
-import { leadRequest, refundRequest, saleRequest } from '../lib/requests.ts'
+import { leadRequest, refundRequest, saleRequest } from '../lib/api/requests.ts'
 import { clickPath, keyedPaths, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
 const api = await startTrackingApi()

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { type Action, findAccess, findViewer, may, type Role, roleActions, roles } from '../lib/access.ts'
+import { type Action, findAccess, findViewer, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { acceptPartnerInvitation, addPartner, findPartnerInvitation, invitePartner } from '../lib/partners.ts'
-import { connectProcessor } from '../lib/processor/connect.ts'
-import { createProgram, programDefaults } from '../lib/programs.ts'
+import { acceptPartnerInvitation, addPartner, findPartnerInvitation, invitePartner } from '../lib/programs/partners.ts'
+import { connectProcessor } from '../lib/stripe/connect.ts'
+import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import {
   acceptInvitation,
   changeMember,
@@ -14,7 +14,7 @@ import {
   listMembers,
   openProgram,
   revokeInvitation,
-} from '../lib/workspaces.ts'
+} from '../lib/programs/workspaces.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv, neon } = await startEndpoint()

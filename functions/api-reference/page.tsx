@@ -1,8 +1,8 @@
 import { raw } from 'hono/html'
-import type { Example, Operation } from '../../lib/api-operations.ts'
-import { operations } from '../../lib/api-operations.ts'
+import type { Example, Operation } from '../../lib/api/operations.ts'
+import { operations } from '../../lib/api/operations.ts'
 import { errorCodes, problemCodes } from '../../lib/errors.ts'
-import { jsonSchema } from '../../lib/openapi.ts'
+import { jsonSchema } from '../../lib/api/openapi.ts'
 import { style } from './style.ts'
 
 /** A JSON Schema, as far as the page reads it. */

@@ -1,5 +1,5 @@
-import type { Viewer } from '../../lib/access.ts'
-import { openAuth } from '../../lib/auth.ts'
+import type { Viewer } from '../../lib/access/roles.ts'
+import { openAuth } from '../../lib/access/sign-in.ts'
 import { renderAccount } from './layout.tsx'
 import { createPages, emptyForm, flash, type FormState, type PageContext, readForm, requireViewer } from './page.ts'
 import { Card, Field, Heading, Problem } from './parts.tsx'

@@ -1,4 +1,4 @@
-import { type CommissionStatus, type ListedCommission } from '../../lib/commission-list.ts'
+import { type CommissionStatus, type ListedCommission } from '../../lib/money/commission-list.ts'
 import { formatMoney } from '../../lib/money.ts'
 import { Badge, Day, type Tone } from './parts.tsx'
 

@@ -1,16 +1,16 @@
-import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
+import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
 import {
   type CommissionStatus,
   commissionStatuses,
   listCommissions,
   type ListedCommission,
-} from '../../lib/commission-list.ts'
-import { approveCommissions, rejectCommission } from '../../lib/commissions.ts'
+} from '../../lib/money/commission-list.ts'
+import { approveCommissions, rejectCommission } from '../../lib/money/commissions.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { majorUnits } from '../../lib/money.ts'
-import { sendSoon } from '../../lib/outbox.ts'
-import { exportCommissions } from '../../lib/payouts.ts'
+import { sendSoon } from '../../lib/notifications/outbox.ts'
+import { exportCommissions } from '../../lib/money/payout-files.ts'
 import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
 import { renderProgram } from './layout.tsx'
 import {

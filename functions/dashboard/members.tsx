@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import { may, type Role, roles, type Viewer } from '../../lib/access.ts'
+import { may, type Role, roles, type Viewer } from '../../lib/access/roles.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { sendMail } from '../../lib/mail.ts'
+import { sendMail } from '../../lib/notifications/mail.ts'
 import {
   changeMember,
   inviteMember,
@@ -10,7 +10,7 @@ import {
   type Member,
   openProgram,
   revokeInvitation,
-} from '../../lib/workspaces.ts'
+} from '../../lib/programs/workspaces.ts'
 import { renderAccount } from './layout.tsx'
 import {
   createPages,

@@ -1,4 +1,4 @@
-import { type InboxItem, listInbox, markInboxRead } from '../../lib/inbox.ts'
+import { type InboxItem, listInbox, markInboxRead } from '../../lib/notifications/notification-list.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../lib/money.ts'
 import { renderProgram } from './layout.tsx'

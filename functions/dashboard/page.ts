@@ -3,13 +3,13 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import { createMiddleware } from 'hono/factory'
 import { Hono } from 'hono/tiny'
 import type * as z from 'zod/mini'
-import { type Action, findViewer, may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
-import type { RateLimit } from '../../lib/app.ts'
-import type { AuthEnv } from '../../lib/auth.ts'
+import { type Action, findViewer, may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
+import type { RateLimit } from '../../lib/api/app.ts'
+import type { AuthEnv } from '../../lib/access/sign-in.ts'
 import type { Database } from '../../lib/database.ts'
 import { ApiError } from '../../lib/errors.ts'
-import type { RelayEnv } from '../../lib/outbox.ts'
-import type { ConnectEnv } from '../../lib/processor/connect.ts'
+import type { RelayEnv } from '../../lib/notifications/outbox.ts'
+import type { ConnectEnv } from '../../lib/stripe/connect.ts'
 
 export interface DashboardEnv extends AuthEnv, ConnectEnv, RelayEnv {
   RATE_LIMIT?: RateLimit

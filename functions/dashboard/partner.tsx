@@ -1,10 +1,10 @@
 import * as z from 'zod/mini'
-import type { Viewer } from '../../lib/access.ts'
-import { type PartnerBalance, readBalances } from '../../lib/balances.ts'
-import { commissionStatuses, earningsByDay, listCommissions } from '../../lib/commission-list.ts'
+import type { Viewer } from '../../lib/access/roles.ts'
+import { type PartnerBalance, readBalances } from '../../lib/money/balances.ts'
+import { commissionStatuses, earningsByDay, listCommissions } from '../../lib/money/commission-list.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { listInbox, markInboxRead } from '../../lib/inbox.ts'
+import { listInbox, markInboxRead } from '../../lib/notifications/notification-list.ts'
 import { formatMoney, majorUnits } from '../../lib/money.ts'
 import {
   addLink,
@@ -13,8 +13,8 @@ import {
   listProgramsOfPartner,
   type ProgramOfPartner,
   setPayoutEmail,
-} from '../../lib/partners.ts'
-import { askWithdrawal, listWithdrawals } from '../../lib/withdrawals.ts'
+} from '../../lib/programs/partners.ts'
+import { askWithdrawal, listWithdrawals } from '../../lib/money/withdrawals.ts'
 import { BarChart } from './chart.tsx'
 import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
 import { renderPartner } from './layout.tsx'

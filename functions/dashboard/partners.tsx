@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
-import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
+import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { sendMail } from '../../lib/mail.ts'
+import { sendMail } from '../../lib/notifications/mail.ts'
 import { formatMoney, majorUnits } from '../../lib/money.ts'
 import {
   addPartner,
@@ -11,7 +11,7 @@ import {
   listPartners,
   type PartnerOfProgram,
   setPartnerActive,
-} from '../../lib/partners.ts'
+} from '../../lib/programs/partners.ts'
 import { renderProgram } from './layout.tsx'
 import {
   createPages,

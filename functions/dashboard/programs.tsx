@@ -1,7 +1,7 @@
-import { may, type Viewer } from '../../lib/access.ts'
+import { may, type Viewer } from '../../lib/access/roles.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { createProgram, programDefaults, programSettings } from '../../lib/programs.ts'
-import { createWorkspace } from '../../lib/workspaces.ts'
+import { createProgram, programDefaults, programSettings } from '../../lib/programs/programs.ts'
+import { createWorkspace } from '../../lib/programs/workspaces.ts'
 import { renderAccount } from './layout.tsx'
 import {
   createPages,

@@ -1,19 +1,19 @@
 import * as z from 'zod/mini'
-import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
-import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../lib/api-keys.ts'
-import { programOfClickId } from '../../lib/clicks.ts'
+import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
+import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../lib/access/api-keys.ts'
+import { programOfClickId } from '../../lib/tracking/clicks.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { forgetCustomer } from '../../lib/forget.ts'
+import { forgetCustomer } from '../../lib/tracking/erase-customer.ts'
 import {
   connectAddress,
   connectByCode,
   connectProcessor,
   disconnectProcessor,
   takeConnectState,
-} from '../../lib/processor/connect.ts'
-import { isPageOf } from '../../lib/partners.ts'
-import { programSettings, readProgram, readProgress, updateProgram } from '../../lib/programs.ts'
-import { readSessionToken } from '../../lib/session.ts'
+} from '../../lib/stripe/connect.ts'
+import { isPageOf } from '../../lib/programs/partners.ts'
+import { programSettings, readProgram, readProgress, updateProgram } from '../../lib/programs/programs.ts'
+import { readSessionToken } from '../../lib/access/sessions.ts'
 import { renderProgram } from './layout.tsx'
 import {
   createPages,

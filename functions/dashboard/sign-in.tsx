@@ -1,9 +1,9 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
-import { openAuth } from '../../lib/auth.ts'
+import { openAuth } from '../../lib/access/sign-in.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { acceptPartnerInvitation, findPartnerInvitation } from '../../lib/partners.ts'
-import { acceptInvitation, findInvitation } from '../../lib/workspaces.ts'
+import { acceptPartnerInvitation, findPartnerInvitation } from '../../lib/programs/partners.ts'
+import { acceptInvitation, findInvitation } from '../../lib/programs/workspaces.ts'
 import { renderPlain } from './layout.tsx'
 import {
   createPages,

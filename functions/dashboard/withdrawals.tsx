@@ -1,15 +1,15 @@
-import { may, type Viewer, type ViewerProgram } from '../../lib/access.ts'
+import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
 import { toCsv } from '../../lib/csv.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../lib/money.ts'
-import { exportWithdrawals } from '../../lib/payouts.ts'
+import { exportWithdrawals } from '../../lib/money/payout-files.ts'
 import {
   listWithdrawals,
   payWithdrawal,
   refuseWithdrawal,
   type Withdrawal,
   type WithdrawalStatus,
-} from '../../lib/withdrawals.ts'
+} from '../../lib/money/withdrawals.ts'
 import { renderProgram } from './layout.tsx'
 import {
   addressOf,

@@ -1,8 +1,8 @@
 import { hashPassword } from 'better-auth/crypto'
 import { sql } from 'kysely'
-import type { Role, SessionEnv } from '../access.ts'
+import type { Role, SessionEnv } from '../access/roles.ts'
 import type { Database } from '../database.ts'
-import { createSession } from '../session.ts'
+import { createSession } from '../access/sessions.ts'
 
 /** Somebody to sign in as: for the sandbox and for tests, which need people without going through the pages. */
 export interface Person {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { migrate } from '../migrate.ts'
+import { migrate } from '../commands/migrate.ts'
 import { startPostgres } from './postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))

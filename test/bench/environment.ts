@@ -9,7 +9,7 @@ import { Database } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment } from '../../lib/local/environment.ts'
 import { startPostgres } from '../../lib/local/postgres.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
-import { migrate } from '../../lib/migrate.ts'
+import { migrate } from '../../lib/commands/migrate.ts'
 
 export interface BenchDatabase {
   databaseUrl: string

@@ -1,4 +1,4 @@
-import { apiKeyHash } from '../../lib/api-keys.ts'
+import { apiKeyHash } from '../../lib/access/api-keys.ts'
 import { clicks, sales } from './calls.ts'
 import { type Call, Connection, interleave, medianRate, rateRatio, type Side } from './driver.ts'
 import { cpuMicroseconds, startDatabase } from './environment.ts'

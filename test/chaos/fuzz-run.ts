@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import color from 'picocolors'
 import pg from 'pg'
-import { findDifferences } from '../../lib/audit.ts'
+import { findDifferences } from '../../lib/commands/audit.ts'
 import { Database } from '../../lib/database.ts'
 import { createSandbox } from '../../lib/local/sandbox.ts'
 import { type ApiDocument, fuzz } from './fuzz.ts'

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Stripe } from 'stripe'
-import { findDifferences } from '../../lib/audit.ts'
+import { findDifferences } from '../../lib/commands/audit.ts'
 import { checkoutSession, refund as stripeRefund, type Shop, stripeEvent } from '../../lib/local/stripe-events.ts'
 import { createLedgerProgram, type LedgerProgram } from '../support/ledger.ts'
 import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from '../support/money-model.ts'

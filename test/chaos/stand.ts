@@ -7,7 +7,7 @@ import { freePort, startPostgres } from '../../lib/local/postgres.ts'
 import { startQueue } from '../../lib/local/queue.ts'
 import { startLocalStripe } from '../../lib/local/stripe.ts'
 import { bundleFunctions, readFunctions, startWorkers } from '../../lib/local/workers.ts'
-import { migrate } from '../../lib/migrate.ts'
+import { migrate } from '../../lib/commands/migrate.ts'
 import { patiently, webhookSecret } from './world.ts'
 
 /** A Postgres of its own with all around it, for the commands: tests share one that must not be killed. */

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { errorCodes } from '../../lib/errors.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
-import type { ProgramSettings } from '../../lib/programs.ts'
+import type { ProgramSettings } from '../../lib/programs/programs.ts'
 import { startStack, type TestStack } from './stack.ts'
 
 export interface Answer {

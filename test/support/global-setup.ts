@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '../../lib/local/postgres.ts'
 import { bundleFunctions, readFunctions } from '../../lib/local/workers.ts'
-import { migrate } from '../../lib/migrate.ts'
+import { migrate } from '../../lib/commands/migrate.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { sql } from 'kysely'
-import { apiKeyHash, generateApiKey } from '../../lib/api-keys.ts'
-import { recordClick } from '../../lib/clicks.ts'
+import { apiKeyHash, generateApiKey } from '../../lib/access/api-keys.ts'
+import { recordClick } from '../../lib/tracking/clicks.ts'
 import type { Database } from '../../lib/database.ts'
-import { recordServerLead } from '../../lib/leads.ts'
-import { recordSale, type RecordedSale } from '../../lib/sales.ts'
-import { type AppliedRefund, refundSale, settleRefundsStatements } from '../../lib/refunds.ts'
+import { recordServerLead } from '../../lib/tracking/leads.ts'
+import { recordSale, type RecordedSale } from '../../lib/money/sales.ts'
+import { type AppliedRefund, refundSale, settleRefundsStatements } from '../../lib/money/refunds.ts'
 
 /** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
 export interface LedgerProgram {

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { readBalances } from '../../lib/balances.ts'
+import { readBalances } from '../../lib/money/balances.ts'
 import type { Database } from '../../lib/database.ts'
 
 export const commissionBp = 1375

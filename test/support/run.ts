@@ -16,7 +16,7 @@ const checks = [
   ['linter', 'oxlint'],
   ['types', 'tsc --noEmit'],
   ...(existsSync('tracker/tsconfig.json') ? [['types of the tracker', 'tsc --noEmit -p tracker']] : []),
-  ['bundles', 'node lib/local/deploy.ts --dry-run'],
+  ['bundles', 'node lib/commands/deploy.ts --dry-run'],
 ] as const
 
 let passed = 0

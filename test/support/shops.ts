@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
-import { newClickIdStem } from '../../lib/clicks.ts'
+import { newClickIdStem } from '../../lib/tracking/clicks.ts'
 import type { Generation, Shop } from '../../lib/local/stripe-events.ts'
 
 export interface TestShop extends Shop {

@@ -1,0 +1,180 @@
+import type { Context } from 'hono'
+import { sql } from 'kysely'
+import type * as z from 'zod/mini'
+import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, readJson } from '../api/app.ts'
+import { type Database, type DatabaseEnv, openDatabase, retryOnce } from '../database.ts'
+import { ApiError } from '../errors.ts'
+
+const prefix = 'svc_live_'
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const secretLength = 43 // 32 bytes in base 62
+const checksumLength = 6 // 4 bytes in base 62
+const shape = new RegExp(`^${prefix}[0-9A-Za-z]{${secretLength + checksumLength}}$`)
+
+function base62(bytes: Uint8Array, length: number): string {
+  let value = 0n
+  for (const byte of bytes) value = value * 256n + BigInt(byte)
+  let text = ''
+  for (; value > 0n; value /= 62n) text = alphabet.charAt(Number(value % 62n)) + text
+  return text.padStart(length, '0')
+}
+
+async function sha256(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)))
+}
+
+async function checksum(secret: string): Promise<string> {
+  return base62((await sha256(secret)).slice(0, 4), checksumLength)
+}
+
+function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/**
+ * A new program API key, `svc_live_` + 32 random bytes + a checksum, with the SHA-256 (hex) that is stored in its place.
+ * The key is shown once and cannot be had again.
+ */
+export async function generateApiKey(): Promise<{ key: string; keyHash: string; hint: string }> {
+  const secret = base62(crypto.getRandomValues(new Uint8Array(32)), secretLength)
+  const key = prefix + secret + (await checksum(secret))
+  return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
+}
+
+const howToSend = 'Send the program API key as `Authorization: Bearer svc_live_…`.'
+
+/**
+ * The hash (hex) of the key in an Authorization header. A header that is missing or malformed, and a key whose checksum is
+ * wrong, is refused here, without a database request.
+ */
+export async function apiKeyHash(authorization: string | undefined): Promise<string> {
+  if (!authorization) throw new ApiError('unauthorized', `The Authorization header is missing. ${howToSend}`)
+  const key = /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
+  if (!key || !shape.test(key))
+    throw new ApiError('unauthorized', `The Authorization header is malformed. ${howToSend}`)
+  const secret = key.slice(prefix.length, prefix.length + secretLength)
+  if ((await checksum(secret)) !== key.slice(-checksumLength)) {
+    throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+  }
+  return hex(await sha256(key))
+}
+
+/** CTE `key`: the API key of this hash, retired or not. */
+export function keyCte(keyHash: string) {
+  return sql`key as (select program_id, retired_at from api_keys where key_hash = decode(${keyHash}, 'hex'))`
+}
+
+/**
+ * CTEs `key` and `program`: the program that the active key names; no row where the key is unknown or retired, or where
+ * `programId` is given and names another.
+ */
+export function programOfKeyCte(keyHash: string, programId: number | null) {
+  return sql`${keyCte(keyHash)},
+program as (
+  select p.* from programs p join key on key.program_id = p.id
+  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id)
+)`
+}
+
+/** Column `program_matches` of a keyed statement's answer: false where the caller named another program than the key's. */
+export function programMatchesColumn(programId: number | null) {
+  return sql`(select program_id = coalesce(${programId}::bigint, program_id) from key) as program_matches`
+}
+
+/** Column `key_retired` of a keyed statement's answer: null for an unknown key. */
+export const keyRetiredColumn = sql`(select retired_at is not null from key) as key_retired`
+
+/** What every keyed statement answers of its key. */
+export interface KeyState {
+  key_retired: boolean | null
+  program_matches?: boolean | null
+}
+
+/** Refuses the call where the statement says that the key is unknown, retired, or of another program than the one named. */
+export function requireActiveKey<State extends KeyState>(state: State | undefined): asserts state is State {
+  if (state?.key_retired) {
+    throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
+  }
+  if (state?.key_retired !== false) {
+    throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+  }
+  if (state.program_matches === false) {
+    throw new ApiError(
+      'invalid_request',
+      "additional_data.program_id names another program than the API key. Send the key's own or none.",
+      {
+        details: [{ field: 'additional_data.program_id', message: 'must be the program of the API key' }],
+      },
+    )
+  }
+}
+
+/** Refuses the key alone. For a request whose body is bad: a caller with a bad key learns of the key and nothing else. */
+export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
+  const statement = sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`
+  const [row] = await retryOnce(() => db.query(statement))
+  requireActiveKey(row)
+}
+
+/** The variables of a function that takes the program API key. */
+export type KeyedEnv = DatabaseEnv & { RATE_LIMIT?: RateLimit }
+
+/**
+ * The hash of a request's API key, counted for that key. A header that holds no key counts for the address it came from. Whether
+ * the key is known and active is for the call's one statement to say.
+ */
+export async function readApiKey<Env extends KeyedEnv>(c: Context<AppTypes<Env>>): Promise<string> {
+  const limiter = c.env.RATE_LIMIT
+  const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
+    await enforceRateLimit(limiter, clientAddress(c))
+    throw error
+  })
+  await enforceRateLimit(limiter, keyHash)
+  return keyHash
+}
+
+/** The API key's hash and the JSON body of a keyed request. Where the body is refused, the key is checked before that is said. */
+export async function readKeyedJson<Env extends KeyedEnv, Schema extends z.ZodMiniType>(
+  c: Context<AppTypes<Env>>,
+  schema: Schema,
+): Promise<{ db: Database; keyHash: string; body: z.output<Schema> }> {
+  const db = openDatabase(c.env)
+  const keyHash = await readApiKey(c)
+  const body = await readJson(c, schema).catch(async (error: unknown) => {
+    await checkApiKey(db, keyHash)
+    throw error
+  })
+  return { db, keyHash, body }
+}
+
+export interface StoredApiKey {
+  id: number
+  name: string
+  /** The key's last four characters. */
+  hint: string
+  created_at: Date
+  retired_at: Date | null
+}
+
+/** Makes an API key for a program and returns it. It is not kept and cannot be shown again. */
+export async function createApiKey(db: Database, programId: number, name: string): Promise<string> {
+  const { key, keyHash, hint } = await generateApiKey()
+  await db.query(sql`
+    insert into api_keys (program_id, key_hash, name, hint)
+    values (${programId}, decode(${keyHash}, 'hex'), ${name}, ${hint})`)
+  return key
+}
+
+/** A program's keys, the newest first, retired ones last. */
+export async function listApiKeys(db: Database, programId: number): Promise<StoredApiKey[]> {
+  const rows = await db.query<Omit<StoredApiKey, 'id'> & { id: string }>(sql`
+    select id, name, hint, created_at, retired_at from api_keys
+    where program_id = ${programId} order by retired_at is not null, id desc`)
+  return rows.map((row) => ({ ...row, id: Number(row.id) }))
+}
+
+/** Retires a key for good: calls that use it are refused with `api_key_retired` from now on. */
+export async function retireApiKey(db: Database, programId: number, keyId: number): Promise<void> {
+  await db.query(sql`
+    update api_keys set retired_at = now() where program_id = ${programId} and id = ${keyId} and retired_at is null`)
+}

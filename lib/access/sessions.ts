@@ -1,0 +1,79 @@
+import { sql } from 'kysely'
+import type { Database } from '../database.ts'
+
+/** The dashboard's cookie. `__Host-` ties it to this host, to HTTPS (or loopback) and to the path `/`. */
+export const sessionCookie = '__Host-svc_session'
+
+/** How long a session lasts after sign-in, in seconds. */
+export const sessionSeconds = 30 * 24 * 60 * 60
+
+const encoder = new TextEncoder()
+
+async function signingKey(secret: string): Promise<CryptoKey> {
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' }
+  return await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign', 'verify'])
+}
+
+/** `<token>.<HMAC-SHA-256 of it, base64>`: the form in which better-auth puts a session's token into its cookie. */
+async function signToken(token: string, secret: string): Promise<string> {
+  const signature = await crypto.subtle.sign('HMAC', await signingKey(secret), encoder.encode(token))
+  return `${token}.${btoa(String.fromCharCode(...new Uint8Array(signature)))}`
+}
+
+/** The token that `signToken` signed, or undefined where the text was not signed with this secret. */
+async function verifyToken(signed: string, secret: string): Promise<string | undefined> {
+  const [token, signature, ...rest] = decode(signed).split('.')
+  if (!token || !signature || rest.length > 0) return undefined
+  try {
+    const bytes = Uint8Array.from(atob(signature), (character) => character.charCodeAt(0))
+    const genuine = await crypto.subtle.verify('HMAC', await signingKey(secret), bytes, encoder.encode(token))
+    return genuine ? token : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The session token a request carries, its signature checked: from `Authorization: Bearer <token>`, else from the
+ * dashboard's cookie. A header that does not hold one is not made up for by a cookie. Undefined where there is none;
+ * forged tokens and API keys never reach the database.
+ */
+export async function readSessionToken(headers: Headers, secret: string): Promise<string | undefined> {
+  const authorization = headers.get('authorization')
+  const signed =
+    authorization === null ? readCookie(headers, sessionCookie) : /^bearer +(\S+)$/i.exec(authorization)?.[1]
+  return signed === undefined ? undefined : await verifyToken(signed, secret)
+}
+
+function readCookie(headers: Headers, name: string): string | undefined {
+  const pairs = (headers.get('cookie') ?? '').split(/; */)
+  return pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1)
+}
+
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}
+
+/** Signs `userId` in without a password and returns the signed token. For the local stack and for tests. */
+export async function createSession(db: Database, userId: string, secret: string): Promise<string> {
+  const token = Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('')
+  await db.query(sql`
+    insert into sessions (id, user_id, token, expires_at)
+    values (${crypto.randomUUID()}, ${userId}, ${token}, now() + make_interval(secs => ${sessionSeconds}))`)
+  return await signToken(token, secret)
+}
+
+/** Deletes what no longer has an effect: sessions and one-time secrets that have run out, and old counts of tries. */
+export async function deleteExpired(db: Database): Promise<void> {
+  await db.batch([
+    sql`delete from sessions where expires_at < now()`,
+    sql`delete from verifications where expires_at < now()`,
+    sql`delete from sign_in_attempts where window_started_at < now() - interval '1 day'`,
+  ])
+}

@@ -1,0 +1,174 @@
+import * as z from 'zod/mini'
+import { type Operation, operations } from './operations.ts'
+import { type ErrorCode, errorCodes, problemCodes } from '../errors.ts'
+import { errorEnvelope, problemEnvelope } from './responses.ts'
+import { sessionCookie } from '../access/sessions.ts'
+
+type Json = Record<string, unknown>
+
+const securityOf: Record<Operation['auth'], Json[]> = {
+  none: [],
+  key: [{ apiKey: [] }],
+  'key or browser': [{ apiKey: [] }, {}],
+  session: [{ session: [] }, { sessionCookie: [] }],
+  signature: [{ processorSignature: [] }],
+}
+
+const anyRequestId = {
+  'X-Request-Id': { description: 'Names this request in our logs.', schema: { type: 'string', format: 'uuid' } },
+}
+const retryAfter = { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } }
+
+/** A zod schema as the JSON Schema of what is sent, or of what is answered. */
+export function jsonSchema(schema: z.ZodMiniType, io: 'input' | 'output' = 'input'): Json {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
+  return rest
+}
+
+/** The properties of an object schema, each with what is said of it. */
+function described(schema: Json, texts: Record<string, string>): Json {
+  const properties = Object.entries(schema['properties'] ?? {}).map(([name, property]: [string, Json]) => [
+    name,
+    { ...property, description: texts[name] },
+  ])
+  return { ...schema, properties: Object.fromEntries(properties) as Json }
+}
+
+function parametersOf({ parameters = [] }: Operation): Json[] {
+  return parameters.flatMap(({ in: place, schema, fields }) => {
+    const properties = jsonSchema(schema, 'output')['properties'] as Json
+    return Object.entries(fields).map(([name, { description, example, values }]) => ({
+      name,
+      in: place,
+      description,
+      required: place === 'path',
+      schema: values ?? properties[name],
+      ...(example !== undefined && { example }),
+    }))
+  })
+}
+
+/** What the reference shows of an error code: the example that a call answers, or else one made of the table. */
+function errorExample(code: ErrorCode): Json {
+  const { status, title } = errorCodes[code]
+  const envelope = { success: false, error: { code, message: `${title}.` } }
+  if (!problemCodes.has(code)) return envelope
+  return { type: `urn:svc:error:${code}`, title, status, detail: `${title}.`, ...envelope }
+}
+
+/** The codes of one status, by the type of the envelope that they come in. */
+function errorContent(codes: ErrorCode[], operation: Operation): Json {
+  const contentOf = (ofThese: ErrorCode[], schema: string) => {
+    const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))
+    const made = ofThese.filter((code) => !replayed.some(({ name }) => name === code))
+    return {
+      schema: { $ref: `#/components/schemas/${schema}` },
+      examples: Object.fromEntries([
+        ...made.map((code) => [code, { summary: errorCodes[code].title, value: errorExample(code) }]),
+        ...replayed.map(({ name, summary, response }) => [name, { summary, value: response }]),
+      ]) as Json,
+    }
+  }
+  const problems = codes.filter((code) => problemCodes.has(code))
+  const others = codes.filter((code) => !problemCodes.has(code))
+  return {
+    ...(others.length > 0 && { 'application/json': contentOf(others, 'Error') }),
+    ...(problems.length > 0 && { 'application/problem+json': contentOf(problems, 'Problem') }),
+  }
+}
+
+function responsesOf(operation: Operation): Json {
+  const { success, examples } = operation
+  const schemas = success.schemas.map((schema) => jsonSchema(schema))
+  const answers = examples.filter(({ status }) => status === 200)
+  const statuses = [...new Set(operation.errors.map((code) => errorCodes[code].status))].toSorted((a, b) => a - b)
+  const errors = statuses.map((status) => {
+    const codes = operation.errors.filter((code) => errorCodes[code].status === status)
+    return [
+      status,
+      {
+        description: codes.map((code) => `\`${code}\`: ${errorCodes[code].title}`).join('. '),
+        headers: { ...anyRequestId, ...((status === 429 || status === 503) && retryAfter) },
+        content: errorContent(codes, operation),
+      },
+    ] as const
+  })
+  return {
+    200: {
+      description: success.description,
+      headers: anyRequestId,
+      content: {
+        'application/json': {
+          schema: schemas.length === 1 ? schemas[0] : { anyOf: schemas },
+          examples: examplesOf(answers, ({ response }) => response),
+        },
+      },
+    },
+    ...Object.fromEntries(errors),
+  }
+}
+
+function examplesOf(examples: Operation['examples'], value: (example: Operation['examples'][number]) => unknown): Json {
+  return Object.fromEntries(
+    examples.map((example) => [example.name, { summary: example.summary, value: value(example) }]),
+  )
+}
+
+function requestBodyOf({ auth, body, examples }: Operation): Json {
+  if (auth === 'signature') {
+    const content = {
+      schema: { type: 'object', description: 'A Stripe event, as Stripe signed it.' },
+      examples: examplesOf(examples, (example) => example.body),
+    }
+    return { requestBody: { required: true, content: { 'application/json': content } } }
+  }
+  if (!body) return {}
+  const content = {
+    schema: described(jsonSchema(body.schema), body.fields),
+    examples: examplesOf(examples, (example) => example.body),
+  }
+  return { requestBody: { required: true, content: { 'application/json': content } } }
+}
+
+/** The OpenAPI 3.1 document of the public API: from the schemas that validate requests and the one table of error codes. */
+export function openApiDocument(baseUrl: string): Json {
+  const paths = operations.map((operation) => {
+    const parameters = parametersOf(operation)
+    const description = {
+      operationId: operation.id,
+      summary: operation.summary,
+      description: operation.description,
+      tags: [
+        operation.path.startsWith('/api/v1/track') ? 'Tracking' : operation.auth === 'session' ? 'Reads' : 'Service',
+      ],
+      security: securityOf[operation.auth],
+      ...(parameters.length > 0 && { parameters }),
+      ...requestBodyOf(operation),
+      responses: responsesOf(operation),
+    }
+    return [operation.path, { [operation.method]: description }] as const
+  })
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Affiliate Tracking Service',
+      version: '1',
+      summary: 'Clicks, leads, sales and refunds, and the commissions that follow from them.',
+      description:
+        'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Fields that are not known are ignored.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: baseUrl }],
+    tags: [{ name: 'Tracking' }, { name: 'Reads' }, { name: 'Service' }],
+    paths: Object.fromEntries(paths),
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'Program API key, `svc_live_…`. For servers only.' },
+        session: { type: 'http', scheme: 'bearer', description: 'Session token of a dashboard user.' },
+        sessionCookie: { type: 'apiKey', in: 'cookie', name: sessionCookie, description: 'The dashboard’s cookie.' },
+        processorSignature: { type: 'apiKey', in: 'header', name: 'Stripe-Signature' },
+      },
+      schemas: { Error: jsonSchema(errorEnvelope), Problem: jsonSchema(problemEnvelope) },
+    },
+  }
+}

@@ -1,0 +1,142 @@
+import { createReadStream, createWriteStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGunzip, createGzip } from 'node:zlib'
+import pg from 'pg'
+import copyStreams from 'pg-copy-streams'
+import color from 'picocolors'
+import { LocalStackError } from '../local/postgres.ts'
+import { readState } from '../local/state.ts'
+import { migrate } from './migrate.ts'
+
+/**
+ * A backup is gzipped SQL, `copy … from stdin` blocks as pg_dump writes them, of one snapshot of all rows. The schema is not in
+ * it: the migrations make it, and the first line names those that the rows fit.
+ */
+const header = '-- svc backup of migrations: '
+
+/** Tables with the columns that hold facts, so that each comes after those that it refers to. */
+const tablesQuery = `with recursive relation as (
+  select c.oid, c.oid::regclass::text as name from pg_class c
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'schema_migrations'
+), depth as (
+  select oid, 0 as level from relation
+  union
+  select k.conrelid, d.level + 1 from depth d join pg_constraint k on k.confrelid = d.oid
+  where k.contype = 'f' and k.conrelid <> k.confrelid and k.conparentid = 0 and d.level < 20
+)
+select r.name, (select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute a
+    where a.attrelid = r.oid and attnum > 0 and not attisdropped and attgenerated = '') as columns
+from relation r join depth d on d.oid = r.oid group by r.oid, r.name order by max(d.level), r.name`
+
+/** What makes the rows of old months land in a partition of their own again. */
+const partitionsQuery = `select format('create table if not exists %s partition of %s %s', i.inhrelid::regclass, i.inhparent::regclass,
+  pg_get_expr(c.relpartbound, c.oid)) as statement
+from pg_inherits i join pg_class c on c.oid = i.inhrelid
+where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname !~ '_default$' order by 1`
+
+const sequencesQuery = `select format('select setval(%L, %s, %L)', s.schemaname || '.' || s.sequencename, coalesce(s.last_value, s.start_value),
+  s.last_value is not null) as statement
+from pg_sequences s where s.schemaname = 'public' order by 1`
+
+async function appliedMigrations(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<{ name: string }>('select name from schema_migrations order by name')
+  return rows.map(({ name }) => name).join(' ')
+}
+
+/** Writes all rows of a database, of one moment, to `file`, and returns how many tables that were. */
+export async function backup(databaseUrl: string, file: string): Promise<number> {
+  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-backup' })
+  await client.connect()
+  try {
+    await client.query('begin isolation level repeatable read read only')
+    const { rows: tables } = await client.query<{ name: string; columns: string }>(tablesQuery)
+    const { rows: partitions } = await client.query<{ statement: string }>(partitionsQuery)
+    const migrations = await appliedMigrations(client)
+    async function* lines() {
+      yield `${header}${migrations}\n`
+      for (const { statement } of partitions) yield `${statement};\n`
+      for (const { name, columns } of tables) {
+        yield `copy ${name} (${columns}) from stdin;\n`
+        // A partitioned table is read through a query, because a plain COPY reads the empty parent.
+        yield* client.query(copyStreams.to(`copy (select ${columns} from ${name}) to stdout`))
+        yield '\\.\n'
+      }
+      const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
+      for (const { statement } of sequences) yield `${statement};\n`
+    }
+    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(file, { mode: 0o600 }))
+    return tables.length
+  } finally {
+    await client.end()
+  }
+}
+
+/** Lines end at a line feed alone: text can hold the other characters that Node's readline takes for an end. */
+async function* linesOf(stream: Readable): AsyncGenerator<string, undefined> {
+  let rest = ''
+  for await (const chunk of stream.setEncoding('utf8')) {
+    const lines = (rest + String(chunk)).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+}
+
+/**
+ * Loads a backup into an empty database, as one transaction: it is there whole or not at all. Makes the schema first. Refuses a
+ * database that has rows, and a backup that other migrations were applied to.
+ */
+export async function restore(databaseUrl: string, file: string): Promise<void> {
+  await migrate(databaseUrl)
+  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
+  await client.connect()
+  try {
+    const { rows } = await client.query('select from users union all (select from programs) limit 1')
+    if (rows.length > 0) throw new LocalStackError('This database has rows. Restore into an empty one.')
+    const source = linesOf(createReadStream(file).pipe(createGunzip()))
+    const first = String((await source.next()).value)
+    const migrations = await appliedMigrations(client)
+    if (first !== header + migrations) {
+      throw new LocalStackError(
+        'The backup was made with other migrations. Restore it with the version that made it, then migrate.',
+      )
+    }
+    async function* blockRows() {
+      for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())
+        yield `${line.value}\n`
+    }
+    await client.query('begin')
+    for (let line = await source.next(); !line.done; line = await source.next()) {
+      const statement = line.value.replace(/;$/, '')
+      if (statement.endsWith('from stdin'))
+        await pipeline(Readable.from(blockRows()), client.query(copyStreams.from(statement)))
+      else await client.query(statement)
+    }
+    await client.query('commit')
+  } finally {
+    await client.end()
+  }
+}
+
+/** `npm run backup -- FILE` and `npm run restore -- FILE`, on DATABASE_URL; a backup of the running stack without one. */
+async function main(command: string | undefined, file: string | undefined): Promise<void> {
+  const { DATABASE_URL } = process.env
+  if (!file) throw new LocalStackError(`Name the file: npm run ${command} -- backup.sql.gz`)
+  if (command === 'restore') {
+    if (!DATABASE_URL) throw new LocalStackError('Set DATABASE_URL to the empty database that takes the backup.')
+    await restore(DATABASE_URL, file)
+    console.log(`${color.green('✓')} ${file} is restored. Now prove it: npm run audit`)
+  } else {
+    const tables = await backup(DATABASE_URL ?? readState().environment.DATABASE_URL, file)
+    console.log(`${color.green('✓')} ${tables} tables are in ${file}`)
+  }
+}
+
+if (import.meta.main) {
+  try {
+    await main(process.argv[2], process.argv[3])
+  } catch (error) {
+    console.error(error instanceof LocalStackError ? error.message : error)
+    process.exitCode = 1
+  }
+}

@@ -1,0 +1,137 @@
+import {
+  ChangeMessageVisibilityBatchCommand,
+  DeleteMessageBatchCommand,
+  type Message,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs'
+import color from 'picocolors'
+import { readState } from '../local/state.ts'
+import { parseOutboxMessage } from '../notifications/in-app.ts'
+import { inCalls, messagesPerCall, openQueue } from '../notifications/outbox.ts'
+
+export interface DeadLetter {
+  message_id: string
+  sent_at: Date
+  program_id: number | null
+  /** The outbox row it is about; null where the body is none of the service's. */
+  outbox_id: number | null
+  body: string
+}
+
+/** How long a dead letter stays hidden from others while it is looked at or sent back. */
+const visibilitySeconds = 60
+
+async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Promise<Message[]> {
+  const { Messages: messages = [] } = await queue.send(
+    new ReceiveMessageCommand({
+      QueueUrl: deadLetterUrl,
+      MaxNumberOfMessages: messagesPerCall,
+      VisibilityTimeout: visibilitySeconds,
+      WaitTimeSeconds: 1,
+      MessageSystemAttributeNames: ['SentTimestamp'],
+    }),
+  )
+  return messages
+}
+
+const entryOf = ({ ReceiptHandle }: Message, index: number) => ({ Id: String(index), ReceiptHandle })
+
+/** The first `limit` dead letters or a few more, which stay where they are. Others can have them a second later. */
+export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, limit: number): Promise<DeadLetter[]> {
+  const seen: Message[] = []
+  while (seen.length < limit) {
+    const messages = await receiveDeadLetters(queue, deadLetterUrl)
+    if (messages.length === 0) break
+    seen.push(...messages)
+  }
+  for (const messages of inCalls(seen)) {
+    // Not 0, at which the emulator loses a message that it keeps on disk.
+    const Entries = messages.map((message, index) => ({ ...entryOf(message, index), VisibilityTimeout: 1 }))
+    await queue.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: deadLetterUrl, Entries }))
+  }
+  return seen.map(({ MessageId, Attributes, Body = '' }) => {
+    const content = parseOutboxMessage(Body)
+    return {
+      message_id: MessageId ?? '',
+      sent_at: new Date(Number(Attributes?.SentTimestamp)),
+      program_id: content?.program_id ?? null,
+      outbox_id: content?.outbox_id ?? null,
+      body: Body,
+    }
+  })
+}
+
+/**
+ * Sends all dead letters back to the queue and returns how many. A letter leaves the dead letters after the queue has taken it,
+ * so one that this is stopped at is in both, and delivered once.
+ */
+export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string, queueUrl: string): Promise<number> {
+  let sent = 0
+  for (;;) {
+    const messages = await receiveDeadLetters(queue, deadLetterUrl)
+    if (messages.length === 0) return sent
+    const { Successful: taken = [] } = await queue.send(
+      new SendMessageBatchCommand({
+        QueueUrl: queueUrl,
+        Entries: messages.map(({ Body }, index) => ({ Id: String(index), MessageBody: Body })),
+      }),
+    )
+    const done = taken.flatMap(({ Id }) => messages[Number(Id)] ?? [])
+    if (done.length === 0) throw new Error('The queue took none of the messages. The dead letters stay where they are.')
+    await queue.send(new DeleteMessageBatchCommand({ QueueUrl: deadLetterUrl, Entries: done.map(entryOf) }))
+    sent += done.length
+  }
+}
+
+/** The queue of the AWS variables where QUEUE_URL is set, else that of the running stack. */
+function settings() {
+  const env: Record<string, string | undefined> = process.env['QUEUE_URL'] ? process.env : readState().environment
+  const required = (name: string) => {
+    const value = env[name]
+    if (!value) throw new Error(`${name} is not set. Set it, or leave QUEUE_URL out to take the local stack's queue.`)
+    return value
+  }
+  return {
+    queueUrl: required('QUEUE_URL'),
+    deadLetterUrl: required('DEAD_LETTER_QUEUE_URL'),
+    queue: openQueue({
+      QUEUE_URL: required('QUEUE_URL'),
+      AWS_REGION: required('AWS_REGION'),
+      AWS_ACCESS_KEY_ID: required('AWS_ACCESS_KEY_ID'),
+      AWS_SECRET_ACCESS_KEY: required('AWS_SECRET_ACCESS_KEY'),
+      ...(env['AWS_ENDPOINT_URL'] && { AWS_ENDPOINT_URL: env['AWS_ENDPOINT_URL'] }),
+    }),
+  }
+}
+
+/** `npm run -s queue -- dead` shows the messages that nobody could handle, `… redrive` sends them back to the queue. */
+async function main(command: string | undefined): Promise<void> {
+  if (command !== 'dead' && command !== 'redrive') throw new Error('Say what to do: npm run queue -- dead, or redrive.')
+  const { queue, queueUrl, deadLetterUrl } = settings()
+  try {
+    if (command === 'dead') {
+      const letters = await listDeadLetters(queue, deadLetterUrl, 100)
+      if (letters.length === 0) console.log(color.green('No dead letters.'))
+      else {
+        console.table(letters.map((letter) => ({ ...letter, body: letter.body.slice(0, 60) })))
+        console.log(color.yellow(`${letters.length} dead letters. Send them back with: npm run queue -- redrive`))
+      }
+    } else {
+      const sent = await redriveDeadLetters(queue, deadLetterUrl, queueUrl)
+      console.log(color.green(sent === 0 ? 'No dead letters.' : `Sent ${sent} messages back to the queue.`))
+    }
+  } finally {
+    queue.destroy()
+  }
+}
+
+if (import.meta.main) {
+  try {
+    await main(process.argv[2])
+  } catch (error) {
+    console.error(color.red(error instanceof Error ? error.message : String(error)))
+    process.exitCode = 1
+  }
+}

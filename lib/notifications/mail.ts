@@ -1,0 +1,39 @@
+import { sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+
+/** Where mail goes. Without `MAIL_API_URL` it is printed and kept in the table `mails`, as the local stack wants it. */
+export interface MailEnv {
+  /** An HTTP mail API that takes `{from, to, subject, text}` with a bearer key, as Resend's `https://api.resend.com/emails`. */
+  MAIL_API_URL?: string
+  MAIL_API_KEY?: string
+  /** `Name <address>`; the address must be one the mail API may send from. */
+  MAIL_FROM?: string
+}
+
+export interface Mail {
+  to: string
+  subject: string
+  text: string
+}
+
+/** Sends one plain-text mail. Throws `unavailable` where the mail API does not take it. */
+export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
+  if (!env.MAIL_API_URL) {
+    console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
+    await db.query(sql`insert into mails (recipient, subject, body) values (${mail.to}, ${mail.subject}, ${mail.text})`)
+    return
+  }
+  const status = await fetch(env.MAIL_API_URL, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${env.MAIL_API_KEY ?? ''}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text }),
+    signal: AbortSignal.timeout(10_000),
+  }).then(
+    (response) => response.status,
+    (error: unknown) => (error instanceof Error ? error.name : typeof error),
+  )
+  if (typeof status === 'number' && status < 300) return
+  console.error(JSON.stringify({ error: 'mail_refused', status }))
+  throw new ApiError('unavailable', 'The mail could not be sent. Try again in a minute.')
+}

@@ -1,0 +1,120 @@
+import { sql } from 'kysely'
+import * as z from 'zod/mini'
+import type { Database } from '../database.ts'
+import { isCurrency, maxAmountCents } from '../money.ts'
+
+const hostname =
+  /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::\d{1,5})?$/
+
+function wholeNumber(minimum: number, maximum: number, unit: string) {
+  const message = `Enter ${minimum} to ${maximum} ${unit}.`
+  return z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
+}
+
+const days = (minimum: number, maximum: number) => wholeNumber(minimum, maximum, 'days')
+
+/** What an advertiser sets of a program. Bounds are those of the table `programs`. */
+export const programSettings = z.object({
+  name: z
+    .string()
+    .check(z.trim(), z.minLength(1, 'Give the program a name.'), z.maxLength(200, 'Use at most 200 characters.')),
+  /** The site's host, `example.com`; a pasted address is cut down to it. */
+  domain: z.pipe(
+    z.string(),
+    z.pipe(
+      z.transform((text: string) =>
+        text
+          .trim()
+          .toLowerCase()
+          .replace(/^https?:\/\//, '')
+          .replace(/[/?#].*$/, ''),
+      ),
+      z.string().check(z.regex(hostname, 'Enter the domain of your site, for example example.com.')),
+    ),
+  ),
+  currency: z.string().check(z.refine(isCurrency, 'Choose an ISO 4217 currency.')),
+  commission_bp: z
+    .int('Enter a percentage with two decimals at most.')
+    .check(z.gte(0), z.lte(10_000, 'A commission is 100% at most.')),
+  lead_commission_cents: z
+    .int("Enter an amount in the program's currency.")
+    .check(z.gte(0), z.lte(maxAmountCents, 'Enter a smaller amount.')),
+  cookie_window_days: days(1, 3650),
+  hold_days: days(0, 365),
+  /** Null: sales earn for ever. */
+  commission_duration_months: z.nullable(wholeNumber(1, 1200, 'months')),
+  lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
+  attribution_model: z.enum(['last_click', 'first_click']),
+})
+export type ProgramSettings = z.infer<typeof programSettings>
+
+/** What a new program starts with, beside its name and domain. */
+export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
+  currency: 'usd',
+  commission_bp: 2000,
+  lead_commission_cents: 0,
+  cookie_window_days: 30,
+  hold_days: 30,
+  commission_duration_months: null,
+  lead_auth_policy: 'server_verified',
+  attribution_model: 'last_click',
+}
+
+/** Makes a program in a workspace and returns its id. */
+export async function createProgram(db: Database, workspaceId: string, settings: ProgramSettings): Promise<number> {
+  const [made] = await db.query<{ id: string }>(sql`
+    insert into programs (workspace_id, name, domain, currency, commission_bp, lead_commission_cents, cookie_window_days,
+      hold_days, commission_duration_months, lead_auth_policy, attribution_model)
+    values (${workspaceId}, ${settings.name}, ${settings.domain}, ${settings.currency}, ${settings.commission_bp},
+      ${settings.lead_commission_cents}, ${settings.cookie_window_days}, ${settings.hold_days},
+      ${settings.commission_duration_months}, ${settings.lead_auth_policy}, ${settings.attribution_model})
+    returning id`)
+  return Number(made?.id)
+}
+
+/** Changes a program's settings. Commissions that exist already keep the rate and hold they were made with. */
+export async function updateProgram(db: Database, programId: number, settings: ProgramSettings): Promise<void> {
+  await db.query(sql`
+    update programs set name = ${settings.name}, domain = ${settings.domain}, currency = ${settings.currency},
+      commission_bp = ${settings.commission_bp}, lead_commission_cents = ${settings.lead_commission_cents},
+      cookie_window_days = ${settings.cookie_window_days}, hold_days = ${settings.hold_days},
+      commission_duration_months = ${settings.commission_duration_months},
+      lead_auth_policy = ${settings.lead_auth_policy}, attribution_model = ${settings.attribution_model}
+    where id = ${programId}`)
+}
+
+/** A program's settings, with the processor account where one is connected. */
+export async function readProgram(
+  db: Database,
+  programId: number,
+): Promise<(ProgramSettings & { processor_account_id: string | null }) | undefined> {
+  const [row] = await db.query<
+    Omit<ProgramSettings, 'lead_commission_cents'> & {
+      lead_commission_cents: string
+      processor_account_id: string | null
+    }
+  >(sql`
+    select name, domain, currency, commission_bp, lead_commission_cents, cookie_window_days, hold_days,
+      commission_duration_months, lead_auth_policy, attribution_model, processor_account_id
+    from programs where id = ${programId}`)
+  return row && { ...row, lead_commission_cents: Number(row.lead_commission_cents) }
+}
+
+/** How far a new program has come, for its first steps. */
+export interface ProgramProgress {
+  partners: boolean
+  /** The latest click that the tracker reported, with the page it was seen on. */
+  last_click: { at: Date; page_url: string | null } | null
+}
+
+export async function readProgress(db: Database, programId: number): Promise<ProgramProgress> {
+  const [row] = await db.query<{ partners: boolean; at: Date | null; page_url: string | null }>(sql`
+    select exists (select from partner_programs where program_id = ${programId}) as partners,
+      click.at, click.page_url
+    from (select) one left join (
+      select click_timestamp as at, page_url from affiliate_click_events
+      where program_id = ${programId} and not is_test order by click_timestamp desc, id desc limit 1
+    ) click on true`)
+  if (!row) throw new Error('the progress query answers one row')
+  return { partners: row.partners, last_click: row.at && { at: row.at, page_url: row.page_url } }
+}

@@ -1,0 +1,108 @@
+import { sql } from 'kysely'
+import { Stripe } from 'stripe'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { hashToken, newToken } from '../access/tokens.ts'
+import { openStripe, type StripeEnv } from './client.ts'
+
+/** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
+export interface ConnectEnv extends StripeEnv {
+  /** `ca_…`, of the platform's Connect settings. */
+  STRIPE_CLIENT_ID?: string
+}
+
+const stateMinutes = 15
+
+/**
+ * Where Stripe asks the advertiser; it leads back to `returnAddress` with `code` and `state`. The state is a random secret that
+ * works once, for a quarter of an hour, and in the session that asked, so that nobody can be led into connecting another's account.
+ * The access is for reading only.
+ */
+export async function connectAddress(
+  db: Database,
+  env: ConnectEnv,
+  programId: number,
+  sessionToken: string,
+  returnAddress: string,
+): Promise<string> {
+  const state = newToken()
+  await db.query(sql`insert into processor_connect_states (state_hash, program_id, session_hash, expires_at)
+values (${await hashToken(state)}, ${programId}, ${await hashToken(sessionToken)}, now() + make_interval(mins => ${stateMinutes}))`)
+  const address = new URL('https://connect.stripe.com/oauth/authorize')
+  address.searchParams.set('response_type', 'code')
+  address.searchParams.set('client_id', env.STRIPE_CLIENT_ID ?? '')
+  address.searchParams.set('scope', 'read_only')
+  address.searchParams.set('redirect_uri', returnAddress)
+  address.searchParams.set('state', state)
+  return address.href
+}
+
+/** Uses a state up and returns the program it was made for, or undefined where it is not one that works in this session. */
+export async function takeConnectState(db: Database, state: string, sessionToken: string): Promise<number | undefined> {
+  const [taken] = await db.query(
+    sql<{
+      program_id: string
+      works: boolean
+    }>`delete from processor_connect_states where state_hash = ${await hashToken(state)}
+returning program_id, session_hash = ${await hashToken(sessionToken)}::bytea and expires_at > now() as works`,
+  )
+  return taken?.works ? Number(taken.program_id) : undefined
+}
+
+/** Connects a program to the account that a callback's `code` stands for. A code works once and for five minutes. */
+export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<void> {
+  let token: Awaited<ReturnType<Stripe['oauth']['token']>>
+  try {
+    token = await openStripe(env).oauth.token({ grant_type: 'authorization_code', code })
+  } catch (error) {
+    if (!(error instanceof Stripe.errors.StripeError)) throw error
+    console.error(JSON.stringify({ error: 'connect_refused', type: error.type, status: error.statusCode }))
+    throw new ApiError('conflict', 'Stripe did not confirm the connection. Connect again from the settings.')
+  }
+  if (!token.stripe_user_id) throw new Error('Stripe confirmed a connection without naming its account')
+  await connectProcessor(db, programId, token.stripe_user_id, token.livemode ?? true)
+}
+
+/**
+ * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
+ * on another's payments by naming their account: refused with `conflict`.
+ */
+export async function connectProcessor(
+  db: Database,
+  programId: number,
+  accountId: string,
+  livemode = true,
+): Promise<void> {
+  // The check sees what another connection of the account wrote only in a statement after the lock.
+  const [, connected] = await db.batch([
+    sql`select pg_advisory_xact_lock(hashtextextended(${accountId}, 0))`,
+    sql`
+    update programs p set processor_account_id = ${accountId}, processor_connected_at = now(), processor_livemode = ${livemode}
+    where p.id = ${programId} and not exists (
+      select from programs o where o.processor_account_id = ${accountId} and o.workspace_id <> p.workspace_id)
+    returning id`,
+  ])
+  if (connected.length === 0) {
+    throw new ApiError('conflict', 'This account is connected in another workspace. Disconnect it there first.')
+  }
+}
+
+/**
+ * Disconnects the payment processor: its events no longer reach the program. The last program of an account gives the access
+ * back to Stripe; where Stripe does not take it, the advertiser can end it in their own dashboard.
+ */
+export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
+  const [row] = await db.query(
+    sql<{ account_id: string | null; is_last: boolean }>`
+    update programs p set processor_account_id = null, processor_connected_at = null where p.id = ${programId}
+    returning old.processor_account_id as account_id, not exists (
+      select from programs o where o.processor_account_id = old.processor_account_id and o.id <> p.id) as is_last`,
+  )
+  if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID) return
+  try {
+    await openStripe(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: row.account_id })
+  } catch (error) {
+    if (!(error instanceof Stripe.errors.StripeError)) throw error
+    console.error(JSON.stringify({ error: 'deauthorize_refused', type: error.type, status: error.statusCode }))
+  }
+}

@@ -1,0 +1,87 @@
+import * as z from 'zod/mini'
+import { minorUnits } from './amounts.ts'
+import {
+  amount,
+  currency,
+  type Fact,
+  freeText,
+  type HashEmail,
+  ignored,
+  metadata,
+  noMetadata,
+  type Purchase,
+  reference,
+  unixTime,
+} from './facts.ts'
+
+/** A checkout session as far as it is read, in payloads of every API version. */
+const session = z.looseObject({
+  id: z.string(),
+  mode: z.string(),
+  payment_status: z.string(),
+  created: unixTime,
+  amount_total: z.nullish(amount),
+  currency: z.nullish(currency),
+  total_details: z.nullish(z.looseObject({ amount_tax: z.nullish(amount) })),
+  metadata,
+  customer: reference,
+  customer_details: z.nullish(z.looseObject({ email: freeText(320) })),
+  customer_email: freeText(320),
+  invoice: reference,
+  payment_intent: reference,
+  subscription: reference,
+})
+
+/**
+ * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is what was paid, after discounts and with tax;
+ * the commission is computed without tax. Without a payment there is a lead but no sale; with one that is still under way
+ * only the attribution is kept.
+ */
+export async function readCheckout(
+  type: string,
+  object: unknown,
+  created: string,
+  hashEmail: HashEmail,
+): Promise<Fact> {
+  const checkout = session.parse(object)
+  if (checkout.mode === 'setup') return ignored('A session that saves a payment method sells nothing.')
+  const { program_id, click_id, customer_key } = checkout.metadata ?? noMetadata
+  const email = checkout.customer_details?.email ?? checkout.customer_email
+  const succeeded = type === 'checkout.session.async_payment_succeeded'
+  const awaitsPayment = !succeeded && checkout.payment_status === 'unpaid'
+  const purchase: Purchase = {
+    kind: 'purchase',
+    program_id,
+    click_id,
+    customer_key,
+    email_hash: email === null ? null : await hashEmail(email),
+    processor_customer_id: checkout.customer,
+    session_id: checkout.id,
+    started_at: checkout.created,
+    settles_lead: !awaitsPayment,
+    awaits_payment: awaitsPayment,
+    payment_ids: checkout.payment_intent === null ? [] : [checkout.payment_intent],
+    sale: null,
+  }
+  const total = checkout.amount_total ?? 0
+  const isFree = total === 0 || (!succeeded && checkout.payment_status === 'no_payment_required')
+  if (awaitsPayment || isFree || !checkout.currency) return purchase
+  const paid = minorUnits(total, checkout.currency)
+  const untaxed = minorUnits(Math.max(0, total - (checkout.total_details?.amount_tax ?? 0)), checkout.currency)
+  return {
+    ...purchase,
+    sale: {
+      transaction_id: checkout.invoice ?? checkout.payment_intent ?? checkout.id,
+      amount_cents: paid,
+      commission_base_cents: untaxed,
+      currency: checkout.currency,
+      sale_type: checkout.mode === 'subscription' ? 'subscription' : 'payment',
+      is_recurring: false,
+      subscription_id: checkout.subscription,
+      invoice_id: checkout.invoice,
+      payment_intent_id: checkout.payment_intent,
+      charge_id: null,
+      sale_date: created,
+    },
+  }
+}

@@ -1,0 +1,37 @@
+import * as z from 'zod/mini'
+import { minorUnits } from './amounts.ts'
+import { amount, currency, type Fact, ignored, reference } from './facts.ts'
+
+const dispute = z.looseObject({
+  id: z.string(),
+  amount,
+  currency,
+  status: z.string(),
+  charge: reference,
+  payment_intent: reference,
+})
+
+/**
+ * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events on which money moves. An inquiry (a status that
+ * begins with `warning_`) moves none.
+ */
+export function readDispute(type: string, object: unknown): Fact {
+  const disputed = dispute.parse(object)
+  if (disputed.status.startsWith('warning_')) return ignored('An inquiry moves no money.')
+  return {
+    kind: 'reversals',
+    payment_intent_id: disputed.payment_intent,
+    charge_id: disputed.charge,
+    invoice_id: null,
+    reversals: [
+      {
+        reversal_id: disputed.id,
+        reason: 'chargeback',
+        reason_text: null,
+        amount_cents: minorUnits(disputed.amount, disputed.currency),
+        currency: disputed.currency,
+        returned: type === 'charge.dispute.funds_reinstated',
+      },
+    ],
+  }
+}

@@ -1,0 +1,114 @@
+import { Stripe } from 'stripe'
+import * as z from 'zod/mini'
+import { ApiError } from '../errors.ts'
+import { readCheckout } from './read-checkout-session.ts'
+import { readDispute } from './read-dispute.ts'
+import { type Fact, type HashEmail, ignored, type ProcessorEvent, unixTime } from './facts.ts'
+import { readInvoice, readInvoicePayment } from './read-invoice.ts'
+import { readRefund, readRefundedCharge } from './read-refund.ts'
+
+/** How far a delivery's time may be from now, in both directions. */
+const toleranceSeconds = 300
+
+/**
+ * Checks that Stripe signed this body within the last five minutes, and returns it parsed. `secrets` is the endpoint's signing
+ * secret, or several separated by commas while one takes the place of another. Refuses with `invalid_signature`.
+ */
+export async function verifyDelivery(
+  body: string,
+  signature: string | undefined,
+  secrets: string,
+  now = Date.now(),
+): Promise<unknown> {
+  const timestamp = Number(/(?:^|,)t=(\d+)/.exec(signature ?? '')?.[1])
+  // Stripe's library refuses old deliveries only; one from the future could be kept and replayed later.
+  if (timestamp > now / 1000 + toleranceSeconds) throw invalidSignature()
+  for (const secret of secrets.split(',')) {
+    try {
+      return await Stripe.webhooks.constructEventAsync(
+        body,
+        signature ?? '',
+        secret.trim(),
+        toleranceSeconds,
+        undefined,
+        now,
+      )
+    } catch (error) {
+      if (error instanceof SyntaxError) throw new ApiError('invalid_json', 'The body is not valid JSON.')
+      if (!(error instanceof Stripe.errors.StripeSignatureVerificationError)) throw error
+    }
+  }
+  throw invalidSignature()
+}
+
+function invalidSignature(): ApiError {
+  return new ApiError(
+    'invalid_signature',
+    "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+  )
+}
+
+const envelope = z.looseObject({
+  id: z.string().check(z.minLength(1), z.maxLength(255)),
+  type: z.string(),
+  account: z.nullish(z.string()),
+  livemode: z.boolean(),
+  created: unixTime,
+  data: z.looseObject({ object: z.unknown() }),
+})
+
+type Reader = (event: { type: string; object: unknown; created: string }, hashEmail: HashEmail) => Fact | Promise<Fact>
+
+const readers: Readonly<Record<string, Reader>> = {
+  'checkout.session.completed': ({ type, object, created }, hash) => readCheckout(type, object, created, hash),
+  'checkout.session.async_payment_succeeded': ({ type, object, created }, hash) =>
+    readCheckout(type, object, created, hash),
+  'checkout.session.async_payment_failed': () => ignored('The payment failed.'),
+  'invoice.payment_succeeded': ({ object, created }, hash) => readInvoice(object, created, hash),
+  'invoice.paid': ({ object, created }, hash) => readInvoice(object, created, hash),
+  'invoice_payment.paid': ({ object }) => readInvoicePayment(object),
+  'refund.created': ({ object }) => readRefund(object),
+  'refund.updated': ({ object }) => readRefund(object),
+  'refund.failed': ({ object }) => readRefund(object),
+  'charge.refund.updated': ({ object }) => readRefund(object),
+  'charge.refunded': ({ object }) => readRefundedCharge(object),
+  'charge.dispute.funds_withdrawn': ({ type, object }) => readDispute(type, object),
+  'charge.dispute.funds_reinstated': ({ type, object }) => readDispute(type, object),
+  'account.application.deauthorized': () => ({ kind: 'deauthorization' }),
+}
+
+/** The events that a webhook endpoint at Stripe must send. */
+export const handledEventTypes: readonly string[] = Object.keys(readers)
+
+/** Stands for the account in the log where an event is the platform's own. */
+const platformAccount = 'platform'
+
+/**
+ * Reads a verified delivery. What is not used, and what is not in a shape that any known API version sends, becomes `ignored` with
+ * the reason, because sending it again would not help. Refuses only what is no event at all, with `invalid_request`.
+ */
+export async function readEvent(delivery: unknown, hashEmail: HashEmail): Promise<ProcessorEvent> {
+  const parsed = envelope.safeParse(delivery)
+  if (!parsed.success)
+    throw new ApiError('invalid_request', 'The body is not a Stripe event of a version that is read.')
+  const { id, type, account, livemode, created, data } = parsed.data
+  const event = { id, type, account_id: account ?? platformAccount, livemode, created }
+  return { ...event, fact: await readFact({ type, object: data.object, created }, account, hashEmail) }
+}
+
+async function readFact(
+  event: { type: string; object: unknown; created: string },
+  account: string | null | undefined,
+  hashEmail: HashEmail,
+): Promise<Fact> {
+  if (!account) return ignored('It is not of a connected account.')
+  const read = readers[event.type]
+  if (!read) return ignored('Events of this type are not used.')
+  try {
+    return await read(event, hashEmail)
+  } catch (error) {
+    if (!(error instanceof z.core.$ZodError)) throw error
+    const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
+    return ignored(`It could not be read: ${fields || 'the object'} has a form that no known API version sends.`)
+  }
+}

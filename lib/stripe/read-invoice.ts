@@ -1,0 +1,109 @@
+import * as z from 'zod/mini'
+import { minorUnits } from './amounts.ts'
+import {
+  amount,
+  currency,
+  type Fact,
+  freeText,
+  type HashEmail,
+  ignored,
+  metadata,
+  noMetadata,
+  reference,
+  unixTime,
+} from './facts.ts'
+
+const payment = z.looseObject({ payment_intent: reference, charge: reference })
+
+const line = z.looseObject({
+  /** Before 2025-03-31: `subscription` or `invoiceitem`. */
+  type: z.nullish(z.string()),
+  /** From then on. */
+  parent: z.nullish(z.looseObject({ type: z.nullish(z.string()) })),
+  metadata,
+})
+
+/** An invoice as far as it is read: fields of both generations, each optional. */
+const invoice = z.looseObject({
+  id: z.string(),
+  created: unixTime,
+  amount_paid: amount,
+  total: z.int(),
+  total_excluding_tax: z.nullish(z.int()),
+  currency,
+  billing_reason: z.nullish(z.string()),
+  customer: reference,
+  customer_email: freeText(320),
+  status_transitions: z.nullish(z.looseObject({ paid_at: z.nullish(unixTime) })),
+  /** From 2025-03-31. */
+  parent: z.nullish(
+    z.looseObject({ subscription_details: z.nullish(z.looseObject({ metadata, subscription: reference })) }),
+  ),
+  payments: z.nullish(z.looseObject({ data: z.array(z.looseObject({ payment })) })),
+  /** Before it. */
+  subscription_details: z.nullish(z.looseObject({ metadata })),
+  subscription: reference,
+  payment_intent: reference,
+  charge: reference,
+  lines: z.nullish(z.looseObject({ data: z.array(line) })),
+})
+
+/**
+ * Reads `invoice.payment_succeeded` and `invoice.paid`, which are told of the same payment. The attribution is in the
+ * subscription's metadata: under `parent` from 2025-03-31, at the top level before, and in the subscription's line in payloads
+ * older still.
+ */
+export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
+  const paid = invoice.parse(object)
+  if (paid.amount_paid === 0) return ignored('Nothing was paid.')
+  const details = paid.parent?.subscription_details
+  const subscriptionLine = paid.lines?.data.find(
+    ({ type, parent }) => type === 'subscription' || parent?.type === 'subscription_item_details',
+  )
+  const places = [details?.metadata, paid.subscription_details?.metadata, subscriptionLine?.metadata]
+  const { program_id, click_id, customer_key } =
+    places.find((place) => place && Object.values(place).some((value) => value !== null)) ?? noMetadata
+  const subscriptionId = details?.subscription ?? paid.subscription
+  const untaxed = paid.amount_paid === paid.total ? (paid.total_excluding_tax ?? paid.amount_paid) : paid.amount_paid
+  const paymentIds = [
+    paid.payment_intent,
+    paid.charge,
+    ...(paid.payments?.data ?? []).flatMap((one) => [one.payment.payment_intent, one.payment.charge]),
+  ]
+  return {
+    kind: 'purchase',
+    program_id,
+    click_id,
+    customer_key,
+    email_hash: paid.customer_email === null ? null : await hashEmail(paid.customer_email),
+    processor_customer_id: paid.customer,
+    session_id: null,
+    started_at: paid.created,
+    settles_lead: false,
+    awaits_payment: false,
+    payment_ids: [...new Set(paymentIds.filter((id) => id !== null))],
+    sale: {
+      transaction_id: paid.id,
+      amount_cents: minorUnits(paid.amount_paid, paid.currency),
+      commission_base_cents: minorUnits(Math.max(0, Math.min(untaxed, paid.amount_paid)), paid.currency),
+      currency: paid.currency,
+      sale_type: subscriptionId === null ? 'payment' : 'subscription',
+      is_recurring: paid.billing_reason === 'subscription_cycle',
+      subscription_id: subscriptionId,
+      invoice_id: paid.id,
+      payment_intent_id: paid.payment_intent,
+      charge_id: paid.charge,
+      sale_date: paid.status_transitions?.paid_at ?? created,
+    },
+  }
+}
+
+const invoicePayment = z.looseObject({ invoice: reference, payment })
+
+/** Reads `invoice_payment.paid`: from 2025-03-31 the only event that says which invoice a payment intent paid. */
+export function readInvoicePayment(object: unknown): Fact {
+  const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
+  const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((id) => id !== null)
+  if (invoiceId === null || paymentIds.length === 0) return ignored('It names no invoice or no payment.')
+  return { kind: 'invoice_payment', payment_ids: paymentIds, invoice_id: invoiceId }
+}

@@ -1,0 +1,52 @@
+import * as z from 'zod/mini'
+import { minorUnits } from './amounts.ts'
+import { amount, currency, type Fact, freeText, ignored, reference, type Reversal } from './facts.ts'
+
+/** A refund as far as it is read. */
+const refund = z.looseObject({
+  id: z.string(),
+  amount,
+  currency,
+  status: z.nullish(z.string()),
+  reason: freeText(1000),
+  charge: reference,
+  payment_intent: reference,
+})
+
+/** What a refund does: takes (`pending`, `succeeded`), gives back (`failed`, `canceled`), or nothing yet (undefined). */
+export function asReversal(object: unknown): Reversal | undefined {
+  const { id, amount: refunded, currency: unit, status, reason } = refund.parse(object)
+  const returned = status === 'failed' || status === 'canceled'
+  // Refunds had no status before 2016; such a one has been paid.
+  if (!returned && status && status !== 'pending' && status !== 'succeeded') return undefined
+  return {
+    reversal_id: id,
+    reason: 'refund',
+    reason_text: reason,
+    amount_cents: minorUnits(refunded, unit),
+    currency: unit,
+    returned,
+  }
+}
+
+/** Reads `refund.created`, `refund.updated`, `refund.failed` and the older `charge.refund.updated`. */
+export function readRefund(object: unknown): Fact {
+  const { charge: chargeId, payment_intent: paymentIntentId, status } = refund.parse(object)
+  const reversal = asReversal(object)
+  if (!reversal) return ignored(`The refund is ${status}: nothing was refunded yet.`)
+  return {
+    kind: 'reversals',
+    payment_intent_id: paymentIntentId,
+    charge_id: chargeId,
+    invoice_id: null,
+    reversals: [reversal],
+  }
+}
+
+const charge = z.looseObject({ id: z.string(), payment_intent: reference, invoice: reference })
+
+/** Reads `charge.refunded`. Its `amount_refunded` is a running total, so the refunds themselves must be asked for. */
+export function readRefundedCharge(object: unknown): Fact {
+  const { id, payment_intent: paymentIntentId, invoice: invoiceId } = charge.parse(object)
+  return { kind: 'charge_refunds', charge_id: id, payment_intent_id: paymentIntentId, invoice_id: invoiceId }
+}

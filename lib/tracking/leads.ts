@@ -1,0 +1,159 @@
+import { type RawBuilder, sql } from 'kysely'
+import {
+  keyRetiredColumn,
+  type KeyState,
+  programMatchesColumn,
+  programOfKeyCte,
+  requireActiveKey,
+} from '../access/api-keys.ts'
+import { newClickIdStem, newEventId, programOfClickId } from './clicks.ts'
+import { retryBinding } from './customers.ts'
+import { type Database, jsonb, retryOnce } from '../database.ts'
+import { ApiError } from '../errors.ts'
+
+/** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address. */
+export interface Lead {
+  customer_key: string
+  click_id: string | null
+  email_hash: string | null
+  session_id: string | null
+  page_url: string | null
+  is_test: boolean
+  additional_data: Record<string, unknown> | null
+}
+
+export interface RecordedLead {
+  lead_id: number
+  /** Null on a test lead without one. */
+  click_id: string | null
+  customer_status: string
+  provisional?: true
+  duplicate?: true
+  test_mode?: true
+}
+
+const noAttribution = () =>
+  new ApiError(
+    'no_attribution',
+    'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
+  )
+
+interface LeadRow {
+  lead_id: string | null
+  click_id: string | null
+  customer_status: string | null
+}
+
+/** The arguments of the functions in migrations/0011_money_functions.sql from the customer key on. */
+function leadArguments(lead: Lead, leadId: number) {
+  return sql`${lead.customer_key}, ${lead.click_id}, ${newClickIdStem(Date.now())}, ${leadId}, decode(${lead.email_hash}, 'hex'),
+    ${lead.session_id}, ${lead.page_url}, ${jsonb(lead.additional_data)}`
+}
+
+/**
+ * Records a lead that the integrator's server sent, and settles it. The customer is that of `customer_key`, else that of a
+ * valid click, to which the key is then bound; a click whose customer carries another key makes a second customer. A repeated
+ * lead changes nothing and says `duplicate`. `programId` is what the caller says the key's program is.
+ * Refuses with `no_attribution`, having written nothing.
+ */
+export async function recordServerLead(
+  db: Database,
+  keyHash: string,
+  lead: Lead,
+  programId: number | null,
+): Promise<RecordedLead> {
+  const leadId = newEventId()
+  const statement = sql<
+    KeyState & LeadRow
+  >`select * from track_lead(decode(${keyHash}, 'hex'), ${programId}, ${leadArguments(lead, leadId)})`
+  const [row] = await retryBinding(() => db.query(statement))
+  requireActiveKey(row)
+  const recorded = asRecorded(row)
+  return recorded.lead_id === leadId ? recorded : { ...recorded, duplicate: true }
+}
+
+/**
+ * Records a lead that the visitor's browser sent. The program is the click's; `programId` is what the caller says it is. Where
+ * the program wants leads verified by the server, the lead is provisional: it is recorded once, without the customer key, and
+ * settles nothing; so is the answer where the lead is settled already, so that a browser learns nothing. Where the program
+ * allows browsers, it settles, and a repeat is refused with `already_settled`. Refuses with `no_attribution` where the click id
+ * is not a valid one.
+ */
+export async function recordBrowserLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
+  const { click_id: clickId } = lead
+  const clickProgramId = clickId === null ? undefined : programOfClickId(clickId)
+  if (clickProgramId !== undefined && programId !== null && programId !== clickProgramId) {
+    throw new ApiError('invalid_request', "program_id names another program than the click id. Send the click's own.", {
+      details: [{ field: 'program_id', message: 'must be the program of the click id' }],
+    })
+  }
+  if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId)
+  if (clickId === null || clickProgramId === undefined) throw noAttribution()
+  const leadId = newEventId()
+  const statement = sql<
+    LeadRow & { provisional: boolean | null }
+  >`select * from track_browser_lead(${clickProgramId}, ${leadArguments(lead, leadId)})`
+  const [row] = await retryBinding(() => db.query(statement))
+  const recorded = asRecorded(row)
+  if (row?.provisional) return { ...recorded, provisional: true }
+  if (recorded.lead_id !== leadId)
+    throw new ApiError('already_settled', 'This lead is settled already; there is nothing to send again.')
+  return recorded
+}
+
+/**
+ * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It takes any click id or
+ * none, since a new program has no click to show.
+ */
+export async function recordTestLead(
+  db: Database,
+  keyHash: string,
+  lead: Lead,
+  programId: number | null,
+): Promise<RecordedLead> {
+  const { id, ctes } = testEvent(programOfKeyCte(keyHash, programId), lead)
+  const [row] = await retryOnce(() =>
+    db.query(sql<KeyState>`with ${ctes} select ${keyRetiredColumn}, ${programMatchesColumn(programId)}`),
+  )
+  requireActiveKey(row)
+  return asTestLead(id, lead)
+}
+
+/** The same from a browser, which has no key to say the program with: it is the click's, or the one that the page names. */
+async function recordBrowserTestLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
+  const { id, ctes } = testEvent(sql`program as (select * from programs where id = ${programId}::bigint)`, lead)
+  const [row] = await retryOnce(() => db.query(sql`with ${ctes} select from program`))
+  if (!row) {
+    throw new ApiError(
+      'invalid_request',
+      'A test lead from the browser needs a program: send program_id or a click id.',
+      {
+        details: [{ field: 'program_id', message: 'must name an existing program' }],
+      },
+    )
+  }
+  return asTestLead(id, lead)
+}
+
+/** The CTE `program`, as given, and the one that writes the test event. The id and time are made here, as those of clicks are. */
+function testEvent(program: RawBuilder<unknown>, lead: Lead) {
+  const id = newEventId()
+  const ctes = sql`${program},
+event as (
+  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  select id, true, ${new Date()}::timestamptz, ${id}::bigint, ${lead.customer_key}, ${lead.session_id}, ${lead.page_url},
+    ${jsonb(lead.additional_data)}
+  from program
+  on conflict do nothing
+)`
+  return { id, ctes }
+}
+
+function asTestLead(id: number, { click_id }: Lead): RecordedLead {
+  return { lead_id: id, click_id, customer_status: 'lead', test_mode: true }
+}
+
+function asRecorded(row: LeadRow | undefined): RecordedLead {
+  if (!row || row.lead_id === null || row.click_id === null || row.customer_status === null) throw noAttribution()
+  return { lead_id: Number(row.lead_id), click_id: row.click_id, customer_status: row.customer_status }
+}
