@@ -1,13 +1,15 @@
-import { neon, NeonDbError, neonConfig, type NeonQueryFunction } from '@neondatabase/serverless'
+import { neon, NeonDbError, neonConfig, type NeonQueryFunction, types } from '@neondatabase/serverless'
 import {
   type CompiledQuery,
   DefaultQueryExecutor,
   PostgresAdapter,
   PostgresQueryCompiler,
   type QueryExecutorProvider,
+  type RawBuilder,
   sql,
 } from 'kysely'
 import { isTransient } from './errors.ts'
+import type { DatabaseFunctions } from './schema.ts'
 
 /** The variables by which a function reaches the database. */
 export interface DatabaseEnv {
@@ -34,9 +36,20 @@ const executor = new DefaultQueryExecutor(new PostgresQueryCompiler(), new Postg
 const compileOnly: QueryExecutorProvider = { getExecutor: () => executor }
 
 /**
- * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. It compiles Kysely's statements without
- * Kysely's query builder, which keeps nine kilobytes (gzip) out of every function that writes its statements in SQL;
- * functions that build queries take `lib/kysely.ts`. Nothing is held open, so one instance serves an isolate for life.
+ * `bigint` arrives as a number, as lib/schema.ts says. Ids, cents and counts are far below 2^53; what is not is refused here and
+ * not rounded.
+ */
+const int8Oid = 20
+types.setTypeParser(int8Oid, (text: string) => {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) throw new Error(`a bigint of the database is above 2^53: ${text}`)
+  return value
+})
+
+/**
+ * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
+ * lib/kysely.ts; this file does without the builder, which keeps nine kilobytes (gzip) out of functions that only call
+ * functions of the database. Nothing is held open, so one instance serves an isolate for life.
  */
 export class Database {
   readonly #neon: NeonQueryFunction<false, false>
@@ -45,7 +58,7 @@ export class Database {
     this.#neon = connect(env, timeout_ms)
   }
 
-  /** Runs one statement and returns its rows. `bigint` and `numeric` columns arrive as strings, timestamps as `Date`. */
+  /** Runs one statement and returns its rows. `bigint` columns arrive as numbers, `numeric` ones as text, timestamps as `Date`. */
   async query<Row>(statement: Statement<Row> | CompiledQuery<Row>): Promise<Row[]> {
     const { sql: text, parameters } = 'compile' in statement ? statement.compile(compileOnly) : statement
     // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
@@ -66,6 +79,18 @@ export class Database {
     // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement
     return (await this.#neon.transaction(queries, { isolationLevel: 'ReadCommitted' })) as RowsOf<Statements>
   }
+}
+
+/**
+ * A call of a database function, whose arguments and row are typed as the database declares them (lib/schema.ts). Give `json` and
+ * `jsonb` as JSON text and `bytea` as bytes.
+ */
+export function call<Name extends keyof DatabaseFunctions>(
+  name: Name,
+  args: DatabaseFunctions[Name]['arguments'],
+): RawBuilder<DatabaseFunctions[Name]['row']> {
+  const named = Object.entries(args).map(([argument, value]) => sql`${sql.ref(argument)} => ${value}`)
+  return sql<DatabaseFunctions[Name]['row']>`select * from ${sql.ref(name)}(${sql.join(named)})`
 }
 
 /** A value as a jsonb parameter; null stays SQL's null. */

@@ -1,9 +1,15 @@
-import { Kysely } from 'kysely'
-import { NeonDialect } from 'kysely-neon'
-import { connect, type DatabaseEnv } from './database.ts'
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import type { DB } from './schema.ts'
 
-/** Kysely with the schema's types over Neon's HTTP driver: each executed query is one HTTP request. */
-export function openKysely(env: DatabaseEnv): Kysely<DB> {
-  return new Kysely<DB>({ dialect: new NeonDialect({ neon: connect(env) }) })
-}
+/**
+ * Builds the statements that `Database` sends, on the types of the schema: a misspelt column does not compile. It has no
+ * connection, so it executes none itself.
+ */
+export const kysely = new Kysely<DB>({
+  dialect: {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  },
+})

@@ -17,7 +17,7 @@ export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
   ? ColumnType<S, I | undefined, U>
   : ColumnType<T, T | undefined, T>;
 
-export type Int8 = ColumnType<string, bigint | number | string, bigint | number | string>;
+export type Int8 = ColumnType<number, bigint | number | string, bigint | number | string>;
 
 export type Json = JsonValue;
 
@@ -533,3 +533,78 @@ export interface DB {
   workspaces: Workspaces;
 }
 
+
+export interface DatabaseFunctions {
+  add_hours: {
+    arguments: { a: (number)[] | null; b: (number)[] | null }
+    row: { add_hours: (number)[] | null }
+  }
+  add_second_customer: {
+    arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
+    row: { add_second_customer: unknown | null }
+  }
+  bind_customer: {
+    arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
+    row: { bind_customer: unknown | null }
+  }
+  count_customers: {
+    arguments: { of_program_id: number | null; at: Date | null; more_leads: number | null; more_conversions: number | null }
+    row: { count_customers: unknown | null }
+  }
+  count_money: {
+    arguments: { of_program_id: number | null; at: Date | null; of_currency: string | null; more_sales: number | null; more_revenue_cents: number | null; more_commission_cents: number | null }
+    row: { count_money: unknown | null }
+  }
+  counter_slot: {
+    arguments: { at: Date | null }
+    row: { counter_slot: number | null }
+  }
+  hour_of_day: {
+    arguments: { at: Date | null }
+    row: { hour_of_day: number | null }
+  }
+  make_event_partitions: {
+    arguments: { months_ahead: number | null }
+    row: { make_event_partitions: string | null }
+  }
+  record_sale: {
+    arguments: { given: unknown | null; completes: boolean | null }
+    row: { sale: unknown | null; inserted: boolean | null; commission_id: number | null; commission_cents: number | null }
+  }
+  record_settled_lead: {
+    arguments: { customer: unknown | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    row: { record_settled_lead: unknown | null }
+  }
+  refund_sale: {
+    arguments: { hash: Uint8Array | null; of_transaction_id: string | null; key: string | null; wanted_cents: number | null; because: string | null; because_text: string | null; request: string | null }
+    row: { key_retired: boolean | null; sale_id: number | null; refund_id: number | null; applied: boolean | null; known_key: boolean | null; deduction_cents: number | null; currency: string | null; commission_id: number | null; commission_was_reversed: boolean | null; fully_refunded: boolean | null; outbox: JsonValue | null }
+  }
+  reverse_commission: {
+    arguments: { of_program_id: number | null; of_commission_id: number | null; by_refund_id: number | null; by_cause: string | null; delta_cents: number | null; new_reversal: string | null; new_rejected_at: Date | null; because: string | null; of_transaction_id: string | null; notice: string | null }
+    row: { reverse_commission: (number)[] | null }
+  }
+  settle_lead: {
+    arguments: { of_program_id: number | null; of_customer_key: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    row: { lead_id: number | null; click_id: string | null; customer_status: string | null }
+  }
+  track_browser_lead: {
+    arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+  }
+  track_click: {
+    arguments: { aff: string | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
+    row: { track_click: JsonValue | null }
+  }
+  track_lead: {
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    row: { key_retired: boolean | null; program_matches: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+  }
+  track_sale: {
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; given: unknown | null; of_click_id: string | null; stem: string | null }
+    row: { key_retired: boolean | null; program_matches: boolean | null; sale: unknown | null; inserted: boolean | null; commission_id: number | null; commission_cents: number | null }
+  }
+  utc_day: {
+    arguments: { at: Date | null }
+    row: { utc_day: Date | null }
+  }
+}

@@ -2,7 +2,7 @@ import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { recordClick } from '../lib/tracking/clicks.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
-import { openKysely } from '../lib/kysely.ts'
+import { kysely } from '../lib/kysely.ts'
 import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
 import { performanceStatement } from '../lib/tracking/performance.ts'
 import { refundSale } from '../lib/money/refunds.ts'
@@ -139,7 +139,6 @@ const lead = {
   additional_data: null,
 }
 const refund = { amount_cents: 1000, refund_id: 'refund-1', reason: 'refund', reason_text: null } as const
-const kysely = openKysely({ DATABASE_URL: databaseUrl })
 const now = Date.parse('2026-11-20T12:00:00Z')
 const week = { dateFrom: new Date(now - 7 * 86_400_000), dateTo: new Date(now) }
 const queryOf = ({ sql: query }: { sql: string }) => [{ query }]

@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
-import { openKysely } from '../lib/kysely.ts'
+import { kysely } from '../lib/kysely.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { performanceStatement } from '../lib/tracking/performance.ts'
 import { startEndpoint } from './support/stack.ts'
 
-const { db, env, sql } = await startEndpoint()
-const kysely = openKysely(env)
+const { db, sql } = await startEndpoint()
 const { programId } = await createSandbox(db, { AUTH_SECRET: 'secret' })
 
 const hourMs = 60 * 60 * 1000

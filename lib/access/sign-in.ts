@@ -2,10 +2,10 @@ import { kyselyAdapter } from '@better-auth/kysely-adapter'
 import { APIError, createAuthMiddleware } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { bearer } from 'better-auth/plugins/bearer'
-import { sql } from 'kysely'
+import { Kysely, sql } from 'kysely'
+import { NeonDialect } from 'kysely-neon'
 import type { SessionEnv } from './roles.ts'
-import { type Database, type DatabaseEnv, openDatabase } from '../database.ts'
-import { openKysely } from '../kysely.ts'
+import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { type MailEnv, sendMail } from '../notifications/mail.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
@@ -43,7 +43,10 @@ function createAuth(env: AuthEnv) {
     baseURL: env.BASE_URL,
     basePath: '/api/auth',
     secret: env.AUTH_SECRET,
-    database: kyselyAdapter(openKysely(env), { type: 'postgres', transaction: false }),
+    database: kyselyAdapter(new Kysely({ dialect: new NeonDialect({ neon: connect(env) }) }), {
+      type: 'postgres',
+      transaction: false,
+    }),
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: {

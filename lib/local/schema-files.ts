@@ -71,8 +71,8 @@ export async function dumpSchema(databaseUrl: string): Promise<string> {
   }
 }
 
-/** Kysely's types of the tables: `bigint` and `numeric` arrive as text, times as `Date`. */
-export function generateTypes(databaseUrl: string): string {
+/** Kysely's types of the tables: `bigint` arrives as a number (lib/database.ts), `numeric` as text, times as `Date`. */
+function generateTypes(databaseUrl: string): string {
   const types = execFileSync(
     'kysely-codegen',
     [
@@ -84,7 +84,80 @@ export function generateTypes(databaseUrl: string): string {
     ],
     { encoding: 'utf8', cwd: root, env: { ...process.env, PATH: `${root}node_modules/.bin:${process.env['PATH']}` } },
   )
-  return types.trimStart()
+  return types.trimStart().replace('export type Int8 = ColumnType<string,', 'export type Int8 = ColumnType<number,')
+}
+
+/** Names and types of a function's arguments and of the row that `select * from` it gives. Triggers' functions are not called. */
+const functionsQuery = `
+select p.proname as name, a.name as field, a.mode in ('i', 'b') as is_argument, a.position > pronargs - pronargdefaults as is_optional,
+  t.typname as type, coalesce(base.typname, '') as base, e.typname as element
+from pg_proc p
+cross join lateral (
+  select position, coalesce(proargmodes[position], 'i') as mode, proargnames[position] as name,
+    (string_to_array(coalesce(array_to_string(proallargtypes, ' '), proargtypes::text), ' '))[position]::oid as type
+  from generate_series(1, coalesce(cardinality(proallargtypes), pronargs)) position
+  union all
+  select 1000, 'o', proname, prorettype where proallargtypes is null
+) a
+join pg_type t on t.oid = a.type
+left join pg_type base on base.oid = t.typbasetype
+left join pg_type e on e.oid = t.typelem and t.typcategory = 'A'
+where pronamespace = 'public'::regnamespace and prorettype <> 'trigger'::regtype and prokind = 'f'
+order by p.proname, a.position`
+
+interface FunctionField {
+  name: string
+  field: string
+  is_argument: boolean
+  is_optional: boolean
+  type: string
+  base: string
+  element: string | null
+}
+
+const scalars: Record<string, string> = {
+  int8: 'number',
+  int4: 'number',
+  int2: 'number',
+  bool: 'boolean',
+  text: 'string',
+  uuid: 'string',
+  timestamptz: 'Date',
+  date: 'Date',
+  numeric: 'string',
+}
+
+function typeOf({ type, base, element, is_argument }: FunctionField): string {
+  if (element !== null) return `(${scalars[element] ?? 'unknown'})[]`
+  if (type === 'json' || type === 'jsonb') return is_argument ? 'string' : 'JsonValue'
+  if (type === 'bytea') return 'Uint8Array'
+  return scalars[type] ?? scalars[base] ?? 'unknown'
+}
+
+/** The types of the database's functions, for `call` in lib/database.ts. Whether null is taken or given is not declared there. */
+export async function generateFunctionTypes(databaseUrl: string): Promise<string> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    const { rows } = await client.query<FunctionField>(functionsQuery)
+    const functions = Map.groupBy(rows, ({ name }) => name)
+    const lines = [...functions].flatMap(([name, fields]) => {
+      const list = (isArgument: boolean) =>
+        fields
+          .filter(({ is_argument }) => is_argument === isArgument)
+          .map((field) => `${field.field}${isArgument && field.is_optional ? '?' : ''}: ${typeOf(field)} | null`)
+          .join('; ')
+      return [`  ${name}: {`, `    arguments: { ${list(true)} }`, `    row: { ${list(false)} }`, '  }']
+    })
+    return ['', 'export interface DatabaseFunctions {', ...lines, '}', ''].join('\n')
+  } finally {
+    await client.end()
+  }
+}
+
+/** The text of lib/schema.ts: what the migrated database declares. */
+export async function generateSchemaTypes(databaseUrl: string): Promise<string> {
+  return generateTypes(databaseUrl) + (await generateFunctionTypes(databaseUrl))
 }
 
 if (import.meta.main) {
@@ -98,7 +171,7 @@ if (import.meta.main) {
     const url = postgres.urlOf('postgres')
     await migrate(url)
     writeFileSync(`${root}migrations/schema.sql`, await dumpSchema(url))
-    writeFileSync(`${root}lib/schema.ts`, generateTypes(url))
+    writeFileSync(`${root}lib/schema.ts`, await generateSchemaTypes(url))
     console.log('Wrote migrations/schema.sql and lib/schema.ts.')
   } finally {
     await postgres.stop()

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { apiKeyHash } from '../../lib/access/api-keys.ts'
 import { foldDailyTotals } from '../../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../../lib/tracking/events.ts'
-import { openKysely } from '../../lib/kysely.ts'
+import { kysely } from '../../lib/kysely.ts'
 import { readPerformance } from '../../lib/tracking/performance.ts'
 import { clicks, refunds, sales } from './calls.ts'
 import { capture, captured } from './capture.ts'
@@ -111,7 +111,6 @@ const statementNames = [
 async function measuredStatements(programId: number, keyHash: string) {
   const now = Date.now()
   const program = { id: programId, currency: 'usd', createdAt: new Date(now - days * dayMs) }
-  const kysely = openKysely({ DATABASE_URL: 'postgresql://captured@localhost/captured' })
   const performanceOf = async (query: object) => await capture(() => readPerformance(captured, program, query, now))
   const eventsOf = (pageSize: number) =>
     (['click', 'lead', 'conversion'] as const).map((type) => {
