@@ -1,5 +1,5 @@
-import { type CommissionStatus, type ListedCommission } from '../../lib/money/commission-list.ts'
-import { formatMoney } from '../../lib/money.ts'
+import { type CommissionStatus, type ListedCommission } from '../../../lib/money/commission-list.ts'
+import { formatMoney } from '../../../lib/money.ts'
 import { Badge, Day, type Tone } from './parts.tsx'
 
 const tones: Record<CommissionStatus, Tone> = {

@@ -1,5 +1,5 @@
-import { currencyExponent, isCurrency, majorUnits } from '../../lib/money.ts'
-import type { ProgramSettings } from '../../lib/programs/programs.ts'
+import { currencyExponent, isCurrency, majorUnits } from '../../../lib/money.ts'
+import type { ProgramSettings } from '../../../lib/programs/programs.ts'
 import type { FormState } from './page.ts'
 import { Field } from './parts.tsx'
 

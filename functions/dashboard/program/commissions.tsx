@@ -1,18 +1,18 @@
-import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
+import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
 import {
   type CommissionStatus,
   commissionStatuses,
   listCommissions,
   type ListedCommission,
-} from '../../lib/money/commission-list.ts'
-import { approveCommissions, rejectCommission } from '../../lib/money/commissions.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { majorUnits } from '../../lib/money.ts'
-import { sendSoon } from '../../lib/notifications/outbox.ts'
-import { exportCommissions } from '../../lib/money/payout-files.ts'
-import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
-import { renderProgram } from './layout.tsx'
+} from '../../../lib/money/commission-list.ts'
+import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { majorUnits } from '../../../lib/money.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { exportCommissions } from '../../../lib/money/payout-files.ts'
+import { CommissionAmount, CommissionCause, CommissionState, statusNames } from '../parts/commission-parts.tsx'
+import { renderProgram } from '../parts/layout.tsx'
 import {
   addressOf,
   createPages,
@@ -22,9 +22,9 @@ import {
   positiveInteger,
   readForm,
   requireProgram,
-} from './page.ts'
-import { PayoutLinks, payoutFileOf } from './payout-files.tsx'
-import { Card, Day, Empty, Heading, Pager, Segments, Table } from './parts.tsx'
+} from '../parts/page.ts'
+import { PayoutLinks, payoutFileOf } from '../parts/payout-files.tsx'
+import { Card, Day, Empty, Heading, Pager, Segments, Table } from '../parts/parts.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
 export const commissionPages = createPages()

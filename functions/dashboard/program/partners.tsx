@@ -1,9 +1,9 @@
 import * as z from 'zod/mini'
-import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { sendMail } from '../../lib/notifications/mail.ts'
-import { formatMoney, majorUnits } from '../../lib/money.ts'
+import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { sendMail } from '../../../lib/notifications/mail.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import {
   addPartner,
   invitePartner,
@@ -11,8 +11,8 @@ import {
   listPartners,
   type PartnerOfProgram,
   setPartnerActive,
-} from '../../lib/programs/partners.ts'
-import { renderProgram } from './layout.tsx'
+} from '../../../lib/programs/partners.ts'
+import { renderProgram } from '../parts/layout.tsx'
 import {
   createPages,
   csvResponse,
@@ -24,8 +24,8 @@ import {
   positiveInteger,
   readForm,
   requireProgram,
-} from './page.ts'
-import { Badge, Card, Empty, Field, formatNumber, Heading, Pager, Problem, Table } from './parts.tsx'
+} from '../parts/page.ts'
+import { Badge, Card, Empty, Field, formatNumber, Heading, Pager, Problem, Table } from '../parts/parts.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
 export const partnerListPages = createPages()

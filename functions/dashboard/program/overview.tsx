@@ -1,13 +1,13 @@
-import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { topPartners } from '../../lib/programs/partners.ts'
-import { type Performance, readPerformance, type Trend } from '../../lib/tracking/performance.ts'
-import { type ProgramProgress, readProgress } from '../../lib/programs/programs.ts'
-import { performanceQuery } from '../../lib/api/read-requests.ts'
-import { formatMoney } from '../../lib/money.ts'
-import { type Bar, BarChart } from './chart.tsx'
-import { renderProgram } from './layout.tsx'
-import { createPages, csvResponse, type PageContext, requireProgram } from './page.ts'
+import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { topPartners } from '../../../lib/programs/partners.ts'
+import { type Performance, readPerformance, type Trend } from '../../../lib/tracking/performance.ts'
+import { type ProgramProgress, readProgress } from '../../../lib/programs/programs.ts'
+import { performanceQuery } from '../../../lib/api/read-requests.ts'
+import { formatMoney } from '../../../lib/money.ts'
+import { type Bar, BarChart } from '../parts/chart.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, csvResponse, type PageContext, requireProgram } from '../parts/page.ts'
 import {
   Card,
   Copy,
@@ -19,7 +19,7 @@ import {
   Heading,
   Segments,
   Table,
-} from './parts.tsx'
+} from '../parts/parts.tsx'
 import { trackerTag } from './settings.tsx'
 
 /** A program at a glance. */

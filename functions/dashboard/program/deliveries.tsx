@@ -1,12 +1,12 @@
-import { may } from '../../lib/access/roles.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { listOutbox, type OutboxDelivery } from '../../lib/notifications/outbox-list.ts'
-import { sendSoon } from '../../lib/notifications/outbox.ts'
-import { type Delivery, listDeliveries, replayDelivery } from '../../lib/stripe/webhook-events.ts'
-import { openStripe } from '../../lib/stripe/client.ts'
-import { renderProgram } from './layout.tsx'
-import { createPages, csvResponse, flash, positiveInteger, requireProgram } from './page.ts'
-import { Badge, Card, Empty, Heading, Pager, Segments, Table, Time, type Tone } from './parts.tsx'
+import { may } from '../../../lib/access/roles.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { listOutbox, type OutboxDelivery } from '../../../lib/notifications/outbox-list.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { type Delivery, listDeliveries, replayDelivery } from '../../../lib/stripe/webhook-events.ts'
+import { openStripe } from '../../../lib/stripe/client.ts'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, csvResponse, flash, positiveInteger, requireProgram } from '../parts/page.ts'
+import { Badge, Card, Empty, Heading, Pager, Segments, Table, Time, type Tone } from '../parts/parts.tsx'
 
 /** What came in from the payment processor, and what went out to people. */
 export const deliveryPages = createPages()

@@ -1,10 +1,10 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
-import { openAuth } from '../../lib/access/sign-in.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { acceptPartnerInvitation, findPartnerInvitation } from '../../lib/programs/partners.ts'
-import { acceptInvitation, findInvitation } from '../../lib/programs/workspaces.ts'
-import { renderPlain } from './layout.tsx'
+import { openAuth } from '../../../lib/access/sign-in.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/partners.ts'
+import { acceptInvitation, findInvitation } from '../../../lib/programs/workspaces.ts'
+import { renderPlain } from '../parts/layout.tsx'
 import {
   createPages,
   emptyForm,
@@ -14,8 +14,8 @@ import {
   type PageContext,
   readForm,
   safePath,
-} from './page.ts'
-import { Card, Field, Problem } from './parts.tsx'
+} from '../parts/page.ts'
+import { Card, Field, Problem } from '../parts/parts.tsx'
 
 /** Sign-up, sign-in, sign-out, forgotten passwords and invitations. */
 export const signInPages = createPages()

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import { may, type Role, roles, type Viewer } from '../../lib/access/roles.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { sendMail } from '../../lib/notifications/mail.ts'
+import { may, type Role, roles, type Viewer } from '../../../lib/access/roles.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { sendMail } from '../../../lib/notifications/mail.ts'
 import {
   changeMember,
   inviteMember,
@@ -10,8 +10,8 @@ import {
   type Member,
   openProgram,
   revokeInvitation,
-} from '../../lib/programs/workspaces.ts'
-import { renderAccount } from './layout.tsx'
+} from '../../../lib/programs/workspaces.ts'
+import { renderAccount } from '../parts/layout.tsx'
 import {
   createPages,
   emptyForm,
@@ -21,8 +21,8 @@ import {
   type PageContext,
   readForm,
   requireViewer,
-} from './page.ts'
-import { Badge, Card, Day, Field, Heading, Problem, Table } from './parts.tsx'
+} from '../parts/page.ts'
+import { Badge, Card, Day, Field, Heading, Problem, Table } from '../parts/parts.tsx'
 
 /** A workspace's members: active and removed ones, their roles, invitations, and programs opened to single members. */
 export const memberPages = createPages()

@@ -1,16 +1,16 @@
-import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { formatMoney, majorUnits } from '../../lib/money.ts'
-import { exportWithdrawals } from '../../lib/money/payout-files.ts'
+import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { exportWithdrawals } from '../../../lib/money/payout-files.ts'
 import {
   listWithdrawals,
   payWithdrawal,
   refuseWithdrawal,
   type Withdrawal,
   type WithdrawalStatus,
-} from '../../lib/money/withdrawals.ts'
-import { renderProgram } from './layout.tsx'
+} from '../../../lib/money/withdrawals.ts'
+import { renderProgram } from '../parts/layout.tsx'
 import {
   addressOf,
   createPages,
@@ -20,9 +20,9 @@ import {
   positiveInteger,
   readForm,
   requireProgram,
-} from './page.ts'
-import { PayoutLinks, payoutFileOf } from './payout-files.tsx'
-import { Badge, Card, Day, Empty, Heading, Pager, Segments, Table, type Tone } from './parts.tsx'
+} from '../parts/page.ts'
+import { PayoutLinks, payoutFileOf } from '../parts/payout-files.tsx'
+import { Badge, Card, Day, Empty, Heading, Pager, Segments, Table, type Tone } from '../parts/parts.tsx'
 
 /** What partners asked to be paid. */
 export const withdrawalPages = createPages()

@@ -1,9 +1,9 @@
-import { type InboxItem, listInbox, markInboxRead } from '../../lib/notifications/notification-list.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { formatMoney, majorUnits } from '../../lib/money.ts'
-import { renderProgram } from './layout.tsx'
-import { createPages, csvResponse, flash, positiveInteger, requireProgram } from './page.ts'
-import { Badge, Card, Empty, Heading, Pager, Table, Time } from './parts.tsx'
+import { type InboxItem, listInbox, markInboxRead } from '../../../lib/notifications/notification-list.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, csvResponse, flash, positiveInteger, requireProgram } from '../parts/page.ts'
+import { Badge, Card, Empty, Heading, Pager, Table, Time } from '../parts/parts.tsx'
 
 /** What an advertiser should look at by hand. */
 export const noticePages = createPages()

@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
-import type { Viewer } from '../../lib/access/roles.ts'
-import { type PartnerBalance, readBalances } from '../../lib/money/balances.ts'
-import { commissionStatuses, earningsByDay, listCommissions } from '../../lib/money/commission-list.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { listInbox, markInboxRead } from '../../lib/notifications/notification-list.ts'
-import { formatMoney, majorUnits } from '../../lib/money.ts'
+import type { Viewer } from '../../../lib/access/roles.ts'
+import { type PartnerBalance, readBalances } from '../../../lib/money/balances.ts'
+import { commissionStatuses, earningsByDay, listCommissions } from '../../../lib/money/commission-list.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { listInbox, markInboxRead } from '../../../lib/notifications/notification-list.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import {
   addLink,
   isPageOf,
@@ -13,12 +13,12 @@ import {
   listProgramsOfPartner,
   type ProgramOfPartner,
   setPayoutEmail,
-} from '../../lib/programs/partners.ts'
-import { askWithdrawal, listWithdrawals } from '../../lib/money/withdrawals.ts'
-import { BarChart } from './chart.tsx'
-import { CommissionAmount, CommissionCause, CommissionState, statusNames } from './commission-parts.tsx'
-import { renderPartner } from './layout.tsx'
-import { inboxCsv, InboxTable } from './notices.tsx'
+} from '../../../lib/programs/partners.ts'
+import { askWithdrawal, listWithdrawals } from '../../../lib/money/withdrawals.ts'
+import { BarChart } from '../parts/chart.tsx'
+import { CommissionAmount, CommissionCause, CommissionState, statusNames } from '../parts/commission-parts.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { inboxCsv, InboxTable } from '../program/notices.tsx'
 import {
   addressOf,
   createPages,
@@ -31,7 +31,7 @@ import {
   positiveInteger,
   readForm,
   requirePartner,
-} from './page.ts'
+} from '../parts/page.ts'
 import {
   Card,
   Copy,
@@ -46,9 +46,9 @@ import {
   Segments,
   Table,
   formatAmount,
-} from './parts.tsx'
-import { smallestUnits } from './program-form.tsx'
-import { WithdrawalAmount, WithdrawalState } from './withdrawals.tsx'
+} from '../parts/parts.tsx'
+import { smallestUnits } from '../parts/program-form.tsx'
+import { WithdrawalAmount, WithdrawalState } from '../program/withdrawals.tsx'
 
 /** A partner's own pages: everything is read by the partner account tied to the signed-in user. */
 export const partnerPages = createPages()

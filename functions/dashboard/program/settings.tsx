@@ -1,20 +1,20 @@
 import * as z from 'zod/mini'
-import { may, type Viewer, type ViewerProgram } from '../../lib/access/roles.ts'
-import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../lib/access/api-keys.ts'
-import { programOfClickId } from '../../lib/tracking/clicks.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { forgetCustomer } from '../../lib/tracking/erase-customer.ts'
+import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../../lib/access/api-keys.ts'
+import { programOfClickId } from '../../../lib/tracking/clicks.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { forgetCustomer } from '../../../lib/tracking/erase-customer.ts'
 import {
   connectAddress,
   connectByCode,
   connectProcessor,
   disconnectProcessor,
   takeConnectState,
-} from '../../lib/stripe/connect.ts'
-import { isPageOf } from '../../lib/programs/partners.ts'
-import { programSettings, readProgram, readProgress, updateProgram } from '../../lib/programs/programs.ts'
-import { readSessionToken } from '../../lib/access/sessions.ts'
-import { renderProgram } from './layout.tsx'
+} from '../../../lib/stripe/connect.ts'
+import { isPageOf } from '../../../lib/programs/partners.ts'
+import { programSettings, readProgram, readProgress, updateProgram } from '../../../lib/programs/programs.ts'
+import { readSessionToken } from '../../../lib/access/sessions.ts'
+import { renderProgram } from '../parts/layout.tsx'
 import {
   createPages,
   emptyForm,
@@ -26,9 +26,9 @@ import {
   readForm,
   requireProgram,
   requireViewer,
-} from './page.ts'
-import { Badge, Card, Copy, Day, Field, Heading, Problem, Table, Time } from './parts.tsx'
-import { ProgramFields, readProgramSettings } from './program-form.tsx'
+} from '../parts/page.ts'
+import { Badge, Card, Copy, Day, Field, Heading, Problem, Table, Time } from '../parts/parts.tsx'
+import { ProgramFields, readProgramSettings } from '../parts/program-form.tsx'
 
 /** A program's settings: its terms, the tracker tag, API keys and the payment processor. */
 export const settingsPages = createPages()

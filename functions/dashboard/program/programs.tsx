@@ -1,8 +1,8 @@
-import { may, type Viewer } from '../../lib/access/roles.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { createProgram, programDefaults, programSettings } from '../../lib/programs/programs.ts'
-import { createWorkspace } from '../../lib/programs/workspaces.ts'
-import { renderAccount } from './layout.tsx'
+import { may, type Viewer } from '../../../lib/access/roles.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { createProgram, programDefaults, programSettings } from '../../../lib/programs/programs.ts'
+import { createWorkspace } from '../../../lib/programs/workspaces.ts'
+import { renderAccount } from '../parts/layout.tsx'
 import {
   createPages,
   emptyForm,
@@ -12,9 +12,9 @@ import {
   type PageContext,
   readForm,
   requireViewer,
-} from './page.ts'
-import { Card, Field, Heading, Problem } from './parts.tsx'
-import { ProgramFields, readProgramSettings } from './program-form.tsx'
+} from '../parts/page.ts'
+import { Card, Field, Heading, Problem } from '../parts/parts.tsx'
+import { ProgramFields, readProgramSettings } from '../parts/program-form.tsx'
 
 /** The way in, and making a program. */
 export const programPages = createPages()

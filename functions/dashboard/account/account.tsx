@@ -1,8 +1,16 @@
-import type { Viewer } from '../../lib/access/roles.ts'
-import { openAuth } from '../../lib/access/sign-in.ts'
-import { renderAccount } from './layout.tsx'
-import { createPages, emptyForm, flash, type FormState, type PageContext, readForm, requireViewer } from './page.ts'
-import { Card, Field, Heading, Problem } from './parts.tsx'
+import type { Viewer } from '../../../lib/access/roles.ts'
+import { openAuth } from '../../../lib/access/sign-in.ts'
+import { renderAccount } from '../parts/layout.tsx'
+import {
+  createPages,
+  emptyForm,
+  flash,
+  type FormState,
+  type PageContext,
+  readForm,
+  requireViewer,
+} from '../parts/page.ts'
+import { Card, Field, Heading, Problem } from '../parts/parts.tsx'
 
 /** The person's own account. */
 export const accountPages = createPages()

@@ -1,12 +1,12 @@
 import type * as z from 'zod/mini'
-import type { Viewer, ViewerProgram } from '../../lib/access/roles.ts'
-import { toCsv } from '../../lib/csv.ts'
-import { newestEvents, type TrackingEvent } from '../../lib/tracking/events.ts'
-import { formatMoney, majorUnits } from '../../lib/money.ts'
-import { eventsQuery } from '../../lib/api/read-requests.ts'
-import { renderProgram } from './layout.tsx'
-import { addressOf, createPages, csvResponse, momentOf, type PageContext, requireProgram } from './page.ts'
-import { Badge, Card, DateRange, Empty, Heading, Pager, Segments, Table, Time } from './parts.tsx'
+import type { Viewer, ViewerProgram } from '../../../lib/access/roles.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { newestEvents, type TrackingEvent } from '../../../lib/tracking/events.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { eventsQuery } from '../../../lib/api/read-requests.ts'
+import { renderProgram } from '../parts/layout.tsx'
+import { addressOf, createPages, csvResponse, momentOf, type PageContext, requireProgram } from '../parts/page.ts'
+import { Badge, Card, DateRange, Empty, Heading, Pager, Segments, Table, Time } from '../parts/parts.tsx'
 
 /** What happened, event by event. */
 export const eventPages = createPages()
