@@ -96,7 +96,7 @@ export interface ApiKeys {
   created_at: Generated<Timestamp>;
   hint: string;
   id: Generated<Int8>;
-  key_hash: Buffer;
+  key_hash: Uint8Array;
   name: Generated<string>;
   program_id: Int8;
   retired_at: Timestamp | null;
@@ -106,7 +106,7 @@ export interface BalanceEntries {
   amount_cents: Int8;
   balance_after_cents: Int8;
   balance_before_cents: Int8;
-  cause: string;
+  cause: 'commission_credited' | 'commission_reversed' | 'reversal_returned' | 'withdrawal_paid';
   commission_id: Int8 | null;
   created_at: Generated<Timestamp>;
   currency: string;
@@ -135,13 +135,13 @@ export interface Commissions {
   customer_id: Int8;
   hold_until: Timestamp;
   id: Generated<Int8>;
-  kind: string;
+  kind: 'sale' | 'lead';
   paid_at: Timestamp | null;
   partner_id: Int8;
   program_id: Int8;
   reason: string | null;
   rejected_at: Timestamp | null;
-  reversal: Generated<string>;
+  reversal: Generated<'none' | 'partial' | 'full'>;
   reversed_cents: Generated<Int8>;
   sale_id: Int8 | null;
   status: Generated<string>;
@@ -153,7 +153,7 @@ export interface Customers {
   created_at: Generated<Timestamp>;
   customer_key: string | null;
   customer_status: Generated<string>;
-  email_hash: Buffer | null;
+  email_hash: Uint8Array | null;
   first_purchase_date: Timestamp | null;
   id: Generated<Int8>;
   last_click_at: Timestamp;
@@ -222,7 +222,7 @@ export interface NotificationReads {
 }
 
 export interface Notifications {
-  audience: string;
+  audience: 'partner' | 'advertiser';
   created_at: Timestamp;
   id: Int8;
   kind: string;
@@ -232,12 +232,12 @@ export interface Notifications {
 }
 
 export interface Outbox {
-  audience: string;
+  audience: 'partner' | 'advertiser';
   cause: string;
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: string;
+  kind: 'commission_reversed' | 'commission_refunded' | 'withdrawal_reduced' | 'paid_commission_reversed' | 'dispute_reinstated';
   partner_id: Int8;
   payload: Json;
   program_id: Int8;
@@ -249,7 +249,7 @@ export interface PartnerInvitations {
   created_at: Generated<Timestamp>;
   expires_at: Timestamp;
   partner_id: Int8;
-  token_hash: Buffer;
+  token_hash: Uint8Array;
 }
 
 export interface PartnerPrograms {
@@ -271,8 +271,8 @@ export interface Partners {
 export interface ProcessorConnectStates {
   expires_at: Timestamp;
   program_id: Int8;
-  session_hash: Buffer;
-  state_hash: Buffer;
+  session_hash: Uint8Array;
+  state_hash: Uint8Array;
 }
 
 export interface ProcessorCustomers {
@@ -291,7 +291,7 @@ export interface ProcessorEvents {
   fact: Json | null;
   last_received_at: Generated<Timestamp>;
   livemode: boolean;
-  outcome: string;
+  outcome: 'recorded' | 'duplicate' | 'ignored' | 'parked';
   program_id: Int8 | null;
   reason: string | null;
   received_at: Generated<Timestamp>;
@@ -313,7 +313,7 @@ export interface ProcessorReversals {
   event_id: string | null;
   livemode: boolean;
   payment_intent_id: string | null;
-  reason: string;
+  reason: 'refund' | 'chargeback';
   reason_text: string | null;
   returned_at: Timestamp | null;
   returned_event_id: string | null;
@@ -330,13 +330,13 @@ export interface ProcessorSessions {
 export interface ProgramMembers {
   created_at: Generated<Timestamp>;
   program_id: Int8;
-  role: string;
+  role: 'admin' | 'member' | 'billing';
   user_id: string;
   workspace_id: string;
 }
 
 export interface Programs {
-  attribution_model: Generated<string>;
+  attribution_model: Generated<'last_click' | 'first_click'>;
   commission_bp: Generated<number>;
   commission_duration_months: number | null;
   cookie_window_days: Generated<number>;
@@ -345,7 +345,7 @@ export interface Programs {
   domain: string;
   hold_days: Generated<number>;
   id: Generated<Int8>;
-  lead_auth_policy: Generated<string>;
+  lead_auth_policy: Generated<'server_verified' | 'browser_allowed'>;
   lead_commission_cents: Generated<Int8>;
   name: string;
   processor_account_id: string | null;
@@ -371,7 +371,7 @@ export interface Refunds {
   deduction_cents: Generated<Int8>;
   id: Generated<Int8>;
   program_id: Int8;
-  reason: Generated<string>;
+  reason: Generated<'refund' | 'chargeback'>;
   reason_text: string | null;
   refund_key: string;
   request_id: string | null;
@@ -461,7 +461,7 @@ export interface Withdrawals {
   reason: string | null;
   request_id: string | null;
   requested_cents: Int8;
-  status: Generated<string>;
+  status: Generated<'requested' | 'paid' | 'refused' | 'cancelled'>;
 }
 
 export interface WorkspaceInvitations {
@@ -472,15 +472,15 @@ export interface WorkspaceInvitations {
   id: Generated<string>;
   invited_by: string | null;
   revoked_at: Timestamp | null;
-  role: string;
-  token_hash: Buffer;
+  role: 'owner' | 'admin' | 'member' | 'billing' | 'guest';
+  token_hash: Uint8Array;
   workspace_id: string;
 }
 
 export interface WorkspaceMembers {
   created_at: Generated<Timestamp>;
   removed_at: Timestamp | null;
-  role: string;
+  role: 'owner' | 'admin' | 'member' | 'billing' | 'guest';
   user_id: string;
   workspace_id: string;
 }

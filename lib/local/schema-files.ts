@@ -71,20 +71,51 @@ export async function dumpSchema(databaseUrl: string): Promise<string> {
   }
 }
 
-/** Kysely's types of the tables: `bigint` arrives as a number (lib/database.ts), `numeric` as text, times as `Date`. */
-function generateTypes(databaseUrl: string): string {
+/** Columns that a check holds to a list of words. */
+const wordsQuery = String.raw`
+select c.relname as table, a.attname as column,
+  array(select word[1] from regexp_matches(pg_get_constraintdef(k.oid), '''(\w+)''::text', 'g') word) as words
+from pg_constraint k
+join pg_class c on c.oid = k.conrelid and not c.relispartition
+join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
+where k.contype = 'c' and c.relnamespace = 'public'::regnamespace and cardinality(k.conkey) = 1
+  and pg_get_constraintdef(k.oid) ~ '^CHECK \(\(\w+ = ANY \(ARRAY\[[^]]*\]\)\)\)$'
+order by 1, 2`
+
+/** The types of the tables with a column that a check holds to a list of words as one of them, so that another word does not compile. */
+async function withWords(types: string, databaseUrl: string): Promise<string> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ table: string; column: string; words: string[] }>(wordsQuery)
+    return rows.reduce((text, { table, column, words }) => {
+      const name = table.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())
+      const field = new RegExp(String.raw`(interface ${name} \{[^}]*\n  ${column}: [^;]*?)\bstring\b`)
+      return text.replace(field, `$1${words.map((word) => `'${word}'`).join(' | ')}`)
+    }, types)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Kysely's types of the tables: `bigint` arrives as a number (lib/database.ts), `numeric` as text, `bytea` as bytes, times as `Date`. */
+async function generateTypes(databaseUrl: string): Promise<string> {
   const types = execFileSync(
     'kysely-codegen',
     [
       '--dialect=postgres',
       `--url=${databaseUrl}`,
       '--exclude-pattern=schema_migrations',
+      '--type-mapping={"bytea":"Uint8Array"}',
       '--print',
       '--log-level=error',
     ],
     { encoding: 'utf8', cwd: root, env: { ...process.env, PATH: `${root}node_modules/.bin:${process.env['PATH']}` } },
   )
-  return types.trimStart().replace('export type Int8 = ColumnType<string,', 'export type Int8 = ColumnType<number,')
+  const numbers = types
+    .trimStart()
+    .replace('export type Int8 = ColumnType<string,', 'export type Int8 = ColumnType<number,')
+  return await withWords(numbers, databaseUrl)
 }
 
 /** Names and types of a function's arguments and of the row that `select * from` it gives. Triggers' functions are not called. */
@@ -157,7 +188,7 @@ export async function generateFunctionTypes(databaseUrl: string): Promise<string
 
 /** The text of lib/schema.ts: what the migrated database declares. */
 export async function generateSchemaTypes(databaseUrl: string): Promise<string> {
-  return generateTypes(databaseUrl) + (await generateFunctionTypes(databaseUrl))
+  return (await generateTypes(databaseUrl)) + (await generateFunctionTypes(databaseUrl))
 }
 
 if (import.meta.main) {
