@@ -8,12 +8,12 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
 
-const amounts: [currency: string, cents: string, amount: string][] = [
-  ['usd', '1050', '10.50'],
-  ['usd', '5', '0.05'],
-  ['jpy', '1050', '1050'],
-  ['kwd', '1050', '1.050'],
-  ['eur', '99999999999', '999999999.99'],
+const amounts: [currency: string, cents: number, amount: string][] = [
+  ['usd', 1050, '10.50'],
+  ['usd', 5, '0.05'],
+  ['jpy', 1050, '1050'],
+  ['kwd', 1050, '1.050'],
+  ['eur', 99999999999, '999999999.99'],
 ]
 
 test.for(amounts)('%s %s is written as %s', ([currency, amount_cents, amount]) => {
@@ -43,7 +43,7 @@ test.for([
   ['Ann, "the" partner', '"Ann, ""the"" partner"'],
   ['=a,b', `"'=a,b"`],
 ])('a name %j is no formula and one cell', ([name = '', cell]) => {
-  const payout = { name, email: 'a@example.com', amount_cents: '100', reference: 'r', program_name: 'Shop' }
+  const payout = { name, email: 'a@example.com', amount_cents: 100, reference: 'r', program_name: 'Shop' }
   const [, line] = payoutFile('wise', 'usd', [payout]).split('\r\n')
   expect(line).toBe(`${cell},a@example.com,r,PERSON,target,1.00,USD,USD`)
 })

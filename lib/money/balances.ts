@@ -1,46 +1,80 @@
-import { sql } from 'kysely'
+import type { InferResult } from 'kysely'
 import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
 
 /** What stands between a program and a partner in one currency, in minor units. */
-export interface PartnerBalance {
-  currency: string
-  /** Commissions that wait for the end of their hold. */
-  pending_cents: number
-  /** What was credited and neither reversed nor paid. Below zero where more was reversed than was left. */
-  balance_cents: number
-  /** Held by open withdrawals. */
-  requested_cents: number
-  /** What can be withdrawn now: the balance without that, zero at the least. */
+export type PartnerBalance = InferResult<ReturnType<typeof balancesStatement>>[number] & {
+  /** What can be withdrawn now: the balance without what open withdrawals hold, zero at the least. */
   available_cents: number
-  /** Withdrawals paid to date. */
-  paid_cents: number
 }
 
 /** A partner's money in a program, one entry for each currency, in the order of their codes. */
 export async function readBalances(db: Database, programId: number, partnerId: number): Promise<PartnerBalance[]> {
-  const rows = await db.query(sql<Record<keyof PartnerBalance, string>>`
-    select currency, sum(pending_cents) as pending_cents, sum(balance_cents) as balance_cents,
-      sum(requested_cents) as requested_cents, sum(paid_cents) as paid_cents
-    from (
-      select currency, amount_cents - reversed_cents as pending_cents, 0 as balance_cents, 0 as requested_cents, 0 as paid_cents
-      from commissions
-      where program_id = ${programId} and partner_id = ${partnerId} and credited_at is null and rejected_at is null
-      union all
-      select currency, 0, balance_cents, 0, 0 from balances where program_id = ${programId} and partner_id = ${partnerId}
-      union all
-      select currency, 0, 0, case status when 'requested' then amount_cents else 0 end,
-        case status when 'paid' then amount_cents else 0 end
-      from withdrawals where program_id = ${programId} and partner_id = ${partnerId}
-    ) part
-    group by currency order by currency`)
-  return rows.map((row) => {
-    const [pending_cents, balance_cents, requested_cents, paid_cents] = [
-      Number(row.pending_cents),
-      Number(row.balance_cents),
-      Number(row.requested_cents),
-      Number(row.paid_cents),
-    ]
-    const available_cents = Math.max(balance_cents - requested_cents, 0)
-    return { currency: row.currency, pending_cents, balance_cents, requested_cents, available_cents, paid_cents }
-  })
+  const balances = await db.query(balancesStatement(programId, partnerId))
+  return balances.map((balance) => ({
+    ...balance,
+    available_cents: Math.max(balance.balance_cents - balance.requested_cents, 0),
+  }))
+}
+
+function balancesStatement(programId: number, partnerId: number) {
+  const pending = kysely
+    .selectFrom('commissions')
+    .select((eb) => [
+      'currency',
+      eb('amount_cents', '-', eb.ref('reversed_cents')).as('pending_cents'),
+      eb.lit<number>(0).as('balance_cents'),
+      eb.lit<number>(0).as('requested_cents'),
+      eb.lit<number>(0).as('paid_cents'),
+    ])
+    .where('program_id', '=', programId)
+    .where('partner_id', '=', partnerId)
+    .where('credited_at', 'is', null)
+    .where('rejected_at', 'is', null)
+  const credited = kysely
+    .selectFrom('balances')
+    .select((eb) => [
+      'currency',
+      eb.lit<number>(0).as('pending_cents'),
+      'balance_cents',
+      eb.lit<number>(0).as('requested_cents'),
+      eb.lit<number>(0).as('paid_cents'),
+    ])
+    .where('program_id', '=', programId)
+    .where('partner_id', '=', partnerId)
+  const withdrawn = kysely
+    .selectFrom('withdrawals')
+    .select((eb) => [
+      'currency',
+      eb.lit<number>(0).as('pending_cents'),
+      eb.lit<number>(0).as('balance_cents'),
+      eb
+        .case()
+        .when('status', '=', 'requested')
+        .then(eb.ref('amount_cents'))
+        .else(eb.lit(0))
+        .end()
+        .as('requested_cents'),
+      eb.case().when('status', '=', 'paid').then(eb.ref('amount_cents')).else(eb.lit(0)).end().as('paid_cents'),
+    ])
+    .where('program_id', '=', programId)
+    .where('partner_id', '=', partnerId)
+  return (
+    kysely
+      .selectFrom(pending.unionAll(credited).unionAll(withdrawn).as('part'))
+      // A sum of bigint is numeric, which would arrive as text.
+      .select((eb) => [
+        'currency',
+        /** Commissions that wait for the end of their hold. */
+        eb.cast<number>(eb.fn.sum('pending_cents'), 'bigint').as('pending_cents'),
+        /** What was credited and neither reversed nor paid. Below zero where more was reversed than was left. */
+        eb.cast<number>(eb.fn.sum('balance_cents'), 'bigint').as('balance_cents'),
+        /** Held by open withdrawals. */
+        eb.cast<number>(eb.fn.sum('requested_cents'), 'bigint').as('requested_cents'),
+        /** Withdrawals paid to date. */
+        eb.cast<number>(eb.fn.sum('paid_cents'), 'bigint').as('paid_cents'),
+      ])
+      .groupBy('currency')
+      .orderBy('currency')
+  )
 }

@@ -1,37 +1,12 @@
 import { sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
 
 export const commissionStatuses = ['pending', 'approved', 'paid', 'refunded', 'reversed'] as const
 export type CommissionStatus = (typeof commissionStatuses)[number]
 
-export interface ListedCommission {
-  program_id: number
-  id: number
-  kind: 'sale' | 'lead'
-  partner_id: number
-  partner_name: string
-  status: CommissionStatus
-  currency: string
-  amount_cents: number
-  reversed_cents: number
-  /** Why it was reversed or rejected. */
-  reason: string | null
-  /** The sale it is of; null for a lead's. */
-  transaction_id: string | null
-  sale_cents: number | null
-  hold_until: Date
-  credited_at: Date | null
-  rejected_at: Date | null
-  created_at: Date
-  /** What reversed it: refunds and chargebacks, the oldest first. `returned` ones were put back. */
-  refunds: {
-    amount_cents: number
-    reason: 'refund' | 'chargeback'
-    reason_text: string | null
-    at: string
-    returned: boolean
-  }[]
-}
+export type ListedCommission = Awaited<ReturnType<typeof listCommissions>>[number]
 
 /**
  * Commissions, the newest first: `limit` of them at most, below the id `before` where one is given; of one program, or of one
@@ -41,36 +16,57 @@ export async function listCommissions(
   db: Database,
   of: { programId: number } | { partnerId: number },
   options: { limit: number; before?: number | undefined; status?: CommissionStatus | undefined },
-): Promise<ListedCommission[]> {
-  const { limit, before = null, status = null } = options
-  const bigints = ['program_id', 'id', 'partner_id', 'amount_cents', 'reversed_cents'] as const
-  const rows = await db.query(sql<
-    Omit<ListedCommission, (typeof bigints)[number] | 'sale_cents'> &
-      Record<(typeof bigints)[number], string> & { sale_cents: string | null }
-  >`
-    select c.program_id, c.id, c.kind, c.partner_id, p.name as partner_name, c.status, c.currency, c.amount_cents, c.reversed_cents,
-      c.reason, s.transaction_id, s.amount_cents as sale_cents, c.hold_until, c.credited_at, c.rejected_at, c.created_at,
-      (
-        select coalesce(json_agg(json_build_object('amount_cents', r.applied_cents, 'reason', r.reason, 'reason_text', r.reason_text,
-          'at', r.created_at, 'returned', r.returned_at is not null) order by r.id), '[]')
-        from refunds r where r.program_id = c.program_id and r.sale_id = c.sale_id
-      ) as refunds
-    from commissions c
-    join partners p on p.id = c.partner_id
-    left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where ${'programId' in of ? sql`c.program_id = ${of.programId}` : sql`c.partner_id = ${of.partnerId} and c.program_id in (select program_id from partner_programs where partner_id = ${of.partnerId})`}
-      and c.id < coalesce(${before}::bigint, 9223372036854775807)
-      and c.status = coalesce(${status}::text, c.status)
-    order by c.id desc limit ${limit}`)
-  return rows.map((row) => ({
-    ...row,
-    program_id: Number(row.program_id),
-    id: Number(row.id),
-    partner_id: Number(row.partner_id),
-    amount_cents: Number(row.amount_cents),
-    reversed_cents: Number(row.reversed_cents),
-    sale_cents: row.sale_cents === null ? null : Number(row.sale_cents),
-  }))
+) {
+  const { limit, before, status } = options
+  let query = kysely
+    .selectFrom('commissions as c')
+    .innerJoin('partners as p', 'p.id', 'c.partner_id')
+    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
+    .select((eb) => [
+      'c.program_id',
+      'c.id',
+      'c.kind',
+      'c.partner_id',
+      'p.name as partner_name',
+      'c.status',
+      'c.currency',
+      'c.amount_cents',
+      'c.reversed_cents',
+      /** Why it was reversed or rejected. */
+      'c.reason',
+      /** The sale it is of; null for a lead's. */
+      's.transaction_id',
+      's.amount_cents as sale_cents',
+      'c.hold_until',
+      'c.credited_at',
+      'c.rejected_at',
+      'c.created_at',
+      /** What reversed it: refunds and chargebacks, the oldest first. `returned` ones were put back. */
+      jsonArrayFrom(
+        eb
+          .selectFrom('refunds as r')
+          .select((refund) => [
+            'r.applied_cents as amount_cents',
+            'r.reason',
+            'r.reason_text',
+            'r.created_at as at',
+            refund('r.returned_at', 'is not', null).as('returned'),
+          ])
+          .whereRef('r.program_id', '=', 'c.program_id')
+          .whereRef('r.sale_id', '=', 'c.sale_id')
+          .orderBy('r.id'),
+      ).as('refunds'),
+    ])
+    .$narrowType<{ kind: 'sale' | 'lead'; status: CommissionStatus }>()
+    .orderBy('c.id', 'desc')
+    .limit(limit)
+  query =
+    'programId' in of
+      ? query.where('c.program_id', '=', of.programId)
+      : query.where('c.partner_id', '=', of.partnerId).where('c.program_id', 'in', programsOf(of.partnerId))
+  if (before !== undefined) query = query.where('c.id', '<', before)
+  if (status !== undefined) query = query.where('c.status', '=', status)
+  return await db.query(query)
 }
 
 /** What a partner earned on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */
@@ -80,12 +76,32 @@ export async function earningsByDay(
   currency: string,
   days: number,
 ): Promise<{ date: string; amount_cents: number }[]> {
-  const rows = await db.query(sql<{ date: string; amount_cents: string }>`
-    select day.day::text as date, coalesce(sum(c.amount_cents - c.reversed_cents), 0) as amount_cents
-    from (select (utc_day(now()) - n) as day from generate_series(0, ${days - 1}::int) n) day
-    left join commissions c on utc_day(c.created_at) = day.day and c.currency = ${currency} and c.partner_id = ${partnerId}
-      and c.created_at >= now() - make_interval(days => ${days})
-      and c.program_id in (select program_id from partner_programs where partner_id = ${partnerId})
-    group by day.day order by day.day`)
-  return rows.map((row) => ({ date: row.date, amount_cents: Number(row.amount_cents) }))
+  const day = sql<{ date: Date }>`(select utc_day(now()) - n as date from generate_series(0, ${days - 1}::int) n)`
+  return await db.query(
+    kysely
+      .selectFrom(day.as('day'))
+      .leftJoin('commissions as c', (join) =>
+        join
+          .on((eb) => eb(eb.fn<Date>('utc_day', ['c.created_at']), '=', eb.ref('day.date')))
+          .on('c.currency', '=', currency)
+          .on('c.partner_id', '=', partnerId)
+          .on('c.created_at', '>=', sql<Date>`now() - make_interval(days => ${days})`)
+          .on('c.program_id', 'in', programsOf(partnerId)),
+      )
+      .select((eb) => [
+        eb.cast<string>('day.date', 'text').as('date'),
+        eb
+          .cast<number>(
+            eb.fn.coalesce(eb.fn.sum(eb('c.amount_cents', '-', eb.ref('c.reversed_cents'))), eb.lit(0)),
+            'bigint',
+          )
+          .as('amount_cents'),
+      ])
+      .groupBy('day.date')
+      .orderBy('day.date'),
+  )
+}
+
+function programsOf(partnerId: number) {
+  return kysely.selectFrom('partner_programs').select('program_id').where('partner_id', '=', partnerId)
 }

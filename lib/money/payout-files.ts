@@ -1,18 +1,16 @@
-import { type RawBuilder, sql } from 'kysely'
+import type { AliasableExpression, InferResult, NotNull } from 'kysely'
 import { csvLines } from '../csv.ts'
 import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 
 /** Who takes the file: PayPal's Payouts (mass payments), or Wise's batch payments. */
 export const payoutLayouts = ['paypal', 'wise'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
-interface Payout {
-  name: string
-  email: string
-  amount_cents: string
+type Payout = Omit<InferResult<ReturnType<typeof payoutsStatement>>[number], 'id'> & {
+  /** What the payment says it is for. */
   reference: string
-  program_name: string
 }
 
 /** How many payments each takes in one file. */
@@ -28,9 +26,13 @@ export async function exportWithdrawals(
   layout: PayoutLayout,
   currency: string,
 ): Promise<string> {
-  const withdrawals = sql`select w.program_id, w.partner_id, w.amount_cents, 'withdrawal-' || w.id as reference, w.id
-  from withdrawals w where w.program_id = ${programId} and w.currency = ${currency} and w.status = 'requested'`
-  return await exportPayouts(db, withdrawals, layout, currency)
+  const withdrawals = kysely
+    .selectFrom('withdrawals')
+    .select(['program_id', 'partner_id', 'id', 'amount_cents'])
+    .where('program_id', '=', programId)
+    .where('currency', '=', currency)
+    .where('status', '=', 'requested')
+  return await exportPayouts(db, withdrawals, 'withdrawal', layout, currency)
 }
 
 /**
@@ -43,33 +45,62 @@ export async function exportCommissions(
   layout: PayoutLayout,
   currency: string,
 ): Promise<string> {
-  const commissions = sql`select c.program_id, c.partner_id, c.amount_cents - c.reversed_cents as amount_cents,
-    'commission-' || c.id as reference, c.id
-  from commissions c
-  where c.program_id = ${programId} and c.currency = ${currency} and c.credited_at is not null and c.paid_at is null
-    and c.amount_cents > c.reversed_cents`
-  return await exportPayouts(db, commissions, layout, currency)
+  const commissions = kysely
+    .selectFrom('commissions')
+    .select((eb) => [
+      'program_id',
+      'partner_id',
+      'id',
+      eb('amount_cents', '-', eb.ref('reversed_cents')).as('amount_cents'),
+    ])
+    .where('program_id', '=', programId)
+    .where('currency', '=', currency)
+    .where('credited_at', 'is not', null)
+    .where('paid_at', 'is', null)
+    .whereRef('amount_cents', '>', 'reversed_cents')
+  return await exportPayouts(db, commissions, 'commission', layout, currency)
 }
 
 async function exportPayouts(
   db: Database,
-  due: RawBuilder<unknown>,
+  due: Due,
+  kind: 'withdrawal' | 'commission',
   layout: PayoutLayout,
   currency: string,
 ): Promise<string> {
-  const payouts = await db.query(sql<Payout>`
-    select p.name, coalesce(p.payout_email, p.email) as email, due.amount_cents, due.reference, g.name as program_name
-    from (${due}) due join partners p on p.id = due.partner_id join programs g on g.id = due.program_id
-    where coalesce(p.payout_email, p.email) is not null
-    order by due.id limit ${maxPayments[layout]}`)
-  return payoutFile(layout, currency, payouts)
+  const payouts = await db.query(payoutsStatement(due, maxPayments[layout]))
+  return payoutFile(
+    layout,
+    currency,
+    payouts.map(({ id, ...payout }) => ({ ...payout, reference: `${kind}-${id}` })),
+  )
+}
+
+type Due = AliasableExpression<{ program_id: number; partner_id: number; id: number; amount_cents: number }>
+
+function payoutsStatement(due: Due, limit: number) {
+  return kysely
+    .selectFrom(due.as('due'))
+    .innerJoin('partners as p', 'p.id', 'due.partner_id')
+    .innerJoin('programs as g', 'g.id', 'due.program_id')
+    .select((eb) => [
+      'due.id',
+      'p.name',
+      eb.fn.coalesce('p.payout_email', 'p.email').as('email'),
+      'due.amount_cents',
+      'g.name as program_name',
+    ])
+    .where((eb) => eb(eb.fn.coalesce('p.payout_email', 'p.email'), 'is not', null))
+    .$narrowType<{ email: NotNull }>()
+    .orderBy('due.id')
+    .limit(limit)
 }
 
 /** The lines of a payout file. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at most. */
 export function payoutFile(layout: PayoutLayout, currency: string, payouts: Payout[]): string {
   const code = currency.toUpperCase()
   const exponent = currencyExponent(currency)
-  const amountOf = ({ amount_cents }: Payout) => majorUnits(Number(amount_cents), currency).toFixed(exponent)
+  const amountOf = ({ amount_cents }: Payout) => majorUnits(amount_cents, currency).toFixed(exponent)
   if (layout === 'paypal') {
     // Recipient, amount, currency, customer id, note to the recipient, wallet.
     return csvLines(payouts.map((p) => [p.email, amountOf(p), code, p.reference, p.program_name, 'PayPal']))

@@ -1,26 +1,12 @@
 import { sql } from 'kysely'
 import { type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 
 export type WithdrawalStatus = 'requested' | 'paid' | 'refused' | 'cancelled'
 
-export interface Withdrawal {
-  id: number
-  partner_id: number
-  partner_name: string
-  /** Where it is to be paid: the partner's payout address, else their e-mail address. */
-  payout_email: string | null
-  currency: string
-  requested_cents: number
-  /** What it stands at, after reversals reduced it. */
-  amount_cents: number
-  status: WithdrawalStatus
-  /** Why it was refused. */
-  reason: string | null
-  created_at: Date
-  decided_at: Date | null
-}
+export type Withdrawal = Awaited<ReturnType<typeof listWithdrawals>>[number]
 
 /**
  * Every change of a withdrawal happens under the lock of its partner's balance, reductions by reversals included, and in a
@@ -183,24 +169,33 @@ export async function listWithdrawals(
   db: Database,
   programId: number,
   options: { limit: number; before?: number | undefined; partnerId?: number; status?: WithdrawalStatus },
-): Promise<Withdrawal[]> {
-  const { limit, before = null, partnerId = null, status = null } = options
-  const rows = await db.query(sql<
-    Omit<Withdrawal, 'id' | 'partner_id' | 'requested_cents' | 'amount_cents'> &
-      Record<'id' | 'partner_id' | 'requested_cents' | 'amount_cents', string>
-  >`
-    select w.id, w.partner_id, p.name as partner_name, coalesce(p.payout_email, p.email) as payout_email, w.currency,
-      w.requested_cents, w.amount_cents, w.status, w.reason, w.created_at, w.decided_at
-    from withdrawals w join partners p on p.id = w.partner_id
-    where w.program_id = ${programId} and (${before}::bigint is null or w.id < ${before})
-      and (${partnerId}::bigint is null or w.partner_id = ${partnerId})
-      and (${status}::text is null or w.status = ${status})
-    order by w.id desc limit ${limit}`)
-  return rows.map((row) => ({
-    ...row,
-    id: Number(row.id),
-    partner_id: Number(row.partner_id),
-    requested_cents: Number(row.requested_cents),
-    amount_cents: Number(row.amount_cents),
-  }))
+) {
+  const { limit, before, partnerId, status } = options
+  let query = kysely
+    .selectFrom('withdrawals as w')
+    .innerJoin('partners as p', 'p.id', 'w.partner_id')
+    .select((eb) => [
+      'w.id',
+      'w.partner_id',
+      'p.name as partner_name',
+      /** Where it is to be paid: the partner's payout address, else their e-mail address. */
+      eb.fn.coalesce('p.payout_email', 'p.email').as('payout_email'),
+      'w.currency',
+      'w.requested_cents',
+      /** What it stands at, after reversals reduced it. */
+      'w.amount_cents',
+      'w.status',
+      /** Why it was refused. */
+      'w.reason',
+      'w.created_at',
+      'w.decided_at',
+    ])
+    .$narrowType<{ status: WithdrawalStatus }>()
+    .where('w.program_id', '=', programId)
+    .orderBy('w.id', 'desc')
+    .limit(limit)
+  if (before !== undefined) query = query.where('w.id', '<', before)
+  if (partnerId !== undefined) query = query.where('w.partner_id', '=', partnerId)
+  if (status !== undefined) query = query.where('w.status', '=', status)
+  return await db.query(query)
 }
