@@ -22,7 +22,7 @@ export interface DatabaseEnv {
 }
 
 /** Anything Kysely can compile: an `sql` template, or a query builder. */
-interface Statement<Row> {
+export interface Statement<Row> {
   compile(executorProvider: QueryExecutorProvider): CompiledQuery<Row>
 }
 

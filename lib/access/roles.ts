@@ -1,5 +1,5 @@
-import { type RawBuilder, sql } from 'kysely'
-import type { Database } from '../database.ts'
+import { sql } from 'kysely'
+import type { Database, Statement } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { readSessionToken } from './sessions.ts'
 
@@ -79,7 +79,7 @@ export async function findAccess<Row = never>(
   env: SessionEnv,
   headers: Headers,
   programId: number | undefined,
-  statements: RawBuilder<Row>[] = [],
+  statements: Statement<Row>[] = [],
 ): Promise<{ access: Access; results: Row[][] }> {
   const token = await readSessionToken(headers, env.AUTH_SECRET)
   const [found, ...results] =

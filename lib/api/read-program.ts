@@ -1,9 +1,9 @@
 import type { Context } from 'hono'
-import type { RawBuilder } from 'kysely'
+
 import type * as z from 'zod/mini'
 import { type Access, type Action, findAccess, requireAction, type SessionEnv } from '../access/roles.ts'
 import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, refuseInput } from './app.ts'
-import { type DatabaseEnv, openDatabase } from '../database.ts'
+import { type DatabaseEnv, openDatabase, type Statement } from '../database.ts'
 import { programPath } from './read-requests.ts'
 
 export interface ReadEnv extends DatabaseEnv, SessionEnv {
@@ -20,7 +20,7 @@ export async function readProgram<Schema extends z.ZodMiniType, Row>(
   c: Context<AppTypes<ReadEnv>>,
   action: Action,
   schema: Schema,
-  statementsOf: (programId: number, query: z.output<Schema>) => RawBuilder<Row>[],
+  statementsOf: (programId: number, query: z.output<Schema>) => Statement<Row>[],
 ): Promise<{ program: NonNullable<Access['program']>; query: z.output<Schema>; results: Row[][] }> {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
   const path = programPath.safeParse(c.req.param())

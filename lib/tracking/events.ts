@@ -1,51 +1,19 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type Compilable, type Expression, expressionBuilder, type InferResult, sql } from 'kysely'
 import type * as z from 'zod/mini'
-import type { Database } from '../database.ts'
 import type { eventsQuery } from '../api/read-requests.ts'
+import type { Database, Statement } from '../database.ts'
+import { kysely } from '../kysely.ts'
 
-interface EventCommon {
-  id: number
-  /** ISO 8601: when it happened. */
-  timestamp: string
-  /** Of the customer whom the event belongs to. */
-  click_id: string
-  /** ISO 8601: when it was recorded. */
-  createdAt: string
-}
+/** What a statement selects, under the names of the answer; its times go out as ISO 8601. */
+type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
+type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt'> & { timestamp: string; createdAt: string }
 
-export interface ClickEvent extends EventCommon {
-  event_type: 'click'
-  session_id: string | null
-  page_url: string | null
-  referrer_url: string | null
-  geo_country: string | null
-  geo_region: string | null
-  geo_city: string | null
-  device_type: string | null
-  device_os: string | null
-  browser_name: string | null
-  /** Whether the customer has bought since. */
-  converted: boolean
-}
-
-export interface LeadEvent extends EventCommon {
-  event_type: 'lead'
-  session_id: string | null
-  page_url: string | null
+export type ClickEvent = Answered<Row<typeof clickEvents>>
+export type LeadEvent = Answered<Omit<Row<typeof leadEvents>, 'provisional' | 'customer_key'>> & {
   /** Absent on a provisional lead, which does not save the integrator's user id. */
   customer_key?: string | null
-  converted: boolean
 }
-
-export interface ConversionEvent extends EventCommon {
-  event_type: 'conversion'
-  amount_cents: number
-  currency: string
-  sale_type: string
-  payment_status: string
-  processor_event_id: string | null
-  is_recurring: boolean
-}
+export type ConversionEvent = Answered<Row<typeof conversionEvents>>
 
 export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
@@ -102,56 +70,21 @@ function newestFirst(results: EventRow[][]): EventRow[] {
   return results
     .flat()
     .toSorted(
-      (a, b) =>
-        b.timestamp.getTime() - a.timestamp.getTime() ||
-        compare(a.event_type, b.event_type) ||
-        Number(a.id) - Number(b.id),
+      (a, b) => b.timestamp.getTime() - a.timestamp.getTime() || compare(a.event_type, b.event_type) || a.id - b.id,
     )
 }
 
-/** An event as its statement selects it: under the names of the answer, `bigint` as text. */
-export type EventRow = { id: string; timestamp: Date; createdAt: Date } & (
-  | Omit<ClickEvent, keyof EventCommon>
-  | (Omit<LeadEvent, keyof EventCommon> & { provisional: boolean })
-  | (Omit<ConversionEvent, keyof EventCommon | 'amount_cents'> & { amount_cents: string })
-) & { click_id: string }
+export type EventRow = Row<(typeof statements)[TrackingEvent['event_type']]>
 
 function asEvent(row: EventRow): TrackingEvent {
-  const common = {
-    id: Number(row.id),
-    timestamp: row.timestamp.toISOString(),
-    createdAt: row.createdAt.toISOString(),
-  }
-  if (row.event_type === 'click') return { ...row, ...common }
-  if (row.event_type === 'conversion') return { ...row, ...common, amount_cents: Number(row.amount_cents) }
+  const times = { timestamp: row.timestamp.toISOString(), createdAt: row.createdAt.toISOString() }
+  if (row.event_type !== 'lead') return { ...row, ...times }
   const { provisional, customer_key: customerKey, ...lead } = row
-  return { ...lead, ...common, ...(!provisional && { customer_key: customerKey }) }
+  return { ...lead, ...times, ...(!provisional && { customer_key: customerKey }) }
 }
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
-}
-
-const sources = {
-  click: {
-    table: sql`affiliate_click_events`,
-    time: sql`click_timestamp`,
-    listed: sql`true`,
-    columns: sql`e.session_id, e.page_url, e.referrer_url, e.geo_country, e.geo_region, e.geo_city, e.device_type, e.device_os,
-  e.browser_name, c.customer_status = 'conversion' as converted`,
-  },
-  lead: {
-    table: sql`affiliate_lead_events`,
-    time: sql`lead_timestamp`,
-    listed: sql`true`,
-    columns: sql`e.session_id, e.page_url, e.customer_key, e.provisional, c.customer_status = 'conversion' as converted`,
-  },
-  conversion: {
-    table: sql`sales`,
-    time: sql`sale_date`,
-    listed: sql`customer_id is not null`,
-    columns: sql`e.amount_cents, e.currency, e.sale_type, e.payment_status, e.processor_event_id, e.is_recurring`,
-  },
 }
 
 /**
@@ -167,16 +100,115 @@ function eventsStatements(programId: number, filter: EventFilter, limit: number)
 export function eventsStatement(
   type: TrackingEvent['event_type'],
   programId: number,
-  { dateFrom, dateTo }: EventFilter,
+  filter: EventFilter,
   limit: number,
-) {
-  const { table, time, listed, columns } = sources[type]
-  const conditions: RawBuilder<unknown>[] = [sql`program_id = ${programId}`, sql`not is_test`, listed]
-  if (dateFrom) conditions.push(sql`${time} >= ${dateFrom}::timestamptz`)
-  if (dateTo) conditions.push(sql`${time} < ${new Date(dateTo.getTime() + 1)}::timestamptz`)
-  return sql<EventRow>`select e.id, ${type} as event_type, e.${time} as timestamp, c.click_id, ${columns}, e.created_at as "createdAt"
-from (
-  select * from ${table} where ${sql.join(conditions, sql` and `)} order by ${time} desc, id limit ${limit}
-) e
-join customers c on c.program_id = e.program_id and c.id = e.customer_id`
+): Statement<EventRow> {
+  return statements[type](programId, filter, limit)
+}
+
+const statements = { click: clickEvents, lead: leadEvents, conversion: conversionEvents }
+
+function clickEvents(programId: number, filter: EventFilter, limit: number) {
+  const newest = kysely
+    .selectFrom('affiliate_click_events')
+    .selectAll()
+    .where('program_id', '=', programId)
+    .where((eb) => eb.not('is_test'))
+    .where((eb) => within(eb.ref('click_timestamp'), filter))
+    .orderBy('click_timestamp', 'desc')
+    .orderBy('id')
+    .limit(limit)
+  return kysely
+    .selectFrom(newest.as('e'))
+    .innerJoin('customers as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+    )
+    .select((eb) => [
+      'e.id',
+      eb.val<'click'>('click').as('event_type'),
+      'e.click_timestamp as timestamp',
+      'c.click_id',
+      'e.session_id',
+      'e.page_url',
+      'e.referrer_url',
+      'e.geo_country',
+      'e.geo_region',
+      'e.geo_city',
+      'e.device_type',
+      'e.device_os',
+      'e.browser_name',
+      /** Whether the customer has bought since. */
+      eb('c.customer_status', '=', sql.lit('conversion')).$castTo<boolean>().as('converted'),
+      'e.created_at as createdAt',
+    ])
+}
+
+function leadEvents(programId: number, filter: EventFilter, limit: number) {
+  const newest = kysely
+    .selectFrom('affiliate_lead_events')
+    .selectAll()
+    .where('program_id', '=', programId)
+    .where((eb) => eb.not('is_test'))
+    .where((eb) => within(eb.ref('lead_timestamp'), filter))
+    .orderBy('lead_timestamp', 'desc')
+    .orderBy('id')
+    .limit(limit)
+  return kysely
+    .selectFrom(newest.as('e'))
+    .innerJoin('customers as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+    )
+    .select((eb) => [
+      'e.id',
+      eb.val<'lead'>('lead').as('event_type'),
+      'e.lead_timestamp as timestamp',
+      'c.click_id',
+      'e.session_id',
+      'e.page_url',
+      'e.customer_key',
+      'e.provisional',
+      /** Whether the customer has bought since. */
+      eb('c.customer_status', '=', sql.lit('conversion')).$castTo<boolean>().as('converted'),
+      'e.created_at as createdAt',
+    ])
+}
+
+function conversionEvents(programId: number, filter: EventFilter, limit: number) {
+  const newest = kysely
+    .selectFrom('sales')
+    .selectAll()
+    .where('program_id', '=', programId)
+    .where((eb) => eb.not('is_test'))
+    .where('customer_id', 'is not', null)
+    .where((eb) => within(eb.ref('sale_date'), filter))
+    .orderBy('sale_date', 'desc')
+    .orderBy('id')
+    .limit(limit)
+  return kysely
+    .selectFrom(newest.as('e'))
+    .innerJoin('customers as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+    )
+    .select((eb) => [
+      'e.id',
+      eb.val<'conversion'>('conversion').as('event_type'),
+      'e.sale_date as timestamp',
+      'c.click_id',
+      'e.amount_cents',
+      'e.currency',
+      'e.sale_type',
+      'e.payment_status',
+      'e.processor_event_id',
+      'e.is_recurring',
+      'e.created_at as createdAt',
+    ])
+}
+
+/** Both dates belong to it, to the millisecond. */
+function within(time: Expression<Date>, { dateFrom, dateTo }: EventFilter) {
+  const eb = expressionBuilder()
+  return eb.and([
+    ...(dateFrom ? [eb(time, '>=', dateFrom)] : []),
+    ...(dateTo ? [eb(time, '<', new Date(dateTo.getTime() + 1))] : []),
+  ])
 }
