@@ -9,7 +9,7 @@ import { type Example, type Operation, operations } from '../lib/api/operations.
 import { errorCodes } from '../lib/errors.ts'
 import { readFunctions } from '../lib/local/workers.ts'
 import { openApiDocument } from '../lib/api/openapi.ts'
-import { addLink } from '../lib/programs/partners.ts'
+import { addLink } from '../lib/programs/links.ts'
 import { startTrackingApi } from './support/api.ts'
 import { launchBrowser } from './support/browser.ts'
 

@@ -9,7 +9,7 @@ import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { readFunctions } from '../lib/local/workers.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
-import { inviteMember } from '../lib/programs/workspaces.ts'
+import { inviteMember } from '../lib/programs/invitations.ts'
 import { startStack } from './support/stack.ts'
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { addLink, addPartner } from '../lib/programs/partners.ts'
+import { addLink } from '../lib/programs/links.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
 import { visitorLocation } from '../lib/tracking/visitor.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'

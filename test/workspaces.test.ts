@@ -2,19 +2,13 @@ import { expect, test } from 'vitest'
 import { type Action, findAccess, findViewer, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { acceptPartnerInvitation, addPartner, findPartnerInvitation, invitePartner } from '../lib/programs/partners.ts'
+import { acceptPartnerInvitation, findPartnerInvitation, invitePartner } from '../lib/programs/invitations.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { connectProcessor } from '../lib/stripe/connect.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
-import {
-  acceptInvitation,
-  changeMember,
-  createWorkspace,
-  findInvitation,
-  inviteMember,
-  listMembers,
-  openProgram,
-  revokeInvitation,
-} from '../lib/programs/workspaces.ts'
+import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
+import { changeMember, listMembers, openProgram } from '../lib/programs/members.ts'
+import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv, neon } = await startEndpoint()

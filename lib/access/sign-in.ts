@@ -33,7 +33,7 @@ const guardedPaths = new Set([
 
 /**
  * better-auth over the service's own tables: who a person is, and their sessions. It runs single statements only, as the
- * HTTP driver has no interactive transactions. Workspaces and their members are in lib/programs/workspaces.ts: there each change has to
+ * HTTP driver has no interactive transactions. Members of workspaces are in lib/programs/members.ts: there each change has to
  * be one atomic statement (a workspace never loses its last owner), and a removed member has to stay known.
  */
 function createAuth(env: AuthEnv) {

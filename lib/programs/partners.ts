@@ -1,30 +1,6 @@
-import { type RawBuilder, sql } from 'kysely'
-import { type Database, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
-import { hashToken, newToken } from '../access/tokens.ts'
-
-const invitationDays = 14
-
-/** A code for people who did not choose one: the name's letters and four random digits. */
-function suggestCode(name: string): string {
-  const letters = name
-    .normalize('NFKD')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '')
-    .slice(0, 20)
-  const [random = 0] = crypto.getRandomValues(new Uint16Array(1))
-  return `${letters || 'partner'}${1000 + (random % 9000)}`
-}
-
-function refuseTakenCode(error: unknown): never {
-  if (violatedConstraint(error) === 'referral_links_code_key') {
-    throw new ApiError('conflict', 'This code is taken. Codes are unique over all programs: choose another.')
-  }
-  if (violatedConstraint(error) === 'referral_links_code_check') {
-    throw new ApiError('invalid_request', 'A code has 1 to 64 letters, digits and . _ @ - only. Choose another.')
-  }
-  throw error
-}
+import { sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { linksOf, refuseTakenCode, suggestCode } from './links.ts'
 
 /**
  * Adds a partner to a program with a referral link. Somebody who is a partner of another program already is found by their
@@ -56,20 +32,6 @@ export async function addPartner(
   return { partnerId: Number(added?.partner_id), code }
 }
 
-/** Adds another link to a partner of a program. `pageUrl` is the page its copied address opens; null is the program's domain. */
-export async function addLink(
-  db: Database,
-  link: { programId: number; partnerId: number; code: string; pageUrl: string | null },
-): Promise<void> {
-  await db
-    .query(
-      sql`insert into referral_links (code, program_id, partner_id, page_url)
-        select ${link.code}, program_id, partner_id, ${link.pageUrl} from partner_programs
-        where program_id = ${link.programId} and partner_id = ${link.partnerId} and is_active`,
-    )
-    .catch(refuseTakenCode)
-}
-
 /** Switches a partner of a program on or off, with all their links there: clicks on a link that is off are refused. */
 export async function setPartnerActive(
   db: Database,
@@ -81,59 +43,6 @@ export async function setPartnerActive(
     sql`update partner_programs set is_active = ${active} where program_id = ${programId} and partner_id = ${partnerId}`,
     sql`update referral_links set is_active = ${active} where program_id = ${programId} and partner_id = ${partnerId}`,
   ])
-}
-
-/** Makes the secret for the link by which a partner takes over their account, or undefined where somebody has already. */
-export async function invitePartner(
-  db: Database,
-  partnerId: number,
-): Promise<{ token: string; email: string } | undefined> {
-  const token = newToken()
-  const [invited] = await db.query<{ email: string }>(sql`
-    with invitation as (
-      insert into partner_invitations (partner_id, token_hash, expires_at)
-      select id, ${await hashToken(token)}, now() + make_interval(days => ${invitationDays})
-      from partners where id = ${partnerId} and user_id is null and email is not null
-      returning partner_id
-    )
-    select email from partners join invitation on partner_id = id`)
-  return invited && { token, email: invited.email }
-}
-
-/** The partner an invitation's link is for, or undefined where the link is used up or too old. */
-export async function findPartnerInvitation(
-  db: Database,
-  token: string,
-): Promise<{ name: string; email: string } | undefined> {
-  const [partner] = await db.query<{ name: string; email: string }>(sql`
-    select p.name, p.email from partner_invitations i join partners p on p.id = i.partner_id
-    where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.expires_at > now() and p.user_id is null`)
-  return partner
-}
-
-/** Ties a partner account to the signed-in user. Refuses a link that is used up, and users who are another partner already. */
-export async function acceptPartnerInvitation(db: Database, token: string, userId: string): Promise<void> {
-  const accepted = await db
-    .query(
-      sql`
-      with invitation as (
-        update partner_invitations i set accepted_at = now() from partners p
-        where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.expires_at > now()
-          and p.id = i.partner_id and p.user_id is null
-        returning i.partner_id
-      )
-      update partners set user_id = ${userId} from invitation where id = partner_id returning id`,
-    )
-    .catch((error: unknown) => {
-      if (violatedConstraint(error) !== 'partners_user_id_key') throw error
-      throw new ApiError(
-        'conflict',
-        'You are signed in as another partner already. Sign out, then open the link again.',
-      )
-    })
-  if (accepted.length === 0) {
-    throw new ApiError('forbidden', 'This invitation was used or left too long. Ask for a new one.')
-  }
 }
 
 export interface PartnerOfProgram {
@@ -148,17 +57,6 @@ export interface PartnerOfProgram {
   /** Sales that earned a commission. */
   sales: number
   balances: { currency: string; balance_cents: number }[]
-}
-
-/** Column `links.links`: a partner's links in a program, each with its clicks, as JSON. */
-function linksOf(programId: RawBuilder<unknown>, partnerId: RawBuilder<unknown>) {
-  return sql`cross join lateral (
-      select coalesce(json_agg(json_build_object(
-        'id', l.id, 'code', l.code, 'page_url', l.page_url, 'is_active', l.is_active,
-        'clicks', coalesce((select k.clicks from link_click_counts k where k.program_id = l.program_id and k.link_id = l.id), 0)
-      ) order by l.id), '[]') as links
-      from referral_links l where l.program_id = ${programId} and l.partner_id = ${partnerId}
-    ) links`
 }
 
 /**
@@ -185,21 +83,6 @@ export async function listPartners(
       and p.id = coalesce(${partnerId}::bigint, p.id)
     order by p.id desc limit ${limit}`)
   return rows.map((row) => ({ ...row, id: Number(row.id), sales: Number(row.sales) }))
-}
-
-/** Whether `page` is a page of the site at `domain`, its subdomains included. */
-export function isPageOf(page: string, domain: string): boolean {
-  if (!URL.canParse(page)) return false
-  const { protocol, host } = new URL(page)
-  return /^https?:$/.test(protocol) && (host === domain || host.endsWith(`.${domain}`))
-}
-
-/** The address a partner puts on their pages: `pageUrl`, or the program's site, with the partner's code. */
-export function linkAddress(domain: string, code: string, pageUrl: string | null): string {
-  const local = /^(localhost|127\.0\.0\.1)(:|$)/.test(domain)
-  const url = new URL(pageUrl ?? `${local ? 'http' : 'https'}://${domain}/`)
-  url.searchParams.set('aff', code)
-  return url.href
 }
 
 export interface TopPartner {

@@ -2,15 +2,14 @@ import * as z from 'zod/mini'
 import { may, type Role, roles, type Viewer } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
+import { inviteMember, revokeInvitation } from '../../../lib/programs/invitations.ts'
 import {
   changeMember,
-  inviteMember,
   listMembers,
   listOpenedPrograms,
   type Member,
   openProgram,
-  revokeInvitation,
-} from '../../../lib/programs/workspaces.ts'
+} from '../../../lib/programs/members.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import {
   createPages,

@@ -6,14 +6,8 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { listInbox, markInboxRead } from '../../../lib/notifications/notification-list.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import {
-  addLink,
-  isPageOf,
-  linkAddress,
-  listProgramsOfPartner,
-  type ProgramOfPartner,
-  setPayoutEmail,
-} from '../../../lib/programs/partners.ts'
+import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
+import { listProgramsOfPartner, type ProgramOfPartner, setPayoutEmail } from '../../../lib/programs/partners.ts'
 import { askWithdrawal, listWithdrawals } from '../../../lib/money/withdrawals.ts'
 import { BarChart } from '../parts/chart.tsx'
 import { CommissionAmount, CommissionCause, CommissionState, statusNames } from '../parts/commission-parts.tsx'

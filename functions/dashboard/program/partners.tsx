@@ -4,14 +4,9 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import {
-  addPartner,
-  invitePartner,
-  linkAddress,
-  listPartners,
-  type PartnerOfProgram,
-  setPartnerActive,
-} from '../../../lib/programs/partners.ts'
+import { invitePartner } from '../../../lib/programs/invitations.ts'
+import { linkAddress } from '../../../lib/programs/links.ts'
+import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import {
   createPages,

@@ -11,7 +11,7 @@ import {
   disconnectProcessor,
   takeConnectState,
 } from '../../../lib/stripe/connect.ts'
-import { isPageOf } from '../../../lib/programs/partners.ts'
+import { isPageOf } from '../../../lib/programs/links.ts'
 import { programSettings, readProgram, readProgress, updateProgram } from '../../../lib/programs/programs.ts'
 import { readSessionToken } from '../../../lib/access/sessions.ts'
 import { renderProgram } from '../parts/layout.tsx'
