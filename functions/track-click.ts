@@ -1,7 +1,7 @@
 import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/api/app.ts'
 import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
 import { ApiError } from '../lib/errors.ts'
-import { clickRequest } from '../lib/api/click-request.ts'
+import { clickRequest } from '../lib/api/track-click.ts'
 import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 

@@ -4,7 +4,7 @@ import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { openDatabase } from '../lib/database.ts'
 import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
-import { leadRequest, type LeadRequest } from '../lib/api/requests.ts'
+import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 
 const paths = ['/', '/api/v1/track/lead']
 const app = createApp<

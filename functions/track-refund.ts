@@ -2,7 +2,7 @@ import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import { refundSale } from '../lib/money/refunds.ts'
-import { refundRequest } from '../lib/api/requests.ts'
+import { refundRequest } from '../lib/api/track-refund.ts'
 
 const paths = ['/', '/api/v1/track/refund']
 const app = createApp<KeyedEnv & RelayEnv>()

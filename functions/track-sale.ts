@@ -1,7 +1,7 @@
 import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
 import { clickIdOrNull } from '../lib/tracking/clicks.ts'
-import { saleRequest } from '../lib/api/requests.ts'
+import { saleRequest } from '../lib/api/track-sale.ts'
 import { recordSale } from '../lib/money/sales.ts'
 
 const paths = ['/', '/api/v1/track/sale']

@@ -1,7 +1,7 @@
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { asEventPage, eventPageStatements } from '../lib/tracking/events.ts'
 import { privateHeaders, readProgram, type ReadEnv } from '../lib/api/read-program.ts'
-import { eventsQuery } from '../lib/api/read-requests.ts'
+import { eventsQuery } from '../lib/api/tracking-events.ts'
 
 const path = '/api/tracking/events/:programId'
 const app = createApp<ReadEnv>()

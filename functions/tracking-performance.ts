@@ -1,7 +1,7 @@
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { asPerformance, performanceStatement } from '../lib/tracking/performance.ts'
 import { privateHeaders, readProgram, type ReadEnv } from '../lib/api/read-program.ts'
-import { performanceQuery } from '../lib/api/read-requests.ts'
+import { performanceQuery } from '../lib/api/tracking-performance.ts'
 
 const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { asEventPage, eventPageStatements, type TrackingEvent } from '../lib/tracking/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { eventsQuery } from '../lib/api/read-requests.ts'
+import { eventsQuery } from '../lib/api/tracking-events.ts'
 import { fillEvents } from './support/events.ts'
 import { startEndpoint } from './support/stack.ts'
 

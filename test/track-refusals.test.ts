@@ -2,9 +2,11 @@ import { request } from 'node:http'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { generateApiKey } from '../lib/access/api-keys.ts'
-import { clickRequest } from '../lib/api/click-request.ts'
+import { clickRequest } from '../lib/api/track-click.ts'
 import { errorCodes } from '../lib/errors.ts'
-import { leadRequest, refundRequest, saleRequest } from '../lib/api/requests.ts'
+import { leadRequest } from '../lib/api/track-lead.ts'
+import { refundRequest } from '../lib/api/track-refund.ts'
+import { saleRequest } from '../lib/api/track-sale.ts'
 import { clickPath, keyedPaths, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
 const api = await startTrackingApi()

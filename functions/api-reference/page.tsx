@@ -1,5 +1,5 @@
 import { raw } from 'hono/html'
-import type { Example, Operation } from '../../lib/api/operations.ts'
+import type { Example, Operation } from '../../lib/api/operation.ts'
 import { operations } from '../../lib/api/operations.ts'
 import { errorCodes, problemCodes } from '../../lib/errors.ts'
 import { jsonSchema } from '../../lib/api/openapi.ts'

@@ -1,7 +1,8 @@
 import * as z from 'zod/mini'
-import { type Operation, operations } from './operations.ts'
+import type { Operation } from './operation.ts'
+import { operations } from './operations.ts'
 import { type ErrorCode, errorCodes, problemCodes } from '../errors.ts'
-import { errorEnvelope, problemEnvelope } from './responses.ts'
+import { errorEnvelope, problemEnvelope } from './envelopes.ts'
 import { sessionCookie } from '../access/sessions.ts'
 
 type Json = Record<string, unknown>

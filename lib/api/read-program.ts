@@ -4,7 +4,7 @@ import type * as z from 'zod/mini'
 import { type Access, type Action, findAccess, requireAction, type SessionEnv } from '../access/roles.ts'
 import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, refuseInput } from './app.ts'
 import { type DatabaseEnv, openDatabase, type Statement } from '../database.ts'
-import { programPath } from './read-requests.ts'
+import { programPath } from './program-path.ts'
 
 export interface ReadEnv extends DatabaseEnv, SessionEnv {
   RATE_LIMIT?: RateLimit

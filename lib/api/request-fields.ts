@@ -6,8 +6,9 @@ export function text(length: number) {
 }
 
 export const url = () => text(8192)
-export const id = () => z.nullish(z.int().check(z.positive()))
+export const programId = () => z.nullish(z.int().check(z.positive()))
 export const key = () => z.string().check(z.minLength(1), z.maxLength(255))
 
 /** Free data of the integrator. `test_mode: true` makes the event a test event; `program_id` names its program. */
-export const additionalData = z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: id() }))
+export const additionalData = () =>
+  z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: programId() }))

@@ -1,6 +1,6 @@
 import { type Compilable, type Expression, expressionBuilder, type InferResult, sql } from 'kysely'
 import type * as z from 'zod/mini'
-import type { eventsQuery } from '../api/read-requests.ts'
+import type { eventsQuery } from '../api/tracking-events.ts'
 import type { Database, Statement } from '../database.ts'
 import { kysely } from '../kysely.ts'
 

@@ -3,7 +3,7 @@ import type * as z from 'zod/mini'
 import type { Access } from '../access/roles.ts'
 import type { Database } from '../database.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
-import type { performanceQuery } from '../api/read-requests.ts'
+import type { performanceQuery } from '../api/tracking-performance.ts'
 
 /** One calendar day (UTC) of a range. Money is in the currency's major unit. */
 export interface DayPerformance {

@@ -1,5 +1,5 @@
 import type { Child, PropsWithChildren } from 'hono/jsx'
-import { maxRangeDays } from '../../../lib/api/read-requests.ts'
+import { maxRangeDays } from '../../../lib/api/date-range.ts'
 import type { FormState } from './page.ts'
 
 const locale = 'en-US'

@@ -1,0 +1,65 @@
+import * as z from 'zod/mini'
+import { keyErrors, type Operation, serverErrors } from './operation.ts'
+import { currency, id, success, text, time } from './response-fields.ts'
+
+const lastSeen = () => z.object({ live: z.nullable(time()), test: z.nullable(time()) })
+
+const statusResponse = () =>
+  z.object({
+    success: success(),
+    program: z.object({
+      id: id(),
+      name: z.string(),
+      domain: z.string(),
+      currency: currency(),
+      commission_percent: z.number(),
+      cookie_window_days: z.number(),
+      lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
+    }),
+    api_base_url: z.string(),
+    processor: z.object({ connected: z.boolean(), account_id: text() }),
+    activity: z.object({
+      last_click: lastSeen(),
+      last_lead: lastSeen(),
+      last_sale: lastSeen(),
+      last_webhook: lastSeen(),
+    }),
+    checks: z.array(z.object({ name: z.string(), ok: z.boolean(), message: z.string() })),
+  })
+
+const seen = { live: '2026-01-01T12:00:00.000Z', test: null }
+
+/** GET /api/v1/cli/status as the reference shows it. */
+export const cliStatus = (): Operation => ({
+  id: 'status',
+  method: 'get',
+  path: '/api/v1/cli/status',
+  summary: 'Check the health of a program',
+  description: 'How the program of the key is set up, what it has received, and what is still to do.',
+  auth: 'key',
+  success: { schemas: [statusResponse()], description: 'The program and its checks.' },
+  errors: [...keyErrors, ...serverErrors],
+  examples: [
+    {
+      name: 'status',
+      summary: 'A program that receives events',
+      status: 200,
+      response: {
+        success: true,
+        program: {
+          id: 1,
+          name: 'Shop',
+          domain: 'shop.example.com',
+          currency: 'usd',
+          commission_percent: 20,
+          cookie_window_days: 30,
+          lead_auth_policy: 'server_verified',
+        },
+        api_base_url: 'https://api.example.com',
+        processor: { connected: true, account_id: 'acct_1' },
+        activity: { last_click: seen, last_lead: seen, last_sale: seen, last_webhook: { live: null, test: null } },
+        checks: [{ name: 'link_exists', ok: true, message: 'The program has an active referral link.' }],
+      },
+    },
+  ],
+})

@@ -1,0 +1,45 @@
+import * as z from 'zod/mini'
+
+/**
+ * An ISO 8601 date, or a date with a time; UTC where no offset is given. A date alone as an upper bound stands for its last
+ * millisecond, so that the day belongs to the range.
+ */
+function isoBound(timeOfDay: 'T00:00:00.000Z' | 'T23:59:59.999Z') {
+  const minutes = z.iso.datetime({ offset: true, precision: -1 })
+  return z.optional(
+    z.pipe(
+      z.union(
+        [z.iso.date(), z.iso.datetime({ offset: true, local: true }), minutes],
+        'must be an ISO 8601 date or time, for example 2026-01-31 or 2026-01-31T12:00:00Z (send a + as %2B)',
+      ),
+      z.transform((bound: string) => {
+        if (!bound.includes('T')) return new Date(bound + timeOfDay)
+        return new Date(/(Z|[+-]\d{2}:\d{2})$/.test(bound) ? bound : `${bound}Z`)
+      }),
+    ),
+  )
+}
+
+export const dateRange = { dateFrom: isoBound('T00:00:00.000Z'), dateTo: isoBound('T23:59:59.999Z') }
+
+interface DateRange {
+  dateFrom?: Date | undefined
+  dateTo?: Date | undefined
+}
+
+export const notBackwards = z.refine<DateRange>(({ dateFrom, dateTo }) => !dateFrom || !dateTo || dateFrom <= dateTo, {
+  path: ['dateTo'],
+  error: 'must not be before dateFrom',
+})
+
+/** How long a range of the performance read may be. */
+export const maxRangeDays = 1100
+
+export const notTooLong = z.refine<DateRange>(
+  ({ dateFrom, dateTo }) =>
+    !dateFrom || !dateTo || dateTo.getTime() - dateFrom.getTime() < maxRangeDays * 24 * 60 * 60 * 1000,
+  { path: ['dateTo'], error: `must be at most ${maxRangeDays} days after dateFrom` },
+)
+
+/** What the reference says of a bound, whose schema is text to be parsed. */
+export const dateParameter = { values: { type: 'string', format: 'date-time' } }

@@ -1,0 +1,23 @@
+import * as z from 'zod/mini'
+import { id } from './response-fields.ts'
+
+const error = z.object({
+  code: z.string(),
+  message: z.string(),
+  details: z.optional(z.array(z.object({ field: z.string(), message: z.string() }))),
+  sale_id: z.optional(id()),
+  same_payload: z.optional(z.boolean()),
+})
+
+/** The platform envelope. */
+export const errorEnvelope = z.object({ success: z.literal(false), error })
+
+/** The typed envelope, RFC 9457: a retired API key and rate limiting. */
+export const problemEnvelope = z.object({
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  success: z.literal(false),
+  error,
+})

@@ -1,0 +1,59 @@
+import type * as z from 'zod/mini'
+import type { ErrorCode } from '../errors.ts'
+
+/** A call that the reference shows. Tests send it to the service in the order of operations.ts and hold the answer to `response`. */
+export interface Example {
+  name: string
+  summary: string
+  body?: Record<string, unknown>
+  /** Sent without the key or signature, as from a visitor's browser. */
+  unsigned?: true
+  status: number
+  response: unknown
+}
+
+/** One endpoint as the OpenAPI document and the reference page describe it. */
+export interface Operation {
+  id: string
+  method: 'get' | 'post'
+  path: string
+  summary: string
+  description: string
+  /** Who may call: anybody, the API key, the key or a browser without it, a dashboard session, the payment processor. */
+  auth: 'none' | 'key' | 'key or browser' | 'session' | 'signature'
+  body?: { schema: z.ZodMiniType; fields: Record<string, string> }
+  parameters?: {
+    in: 'path' | 'query'
+    schema: z.ZodMiniType
+    /** `values` replaces what the schema says where that is text to be parsed. */
+    fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
+  }[]
+  success: { schemas: z.ZodMiniType[]; description: string }
+  errors: ErrorCode[]
+  examples: Example[]
+}
+
+/** Says what each field of a body means; the compiler sees to it that none is forgotten. */
+export function body<Schema extends z.ZodMiniType<object>>(
+  schema: Schema,
+  fields: Record<keyof z.input<Schema>, string>,
+) {
+  return { schema, fields }
+}
+
+export const bodyErrors: ErrorCode[] = [
+  'invalid_request',
+  'invalid_json',
+  'payload_too_large',
+  'unsupported_media_type',
+]
+export const serverErrors: ErrorCode[] = ['rate_limited', 'internal_error', 'unavailable']
+export const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired']
+
+/** What a refusal answers. */
+export const refused = (code: ErrorCode, message: string) => ({ success: false, error: { code, message } })
+
+export const exampleClickId = 'cust_1767225600000_123456789012345678901'
+
+export const additionalDataText =
+  'Data of your own. `test_mode: true` makes a test event, which counts for nothing; `program_id` names its program.'

@@ -1,0 +1,63 @@
+import * as z from 'zod/mini'
+import { type Operation, refused } from './operation.ts'
+import { success, text } from './response-fields.ts'
+
+const webhookResponse = () =>
+  z.object({
+    success: success(),
+    outcome: z.enum(['recorded', 'duplicate', 'ignored', 'parked']),
+    reason: text(),
+  })
+
+const customerCreated = {
+  id: 'evt_1',
+  object: 'event',
+  type: 'customer.created',
+  account: 'acct_1',
+  livemode: false,
+  created: 1767225600,
+  data: { object: { id: 'cus_1', object: 'customer' } },
+}
+
+/** POST /api/v1/webhooks/stripe as the reference shows it. What an event holds is read in lib/stripe. */
+export const processorWebhook = (): Operation => ({
+  id: 'stripeWebhook',
+  method: 'post',
+  path: '/api/v1/webhooks/stripe',
+  summary: 'Receive an event of the payment processor',
+  description:
+    'Called by Stripe for connected accounts. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the metadata of the checkout session, and for subscriptions to `subscription_data.metadata` too.',
+  auth: 'signature',
+  success: {
+    schemas: [webhookResponse()],
+    description: 'What became of the event. Each outcome is final; Stripe need not deliver it again.',
+  },
+  errors: [
+    'invalid_request',
+    'invalid_json',
+    'invalid_signature',
+    'payload_too_large',
+    'internal_error',
+    'unavailable',
+  ],
+  examples: [
+    {
+      name: 'ignored',
+      summary: 'An event that means nothing to a program',
+      body: customerCreated,
+      status: 200,
+      response: { success: true, outcome: 'ignored', reason: 'Events of this type are not used.' },
+    },
+    {
+      name: 'invalid_signature',
+      summary: 'A delivery without the processor’s signature',
+      body: customerCreated,
+      unsigned: true,
+      status: 400,
+      response: refused(
+        'invalid_signature',
+        "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+      ),
+    },
+  ],
+})

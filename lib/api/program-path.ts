@@ -1,0 +1,24 @@
+import * as z from 'zod/mini'
+import type { Operation } from './operation.ts'
+
+/** Path of the dashboard's reads. No program has an id above the largest integer that a number holds exactly. */
+export const programPath = z.object({
+  programId: z.pipe(
+    z.string().check(z.regex(/^0*[1-9]\d*$/, 'must be a positive integer')),
+    z.transform((digits: string) => Math.min(Number(digits), Number.MAX_SAFE_INTEGER)),
+  ),
+})
+
+/** What the reference says of it. */
+export const programParameter = () =>
+  ({
+    in: 'path',
+    schema: programPath,
+    fields: {
+      programId: {
+        description: 'Id of the program.',
+        example: 1,
+        values: { type: 'integer', minimum: 1 },
+      },
+    },
+  }) satisfies NonNullable<Operation['parameters']>[number]

@@ -1,0 +1,14 @@
+import * as z from 'zod/mini'
+
+// Fields of answers, for the API's description; tests hold real answers to them. They are functions so that a bundle
+// that does not call them leaves them out.
+
+export const success = () => z.literal(true)
+export const clickId = () => z.string().check(z.regex(/^cust_\d+_\d+$/))
+export const id = () => z.int().check(z.positive())
+export const count = () => z.int().check(z.nonnegative())
+export const cents = () => z.int().check(z.nonnegative())
+export const currency = () => z.string().check(z.regex(/^[a-z]{3}$/))
+export const day = () => z.iso.date()
+export const time = () => z.iso.datetime()
+export const text = () => z.nullable(z.string())

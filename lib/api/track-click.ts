@@ -1,0 +1,134 @@
+import * as z from 'zod/mini'
+import {
+  additionalDataText,
+  body,
+  bodyErrors,
+  exampleClickId,
+  type Operation,
+  refused,
+  serverErrors,
+} from './operation.ts'
+import { additionalData, text, url } from './request-fields.ts'
+import { clickId, id, success } from './response-fields.ts'
+
+/** Body of POST /api/v1/track/click. */
+export const clickRequest = z.object({
+  affiliate_url: z.string().check(z.minLength(1), z.maxLength(8192)),
+  page_url: url(),
+  page_title: text(1024),
+  referrer_url: url(),
+  session_id: text(255),
+  user_agent: text(2048),
+  screen_resolution: z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>'))),
+  viewport_size: z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>'))),
+  language: text(64),
+  timezone: text(64),
+  existing_click_id: text(255),
+  additional_data: additionalData(),
+})
+
+const clickResponse = () =>
+  z.object({ success: success(), click_id: clickId(), partner_code: z.string(), cookie_window_days: z.number() })
+
+const testClickResponse = () =>
+  z.object({
+    success: success(),
+    message: z.string(),
+    data: z.object({ eventId: id(), programId: id(), test_mode: z.literal(true) }),
+  })
+
+/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
+export const trackClick = (): Operation => ({
+  id: 'trackClick',
+  method: 'post',
+  path: '/api/v1/track/click',
+  summary: 'Record a click',
+  description:
+    'Records that a visitor came through a referral link. Public: the link in `affiliate_url` is the credential. Keep the `click_id` in the first-party cookie `svc_click_id` and send it as `existing_click_id` with the next click, and with the lead and the sale.',
+  auth: 'none',
+  body: body(clickRequest, {
+    affiliate_url:
+      'Full address that the visitor came to, with `?aff=<partner_code>`. Codes are matched without regard to case.',
+    page_url: 'Canonical address of the page.',
+    page_title: 'Title of the page.',
+    referrer_url: 'Address of the page before.',
+    session_id: 'Your id of the visit.',
+    user_agent: 'Taken from the header User-Agent where it is absent.',
+    screen_resolution: '`<width>x<height>`',
+    viewport_size: '`<width>x<height>`',
+    language: "The browser's language code.",
+    timezone: 'IANA time zone.',
+    existing_click_id: 'The visitor’s click id, reused where it is one of the same program; ignored otherwise.',
+    additional_data: additionalDataText,
+  }),
+  success: {
+    schemas: [clickResponse(), testClickResponse()],
+    description:
+      'The click is recorded. The click id stays valid for `cookie_window_days` from the latest click. A test click has the second form.',
+  },
+  errors: [
+    ...bodyErrors,
+    'invalid_url',
+    'missing_partner_code',
+    'unknown_partner_code',
+    'invalid_link',
+    'link_disabled',
+    ...serverErrors,
+  ],
+  examples: [
+    {
+      name: 'click',
+      summary: 'A visitor comes through a link',
+      body: {
+        affiliate_url: 'https://shop.example.com/?aff=jane',
+        page_url: 'https://shop.example.com/',
+        referrer_url: 'https://blog.example.org/review',
+        session_id: 'visit-1',
+        screen_resolution: '1920x1080',
+        viewport_size: '1280x720',
+        language: 'en-US',
+        timezone: 'America/New_York',
+      },
+      status: 200,
+      response: { success: true, click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
+    },
+    {
+      name: 'again',
+      summary: 'The same visitor comes again',
+      body: { affiliate_url: 'https://shop.example.com/?aff=jane', existing_click_id: exampleClickId },
+      status: 200,
+      response: { success: true, click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
+    },
+    {
+      name: 'test',
+      summary: 'A test click',
+      body: {
+        affiliate_url: 'https://shop.example.com/?aff=test',
+        additional_data: { test_mode: true, program_id: 1 },
+      },
+      status: 200,
+      response: {
+        success: true,
+        message: 'The test click was recorded. It counts for nothing.',
+        data: { eventId: 4503599627370496, programId: 1, test_mode: true },
+      },
+    },
+    {
+      name: 'missing_partner_code',
+      summary: 'An address without `aff`',
+      body: { affiliate_url: 'https://shop.example.com/' },
+      status: 400,
+      response: refused(
+        'missing_partner_code',
+        'affiliate_url has no `aff` parameter. Send the address that the visitor came to.',
+      ),
+    },
+    {
+      name: 'link_disabled',
+      summary: 'A link that was switched off',
+      body: { affiliate_url: 'https://shop.example.com/?aff=former' },
+      status: 410,
+      response: refused('link_disabled', 'This referral link is no longer active. No click was recorded.'),
+    },
+  ],
+})

@@ -1,0 +1,122 @@
+import * as z from 'zod/mini'
+import {
+  additionalDataText,
+  body,
+  bodyErrors,
+  exampleClickId,
+  keyErrors,
+  type Operation,
+  refused,
+  serverErrors,
+} from './operation.ts'
+import { additionalData, key, programId, text, url } from './request-fields.ts'
+import { clickId, id, success } from './response-fields.ts'
+
+/** Body of POST /api/v1/track/lead. */
+export const leadRequest = z.object({
+  customer_key: key(),
+  click_id: text(255),
+  /** The same under the client library's name. */
+  clickId: text(255),
+  email: text(320),
+  session_id: text(255),
+  page_url: url(),
+  /** On a browser lead: the program that the page believes the click is of. */
+  program_id: programId(),
+  additional_data: additionalData(),
+})
+
+export type LeadRequest = z.output<typeof leadRequest>
+
+const leadResponse = () =>
+  z.object({
+    success: success(),
+    lead_id: id(),
+    click_id: z.nullable(clickId()),
+    customer_status: z.enum(['click', 'lead', 'conversion']),
+    provisional: z.optional(z.literal(true)),
+    duplicate: z.optional(z.literal(true)),
+    test_mode: z.optional(z.literal(true)),
+  })
+
+const secondClickId = 'cust_1767225600000_098765432109876543211'
+
+/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
+export const trackLead = (): Operation => ({
+  id: 'trackLead',
+  method: 'post',
+  path: '/api/v1/track/lead',
+  summary: 'Record a lead',
+  description:
+    'Records a signup. With an Authorization header it is a server lead, which settles. Without one it is a browser lead, which needs a click id; it is provisional (`provisional: true`) unless the program allows browsers to settle leads.',
+  auth: 'key or browser',
+  body: body(leadRequest, {
+    customer_key: 'Your own stable id of the user: the same here and at every sale.',
+    click_id: 'The visitor’s click id. Needed until the customer key is known.',
+    clickId: 'The same as `click_id`.',
+    email: 'Improves attribution of processor payments. Only a keyed hash of it is kept.',
+    session_id: 'Your id of the visit.',
+    page_url: 'Address of the page.',
+    program_id: 'Browser lead: the program that the page believes the click is of.',
+    additional_data: additionalDataText,
+  }),
+  success: {
+    schemas: [leadResponse()],
+    description:
+      'Without `provisional: true` the lead is settled. `duplicate: true`: it was settled before, and nothing changed.',
+  },
+  errors: [...bodyErrors, 'no_attribution', 'already_settled', ...keyErrors, ...serverErrors],
+  examples: [
+    {
+      name: 'server',
+      summary: 'A server tells of a signup',
+      body: { customer_key: 'user-1', click_id: exampleClickId, email: 'ann@example.com' },
+      status: 200,
+      response: { success: true, lead_id: 2251799813685248, click_id: exampleClickId, customer_status: 'lead' },
+    },
+    {
+      name: 'repeated',
+      summary: 'The same lead again',
+      body: { customer_key: 'user-1' },
+      status: 200,
+      response: {
+        success: true,
+        lead_id: 2251799813685248,
+        click_id: exampleClickId,
+        customer_status: 'lead',
+        duplicate: true,
+      },
+    },
+    {
+      name: 'browser',
+      summary: 'A browser tells of a signup, on a server-verified program',
+      unsigned: true,
+      body: { customer_key: 'user-2', click_id: secondClickId, program_id: 1 },
+      status: 200,
+      response: {
+        success: true,
+        lead_id: 1125899906842624,
+        click_id: secondClickId,
+        customer_status: 'click',
+        provisional: true,
+      },
+    },
+    {
+      name: 'test',
+      summary: 'A test lead',
+      body: { customer_key: 'user-3', additional_data: { test_mode: true } },
+      status: 200,
+      response: { success: true, lead_id: 562949953421312, click_id: null, customer_status: 'lead', test_mode: true },
+    },
+    {
+      name: 'no_attribution',
+      summary: 'A visitor who did not come through a partner link',
+      body: { customer_key: 'user-4' },
+      status: 400,
+      response: refused(
+        'no_attribution',
+        'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
+      ),
+    },
+  ],
+})

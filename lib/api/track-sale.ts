@@ -1,0 +1,157 @@
+import * as z from 'zod/mini'
+import { isCurrency, maxAmountCents } from '../money.ts'
+import { additionalDataText, body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { additionalData, key, text } from './request-fields.ts'
+import { cents, currency, id, success } from './response-fields.ts'
+
+/** Body of POST /api/v1/track/sale. */
+export const saleRequest = z.object({
+  transaction_id: key(),
+  customer_key: key(),
+  amount_cents: z.int().check(z.positive(), z.maximum(maxAmountCents)),
+  currency: z.nullish(z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be an ISO 4217 currency code'))),
+  click_id: text(255),
+  clickId: text(255),
+  is_recurring: z.nullish(z.boolean()),
+  isRecurring: z.nullish(z.boolean()),
+  sale_type: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
+  saleType: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
+  subscription_id: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
+  subscriptionId: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
+  additional_data: additionalData(),
+})
+
+const saleResponse = () =>
+  z.object({
+    success: success(),
+    sale_id: id(),
+    transaction_id: z.string(),
+    attributed: z.boolean(),
+    commission_id: z.nullable(id()),
+    commission_cents: cents(),
+    currency: currency(),
+    test_mode: z.optional(z.literal(true)),
+  })
+
+/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
+export const trackSale = (): Operation => ({
+  id: 'trackSale',
+  method: 'post',
+  path: '/api/v1/track/sale',
+  summary: 'Record a sale',
+  description:
+    'Records a sale and the commission of the partner it is attributed to: by `customer_key`, else by a valid `click_id`. From the server only. Not for sales that the connected payment processor reports: they would count twice.',
+  auth: 'key',
+  body: body(saleRequest, {
+    transaction_id: 'Your id of the sale, unique for ever. A second call with it is 409.',
+    customer_key: 'The id of the user that the lead was sent with.',
+    amount_cents: 'Amount in the minor unit of the currency.',
+    currency: 'ISO 4217 code. Default `usd`.',
+    click_id: 'The visitor’s click id, for a customer who never was a lead.',
+    clickId: 'The same as `click_id`.',
+    is_recurring: 'A renewal of a subscription.',
+    isRecurring: 'The same as `is_recurring`.',
+    sale_type: 'Default `payment`, or `subscription` where recurring.',
+    saleType: 'The same as `sale_type`.',
+    subscription_id: 'Your id of the subscription.',
+    subscriptionId: 'The same as `subscription_id`.',
+    additional_data: additionalDataText,
+  }),
+  success: {
+    schemas: [saleResponse()],
+    description:
+      'The sale is recorded. `attributed: false`: no partner brought the customer, and there is no commission.',
+  },
+  errors: [...bodyErrors, 'duplicate_transaction', ...keyErrors, ...serverErrors],
+  examples: [
+    {
+      name: 'sale',
+      summary: 'A first payment',
+      body: { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
+      status: 200,
+      response: {
+        success: true,
+        sale_id: 1,
+        transaction_id: 'order-1001',
+        attributed: true,
+        commission_id: 1,
+        commission_cents: 980,
+        currency: 'usd',
+      },
+    },
+    {
+      name: 'renewal',
+      summary: 'A renewal of a subscription',
+      body: {
+        transaction_id: 'in_1002',
+        customer_key: 'user-1',
+        amount_cents: 2900,
+        is_recurring: true,
+        sale_type: 'subscription',
+        subscription_id: 'sub_1',
+      },
+      status: 200,
+      response: {
+        success: true,
+        sale_id: 2,
+        transaction_id: 'in_1002',
+        attributed: true,
+        commission_id: 2,
+        commission_cents: 580,
+        currency: 'usd',
+      },
+    },
+    {
+      name: 'unattributed',
+      summary: 'A customer whom no partner brought',
+      body: { transaction_id: 'order-1003', customer_key: 'user-9', amount_cents: 1000 },
+      status: 200,
+      response: {
+        success: true,
+        sale_id: 3,
+        transaction_id: 'order-1003',
+        attributed: false,
+        commission_id: null,
+        commission_cents: 0,
+        currency: 'usd',
+      },
+    },
+    {
+      name: 'test',
+      summary: 'A test sale',
+      body: {
+        transaction_id: 'order-1001',
+        customer_key: 'user-1',
+        amount_cents: 4900,
+        additional_data: { test_mode: true },
+      },
+      status: 200,
+      response: {
+        success: true,
+        sale_id: 4,
+        transaction_id: 'order-1001',
+        attributed: true,
+        commission_id: null,
+        commission_cents: 0,
+        currency: 'usd',
+        test_mode: true,
+      },
+    },
+    {
+      name: 'duplicate_transaction',
+      summary: 'The same sale again: treat it as done',
+      body: { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
+      status: 409,
+      response: {
+        success: false,
+        error: {
+          code: 'duplicate_transaction',
+          message:
+            'A sale with the transaction_id "order-1001" is recorded already. Treat this as done, or send another transaction_id.',
+          sale_id: 1,
+          same_payload: true,
+        },
+      },
+    },
+  ],
+})
