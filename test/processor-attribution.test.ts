@@ -1,0 +1,252 @@
+import { describe, expect, test } from 'vitest'
+import type { Shop } from '../lib/local/stripe-events.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
+import { bill, firstPayment, oneTime } from './support/payments.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { sql } = endpoint
+const { send, salesOf } = await openWebhook(endpoint)
+
+/** A customer of the second partner who can be found by this alone. */
+const another = async (
+  shop: TestShop,
+  found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string },
+) => {
+  const { rows: made } = await sql.query<{ id: string; click_id: string }>(
+    `with customer as (
+      insert into customers (program_id, click_id, customer_key, email_hash, link_id, partner_id, last_click_at, customer_status, signup_date, lead_event_id)
+      values ($1::bigint, $2 || $1::bigint, $3, decode($4::text, 'hex'), $5, $6, now() - $7::interval,
+        case when $4::text is null then 'click' else 'lead' end, case when $4::text is not null then now() end,
+        case when $4::text is not null then nextval('affiliate_lead_events_id_seq') end)
+      returning *
+    ),
+    lead as (
+      insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id)
+      select program_id, signup_date, lead_event_id, id from customer where signup_date is not null returning program_id
+    ),
+    counted as (insert into daily_totals (program_id, day, slot, leads) select program_id, utc_day(now()), counter_slot(now()), 1 from lead)
+    select id, click_id from customer`,
+    [
+      shop.programId,
+      `cust_${Date.now()}_${String(Math.floor(Math.random() * 2 ** 50)).padStart(20, '0')}`,
+      found.key ?? null,
+      found.email === undefined ? null : await emailHash('key', found.email),
+      shop.otherLinkId,
+      shop.otherPartnerId,
+      found.lastClick ?? '0 days',
+    ],
+  )
+  if (found.processorCustomer !== undefined) {
+    await sql.query(
+      'insert into processor_customers (program_id, processor_customer_id, customer_id) values ($1, $2, $3)',
+      [shop.programId, found.processorCustomer, made[0]?.id],
+    )
+  }
+  return made[0]?.click_id ?? ''
+}
+
+const keyless = { clickId: null, email: null, customer: null, customerKey: null }
+
+describe('the partner', () => {
+  test.for<[string, (shop: TestShop) => Promise<Shop>, 'first' | 'second' | null]>([
+    ['by the click id alone', async (shop) => ({ ...shop, ...keyless, clickId: shop.clickId }), 'first'],
+    [
+      'by the e-mail address of the lead alone',
+      async (shop) => (
+        await another(shop, { email: 'bob@example.com' }),
+        { ...shop, ...keyless, email: ' Bob@Example.com' }
+      ),
+      'second',
+    ],
+    [
+      "by the processor's customer id alone",
+      async (shop) => (
+        await another(shop, { processorCustomer: 'cus_bob' }),
+        { ...shop, ...keyless, customer: 'cus_bob' }
+      ),
+      'second',
+    ],
+    [
+      'by the customer key alone',
+      async (shop) => (await another(shop, { key: 'bob' }), { ...shop, ...keyless, customerKey: 'bob' }),
+      'second',
+    ],
+    [
+      'by nothing',
+      async (shop) => ({
+        ...shop,
+        ...keyless,
+        customerKey: 'nobody',
+        email: 'nobody@example.com',
+        customer: 'cus_nobody',
+      }),
+      null,
+    ],
+    [
+      'by the click id before the e-mail address',
+      async (shop) => (
+        await another(shop, { email: 'bob@example.com' }),
+        { ...shop, ...keyless, clickId: shop.clickId, email: 'bob@example.com' }
+      ),
+      'first',
+    ],
+    [
+      "by the click id before the processor's customer id",
+      async (shop) => (
+        await another(shop, { processorCustomer: 'cus_bob' }),
+        { ...shop, ...keyless, clickId: shop.clickId, customer: 'cus_bob' }
+      ),
+      'first',
+    ],
+    [
+      'by the click id before the customer key',
+      async (shop) => (
+        await another(shop, { key: 'bob' }),
+        { ...shop, ...keyless, clickId: shop.clickId, customerKey: 'bob' }
+      ),
+      'first',
+    ],
+    [
+      "by the e-mail address before the processor's customer id and the key",
+      async (shop) => {
+        await another(shop, { email: 'bob@example.com' })
+        await sql.query(
+          `insert into processor_customers (program_id, processor_customer_id, customer_id) select program_id, 'cus_bob', id from customers where click_id = $1`,
+          [shop.clickId],
+        )
+        await sql.query(`update customers set customer_key = 'ann' where click_id = $1`, [shop.clickId])
+        return { ...shop, ...keyless, email: 'bob@example.com', customer: 'cus_bob', customerKey: 'ann' }
+      },
+      'second',
+    ],
+    [
+      "by the processor's customer id before the key",
+      async (shop) => {
+        await another(shop, { processorCustomer: 'cus_bob' })
+        await sql.query(`update customers set customer_key = 'ann' where click_id = $1`, [shop.clickId])
+        return { ...shop, ...keyless, customer: 'cus_bob', customerKey: 'ann' }
+      },
+      'second',
+    ],
+    [
+      "not by an e-mail address that is no lead's",
+      async (shop) => (
+        await sql.query(`update customers set email_hash = decode($2, 'hex') where click_id = $1`, [
+          shop.clickId,
+          await emailHash('key', 'ann@example.com'),
+        ]),
+        { ...shop, ...keyless, email: 'ann@example.com' }
+      ),
+      null,
+    ],
+    [
+      'not by a click outside the window',
+      async (shop) => ({ ...shop, ...keyless, clickId: await another(shop, { lastClick: '31 days' }) }),
+      null,
+    ],
+    [
+      'by a click that was valid when the session began',
+      async (shop) => ({
+        ...shop,
+        ...keyless,
+        clickId: await another(shop, { lastClick: '31 days' }),
+        now: shop.now - 2 * 86_400,
+      }),
+      'second',
+    ],
+    [
+      'not by the click of another program',
+      async (shop) => ({ ...shop, ...keyless, clickId: (await createShop(sql)).clickId }),
+      null,
+    ],
+    [
+      'not by values that no text can be',
+      async (shop) => ({ ...shop, ...keyless, clickId: 'a\0b', customerKey: '\uD800' }),
+      null,
+    ],
+  ])('%s', async ([, arrange, partner]) => {
+    const shop = await createShop(sql)
+    const buyer = await arrange(shop)
+    const answer = await send(buyer, 'checkout.session.completed', oneTime(buyer))
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { outcome: 'recorded', reason: partner === null ? expect.stringContaining('No partner') : null },
+    })
+    const expected = { first: shop.partnerId, second: shop.otherPartnerId }
+    expect(await salesOf(shop)).toMatchObject([
+      { partner_id: partner && expected[partner], commission: partner && 2000 },
+    ])
+  })
+
+  test('stays the same for renewals long after the window of the click', async () => {
+    const shop = await createShop(sql)
+    await send(shop, 'checkout.session.completed', firstPayment(shop))
+    await sql.query(`update customers set last_click_at = now() - interval '400 days' where program_id = $1`, [
+      shop.programId,
+    ])
+    const renewal = { ...shop, email: null, customer: null, customerKey: null }
+    await send(renewal, 'invoice.payment_succeeded', bill(renewal, { id: 'in_2' }))
+    expect(await salesOf(shop)).toMatchObject([
+      { partner_id: shop.partnerId },
+      { partner_id: shop.partnerId, known_as: 'user-1' },
+    ])
+  })
+
+  test('of a second person on the same computer is the same, as a customer of their own', async () => {
+    const shop = await createShop(sql)
+    await send(shop, 'checkout.session.completed', oneTime(shop))
+    const second = { ...shop, customerKey: 'user-2', email: 'bob@example.com', customer: 'cus_bob' }
+    for (const [id, payment] of [
+      ['cs_2', 'pi_2'],
+      ['cs_3', 'pi_3'],
+    ] as const) {
+      await send(second, 'checkout.session.completed', oneTime(second, { id, payment_intent: payment }))
+    }
+    expect(await salesOf(shop)).toMatchObject([
+      { known_as: 'user-1', partner_id: shop.partnerId },
+      { known_as: 'user-2', partner_id: shop.partnerId },
+      { known_as: 'user-2', partner_id: shop.partnerId },
+    ])
+  })
+
+  test('of a payment under way is settled when the session is completed, whatever happens to the click until it arrives', async () => {
+    const shop = await createShop(sql)
+    await send(shop, 'checkout.session.completed', oneTime(shop, { payment_status: 'unpaid' }))
+    expect(await salesOf(shop)).toEqual([])
+    await sql.query(
+      `update customers set last_click_at = now() - interval '31 days', customer_key = null where program_id = $1`,
+      [shop.programId],
+    )
+    const later = { ...shop, customerKey: null, customer: null, email: null }
+    expect(await send(later, 'checkout.session.async_payment_succeeded', oneTime(later))).toMatchObject({
+      body: { outcome: 'recorded' },
+      requests: 1,
+    })
+    expect(await salesOf(shop)).toMatchObject([
+      { partner_id: shop.partnerId, transaction_id: 'pi_1', commission: 2000 },
+    ])
+  })
+})
+
+test('a purchase and a click on another link at the same moment leave sale and customer with one partner', async () => {
+  const shop = await createShop(sql)
+  const buyer = { ...shop, customerKey: null, email: null }
+  await sql.query('begin')
+  await sql.query(`update customers set partner_id = $2, link_id = $3 where program_id = $1`, [
+    shop.programId,
+    shop.otherPartnerId,
+    shop.otherLinkId,
+  ])
+  const sent = send(buyer, 'checkout.session.completed', oneTime(buyer))
+  await expect
+    .poll(async () => (await sql.query(`select from pg_locks where not granted`)).rowCount, { timeout: 5000 })
+    .toBeGreaterThan(0)
+  await sql.query('commit')
+  expect(await sent).toMatchObject({ body: { outcome: 'recorded' } })
+  expect(await salesOf(shop)).toMatchObject([{ partner_id: shop.otherPartnerId }])
+})
+
+testWhatIsKept(sql)

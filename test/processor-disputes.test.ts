@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest'
+import { dispute, type Generation } from '../lib/local/stripe-events.ts'
+import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { paidBy } from './support/payments.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept, told, type Told } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { send, sold, tell, rows, salesOf } = await openWebhook(endpoint)
+
+describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s generation', (generation) => {
+  test.for<[what: string, events: Told[], expected: { refunded: number; reversed: number; status: string }]>([
+    ['one of everything', [told('dp_1', 10_000)], { refunded: 10_000, reversed: 2000, status: 'reversed' }],
+    ['one of a part', [told('dp_1', 2500)], { refunded: 2500, reversed: 500, status: 'refunded' }],
+    [
+      'one that was won',
+      [told('dp_1', 10_000), told('dp_1', 10_000, 'won')],
+      { refunded: 0, reversed: 0, status: 'pending' },
+    ],
+    [
+      'one whose end is told first',
+      [told('dp_1', 10_000, 'won'), told('dp_1', 10_000)],
+      { refunded: 0, reversed: 0, status: 'pending' },
+    ],
+    [
+      'a refund, and a dispute of everything',
+      [told('re_1', 3000), told('dp_1', 10_000)],
+      { refunded: 10_000, reversed: 2000, status: 'reversed' },
+    ],
+    [
+      'a refund, and a dispute that was won',
+      [told('re_1', 3000), told('dp_1', 10_000), told('dp_1', 10_000, 'won')],
+      { refunded: 3000, reversed: 600, status: 'refunded' },
+    ],
+    [
+      'a dispute that was won, and a refund told in between',
+      [told('dp_1', 10_000), told('re_1', 3000), told('dp_1', 10_000, 'won')],
+      { refunded: 3000, reversed: 600, status: 'refunded' },
+    ],
+    [
+      'a dispute that found no room for all of it, and a refund that failed',
+      [told('re_1', 6000), told('dp_1', 8000), told('re_1', 6000, 'failed')],
+      { refunded: 8000, reversed: 1600, status: 'refunded' },
+    ],
+    [
+      'the same, and then the dispute was won',
+      [told('re_1', 6000), told('dp_1', 8000), told('re_1', 6000, 'failed'), told('dp_1', 8000, 'won')],
+      { refunded: 0, reversed: 0, status: 'pending' },
+    ],
+  ])('%s', async ([, events, expected]) => {
+    const shop = await sold({ generation })
+    for (const event of events) await tell(shop, ...event)
+    expect(await salesOf(shop)).toMatchObject([expected])
+  })
+
+  test('a dispute that is won is put back into the balance, and the advertiser is asked to look', async () => {
+    const shop = await sold({ generation })
+    await sql.query('update commissions set hold_until = now() where program_id = $1', [shop.programId])
+    await approveDueCommissions(db, 100)
+    await tell(shop, 'dp_1', 10_000)
+    expect(await rows('select balance_cents::int as balance from balances where program_id = $1', shop)).toEqual([
+      { balance: 0 },
+    ])
+    await tell(shop, 'dp_1', 10_000, 'won')
+    expect(await rows('select balance_cents::int as balance from balances where program_id = $1', shop)).toEqual([
+      { balance: 2000 },
+    ])
+    expect(
+      await rows(
+        `select kind, audience, payload->>'amount_cents' as cents, payload->>'reason' as reason from outbox where program_id = $1 order by id`,
+        shop,
+      ),
+    ).toMatchObject([
+      { kind: 'commission_reversed', audience: 'partner', cents: '2000', reason: 'chargeback' },
+      { kind: 'dispute_reinstated', audience: 'advertiser', cents: '2000' },
+    ])
+  })
+
+  test('a dispute in another currency than the sale is left to people', async () => {
+    const shop = await sold({ generation })
+    const inEuros = dispute(shop, { id: 'dp_1', amount: 9000, currency: 'eur', ...paidBy })
+    expect(await send(shop, 'charge.dispute.funds_withdrawn', inEuros)).toMatchObject({
+      body: { outcome: 'ignored', reason: expect.stringMatching(/eur.*usd.*by hand/) },
+    })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
+  })
+})
+
+testWhatIsKept(sql)

@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest'
+import { apiKeyHash, generateApiKey } from '../lib/access/api-keys.ts'
+import { charge, type Generation, invoicePayment, refund, type Shop } from '../lib/local/stripe-events.ts'
+import { rejectCommission } from '../lib/money/commissions.ts'
+import { refundSale } from '../lib/money/refunds.ts'
+import { bill, oneTime } from './support/payments.ts'
+import { createShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept, told, type Told } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { send, sold, tell, stripe, rows, salesOf } = await openWebhook(endpoint)
+
+describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s generation', (generation) => {
+  test.for<[what: string, events: Told[], expected: { refunded: number; reversed: number; status: string }]>([
+    ['one in part', [told('re_1', 3000)], { refunded: 3000, reversed: 600, status: 'refunded' }],
+    ['one in full', [told('re_1', 10_000)], { refunded: 10_000, reversed: 2000, status: 'reversed' }],
+    ['two in part', [told('re_1', 3000), told('re_2', 2000)], { refunded: 5000, reversed: 1000, status: 'refunded' }],
+    [
+      'the same amount twice',
+      [told('re_1', 3000), told('re_2', 3000)],
+      { refunded: 6000, reversed: 1200, status: 'refunded' },
+    ],
+    [
+      'one told as pending, then as paid',
+      [told('re_1', 3000, 'pending'), told('re_1', 3000)],
+      { refunded: 3000, reversed: 600, status: 'refunded' },
+    ],
+    [
+      'one that failed',
+      [told('re_1', 3000, 'pending'), told('re_1', 3000, 'failed')],
+      { refunded: 0, reversed: 0, status: 'pending' },
+    ],
+    [
+      'one that was canceled',
+      [told('re_1', 3000), told('re_1', 3000, 'canceled')],
+      { refunded: 0, reversed: 0, status: 'pending' },
+    ],
+    [
+      'one whose failure is told first',
+      [told('re_1', 3000, 'failed'), told('re_1', 3000, 'pending')],
+      { refunded: 0, reversed: 0, status: 'pending' },
+    ],
+    [
+      'one that failed beside one that did not',
+      [told('re_1', 3000), told('re_2', 1000), told('re_1', 3000, 'failed')],
+      { refunded: 1000, reversed: 200, status: 'refunded' },
+    ],
+    [
+      'more than was paid',
+      [told('re_1', 8000), told('re_2', 8000)],
+      { refunded: 10_000, reversed: 2000, status: 'reversed' },
+    ],
+  ])('%s', async ([, events, expected]) => {
+    const shop = await sold({ generation })
+    for (const event of events) await tell(shop, ...event)
+    expect(await salesOf(shop)).toMatchObject([expected])
+  })
+
+  test('a refund of a renewal, whose payment names no invoice any more, is applied', async () => {
+    const shop = await createShop(sql, { generation })
+    await send(shop, 'invoice.payment_succeeded', bill(shop))
+    if (generation === 'new') {
+      await send(
+        shop,
+        'invoice_payment.paid',
+        invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 10_000 }),
+      )
+    }
+    const answer = await tell(shop, 're_1', 5000)
+    expect(answer).toMatchObject({ body: { outcome: 'recorded' }, requests: 1 })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000, payment_intent: 'pi_1' }])
+  })
+
+  test('what is told before its sale is parked, and applied in the transaction that records the sale', async () => {
+    const shop = await createShop(sql, { generation })
+    expect(await tell(shop, 're_1', 3000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await tell(shop, 're_2', 1000, 'failed')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await tell(shop, 're_2', 1000, 'pending')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await tell(shop, 'dp_1', 2000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await send(shop, 'checkout.session.completed', oneTime(shop))).toMatchObject({
+      body: { outcome: 'recorded' },
+      requests: 1,
+    })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000, status: 'refunded' }])
+    expect(
+      await rows(
+        'select distinct outcome from processor_events where account_id = (select processor_account_id from programs where id = $1)',
+        shop,
+      ),
+    ).toEqual([{ outcome: 'recorded' }])
+  })
+
+  test('`charge.refunded` applies the refunds of the charge, never their running total', async () => {
+    const shop = await sold({ generation })
+    stripe.refunds.set('ch_1', [
+      refund(shop, { id: 're_1', amount: 1000 }),
+      refund(shop, { id: 're_2', amount: 2000, status: 'failed' }),
+      refund(shop, { id: 're_3', amount: 4000, status: 'pending' }),
+    ])
+    const total = charge(shop, { id: 'ch_1', amount: 10_000, refunded: 7000, payment_intent: 'pi_1' })
+    await tell(shop, 're_1', 1000)
+    expect(await send(shop, 'charge.refunded', total)).toMatchObject({
+      status: 200,
+      body: { outcome: 'recorded' },
+      requests: 1,
+    })
+    expect(await send(shop, 'charge.refunded', total)).toMatchObject({
+      body: { outcome: 'duplicate', reason: 'Another event told it already.' },
+    })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000 }])
+    stripe.refunds.delete('ch_1')
+  })
+
+  test('a refund told by the webhook and by the endpoint with the same id counts once', async () => {
+    const { key, hint } = await generateApiKey()
+    const keyHash = await apiKeyHash(`Bearer ${key}`)
+    const byEndpoint = async (shop: Shop, refundId: string) => {
+      await sql.query(
+        `insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3) on conflict (key_hash) do update set program_id = $1`,
+        [shop.programId, keyHash, hint],
+      )
+      const applied = { amount_cents: 3000, refund_id: refundId, reason: 'refund', reason_text: null } as const
+      return (await refundSale(db, keyHash, 'pi_1', applied, crypto.randomUUID())).applied
+    }
+    const first = await sold({ generation })
+    await tell(first, 're_1', 3000)
+    expect(await byEndpoint(first, 're_1')).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
+    const second = await sold({ generation })
+    expect(await byEndpoint(second, 're_1')).toMatchObject({ status: 'refunded' })
+    await tell(second, 're_1', 3000)
+    for (const shop of [first, second]) expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
+    await tell(second, 're_1', 3000, 'failed')
+    expect(await salesOf(second)).toMatchObject([{ refunded: 0, reversed: 0 }])
+    const third = await sold({ generation })
+    await tell(third, 're_1', 3000, 'failed')
+    expect(await byEndpoint(third, 're_1')).toMatchObject({ status: 'skipped' })
+    expect(await salesOf(third)).toMatchObject([{ refunded: 0, reversed: 0 }])
+  })
+
+  test('a commission that the advertiser rejected stays rejected', async () => {
+    const shop = await sold({ generation })
+    await tell(shop, 're_1', 3000)
+    const [commission] = await rows('select id::int from commissions where program_id = $1', shop)
+    await rejectCommission(db, shop.programId, Number(commission?.['id']), 'fraud')
+    await tell(shop, 're_1', 3000, 'failed')
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 2000, status: 'reversed' }])
+  })
+})
+
+const aRefund = (shop: Shop) =>
+  send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, payment_intent: 'pi_7', charge: 'ch_7' }))
+
+describe("Stripe's API", () => {
+  test('is asked for the invoice of a payment that no event told of, and what it says is kept', async () => {
+    const shop = await createShop(sql)
+    await send(shop, 'invoice.payment_succeeded', bill(shop))
+    stripe.invoices.set('pi_7', 'in_1')
+    stripe.calls.length = 0
+    expect(await aRefund(shop)).toMatchObject({ body: { outcome: 'recorded' }, requests: 2 })
+    expect(stripe.calls).toEqual([
+      `GET /v1/invoice_payments?payment[type]=payment_intent&payment[payment_intent]=pi_7&limit=1 ${shop.account}`,
+    ])
+    expect(
+      await send(shop, 'refund.created', refund(shop, { id: 're_2', amount: 1, payment_intent: 'pi_7' })),
+    ).toMatchObject({ requests: 1 })
+    expect(stripe.calls).toHaveLength(1)
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 5001, payment_intent: 'pi_7' }])
+    stripe.invoices.clear()
+  })
+
+  test.for<[string, number]>([
+    ['answers 500', 500],
+    ['says that there are too many calls', 429],
+    ['breaks the connection', 0],
+  ])(
+    'where it %s three times, the event is answered 503 with nothing recorded; delivered again it is applied',
+    async ([, status]) => {
+      const shop = await createShop(sql)
+      await send(shop, 'invoice.payment_succeeded', bill(shop))
+      stripe.invoices.set('pi_7', 'in_1')
+      stripe.fail(status, status === 429 ? 1 : 3)
+      expect(await aRefund(shop)).toMatchObject({ status: 503, body: { error: { code: 'unavailable' } } })
+      expect(
+        await rows(`select event_id from processor_events where program_id = $1 and event_type like 'refund%'`, shop),
+      ).toEqual([])
+      expect(
+        await rows(
+          'select 1 from processor_reversals where account_id = (select processor_account_id from programs where id = $1)',
+          shop,
+        ),
+      ).toEqual([])
+      expect(await aRefund(shop)).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
+      expect(await salesOf(shop)).toMatchObject([{ refunded: 5000 }])
+      stripe.invoices.clear()
+    },
+  )
+
+  test.for([
+    ['where it fails once, it is asked again at once', 500],
+    ['where it knows no such payment, the refund is parked', 404],
+  ] as const)('%s', async ([, status]) => {
+    const shop = await createShop(sql)
+    stripe.fail(status, 1)
+    expect(await aRefund(shop)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+  })
+})
+
+testWhatIsKept(sql)

@@ -1,0 +1,23 @@
+import { checkoutSession, invoice, type Shop } from '../../lib/local/stripe-events.ts'
+
+/** What Stripe's objects say of a shop's first payment, of 100.00 dollars; tests add what is special of theirs. */
+export const paidBy = { payment_intent: 'pi_1', charge: 'ch_1' }
+
+/** The session of one payment. */
+export const oneTime = (shop: Shop, more: Partial<Parameters<typeof checkoutSession>[1]> = {}) =>
+  checkoutSession(shop, { id: 'cs_1', total: 10_000, payment_intent: 'pi_1', ...more })
+
+/** The session of a subscription's first payment. */
+export const firstPayment = (shop: Shop, more: Partial<Parameters<typeof checkoutSession>[1]> = {}) =>
+  checkoutSession(shop, {
+    id: 'cs_1',
+    mode: 'subscription',
+    total: 10_000,
+    invoice: 'in_1',
+    subscription: 'sub_1',
+    ...more,
+  })
+
+/** The subscription's invoice: of a renewal, where nothing else is said. */
+export const bill = (shop: Shop, more: Partial<Parameters<typeof invoice>[1]> = {}) =>
+  invoice(shop, { id: 'in_1', subscription: 'sub_1', amount_paid: 10_000, ...paidBy, ...more })
