@@ -203,7 +203,6 @@ export interface LinkClicks {
   last_clicked_at: Timestamp;
   link_id: Int8;
   program_id: Int8;
-  slot: number;
 }
 
 export interface Mails {

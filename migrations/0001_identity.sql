@@ -103,13 +103,3 @@ create table workspace_invitations (
 );
 create unique index workspace_invitations_open_key on workspace_invitations (workspace_id, email)
   where accepted_at is null and revoked_at is null;
-
--- Mail that was printed instead of sent, because no mail API is configured.
-create table mails (
-  id bigint generated always as identity primary key,
-  recipient text not null,
-  subject text not null,
-  body text not null,
-  created_at timestamptz not null default now()
-);
-create index mails_recipient_idx on mails (recipient, id);

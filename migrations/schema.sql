@@ -164,6 +164,7 @@ create table commissions (
   hold_until timestamp with time zone not null,
   credited_at timestamp with time zone,
   paid_at timestamp with time zone,
+  withdrawal_id bigint,
   rejected_at timestamp with time zone,
   status text not null generated always as (
 CASE
@@ -174,7 +175,6 @@ CASE
     ELSE 'pending'::text
 END) stored,
   created_at timestamp with time zone not null default now(),
-  withdrawal_id bigint,
   constraint commissions_pkey PRIMARY KEY (program_id, id),
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
@@ -259,10 +259,9 @@ CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) 
 create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
-  slot smallint not null,
   clicks click_count not null,
   last_clicked_at timestamp with time zone not null,
-  constraint link_clicks_pkey PRIMARY KEY (program_id, link_id, slot)
+  constraint link_clicks_pkey PRIMARY KEY (program_id, link_id)
 ) with (fillfactor=50);
 
 create table mails (
@@ -389,9 +388,9 @@ create table processor_events (
   livemode boolean not null,
   outcome text not null,
   reason text,
-  received_at timestamp with time zone not null default now(),
-  event_created_at timestamp with time zone,
   fact jsonb,
+  event_created_at timestamp with time zone,
+  received_at timestamp with time zone not null default now(),
   deliveries integer not null default 1,
   last_received_at timestamp with time zone not null default now(),
   constraint processor_events_pkey PRIMARY KEY (account_id, event_id),
@@ -473,9 +472,9 @@ create table programs (
   lead_auth_policy text not null default 'server_verified'::text,
   attribution_model text not null default 'last_click'::text,
   processor_account_id text,
-  created_at timestamp with time zone not null default now(),
   processor_connected_at timestamp with time zone,
   processor_livemode boolean not null default true,
+  created_at timestamp with time zone not null default now(),
   constraint programs_pkey PRIMARY KEY (id),
   constraint programs_workspace_key UNIQUE (id, workspace_id),
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
@@ -523,8 +522,8 @@ create table refunds (
   reason_text text,
   returned_at timestamp with time zone,
   request_id uuid,
-  created_at timestamp with time zone not null default now(),
   continues_refund_id bigint,
+  created_at timestamp with time zone not null default now(),
   constraint refunds_pkey PRIMARY KEY (program_id, id),
   constraint refunds_sale_key UNIQUE (program_id, sale_id, refund_key),
   constraint refunds_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),

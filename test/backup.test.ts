@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 async function contents({ sql }: Pick<typeof source, 'sql'>): Promise<Record<string, string>> {
   const { rows: tables } = await sql.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class
-     where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition and relname <> 'schema_migrations'`,
+     where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition and relname not in ('schema_migrations', 'schema_functions')`,
   )
   const hashes: Record<string, string> = {}
   for (const { name } of tables) {

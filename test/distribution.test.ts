@@ -17,6 +17,7 @@ import { createDatabase } from './support/stack.ts'
 
 const referenceTables: Record<string, string> = {
   schema_migrations: 'written when the service is deployed',
+  schema_functions: 'written when the service is deployed',
   processor_connect_states: 'few and short-lived',
   processor_events: 'by the account that a webhook names, before its program is known; several programs may share it',
   processor_payments: 'by account, as above',

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import pg from 'pg'
-import { afterAll, expect, inject, test } from 'vitest'
-import { audit } from '../lib/commands/audit.ts'
-import { migrate, readMigrations } from '../lib/commands/migrate.ts'
-import { seedPartners } from './bench/seed.ts'
-import { fillEvents } from './support/events.ts'
+import { afterAll, describe, expect, inject, test } from 'vitest'
+import { migrate, readSqlFiles } from '../lib/commands/migrate.ts'
 
 const adminUrl = inject('adminUrl')
 const admin = new pg.Client({ connectionString: adminUrl })
@@ -48,7 +47,7 @@ test('a file that fails leaves nothing behind', async () => {
   const url = await emptyDatabase()
   const broken = file('0002_broken.sql', 'create table half (id int);\ncreate tabel half')
   await expect(migrate(url, [first, broken])).rejects.toThrow(
-    '0002_broken.sql failed and was rolled back: syntax error at or near "tabel" (line 2)',
+    '0002_broken.sql failed in line 2 and was rolled back: syntax error at or near "tabel"',
   )
   const fixed = file('0002_broken.sql', 'create table half (id int)')
   expect(await migrate(url, [first, fixed])).toEqual(['0002_broken.sql'])
@@ -68,65 +67,151 @@ test.each([
   await expect(migrate(url, migrations)).rejects.toThrow(message)
 })
 
-/** A database with a program, as the migrations before the one with this number leave it; `migrateOn` applies the others. */
-async function programBefore(number: string) {
+test('the error of a statement without a position has the line where it begins', async () => {
   const url = await emptyDatabase()
-  const migrations = readMigrations()
-  await migrate(
-    url,
-    migrations.filter(({ name }) => name < number),
+  const broken = file(
+    '0001_broken.sql',
+    "-- A text; with 'quotes\ncreate table a (b text default ';');\n\n-- Again.\ncreate table a ()",
   )
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  const { rows } = await client.query<{ id: string }>(`
-    with workspace as (insert into workspaces (name) values ('Workspace') returning id)
-    insert into programs (workspace_id, name, domain) select id, 'Program', 'example.com' from workspace returning id`)
-  return { client, programId: Number(rows[0]?.id), migrateOn: () => migrate(url, migrations) }
-}
-
-test('what was counted by the day is counted by the hour, and folded, from 0010_hours on', async () => {
-  const { client, programId, migrateOn } = await programBefore('0010')
-  await seedPartners(client, programId, 1)
-  // The slots as they were, which told nothing of the hour.
-  await client.query(`create function counter_slot(at timestamptz) returns smallint language sql immutable
-    as $$ select (hashtext(at::text) & 63)::smallint $$`)
-  await fillEvents(client, programId, 400)
-  await client.query('drop function counter_slot(timestamptz)')
-  await migrateOn()
-  const checks = (await audit(client)).filter(({ check }) => check.startsWith("a day's"))
-  expect(checks.map(({ findings }) => findings)).toEqual([[], []])
-  const { rows: slots } = await client.query(`
-    select 'totals' as of, day::text, slot, cardinality(leads_by_hour) as hours from daily_totals
-    union all select 'money', day::text, slot, cardinality(sales_by_hour) from daily_money order by 1, 2`)
-  await client.end()
-  expect(slots.slice(0, 4)).toEqual([
-    { of: 'money', day: '2026-10-31', slot: 0, hours: 24 },
-    { of: 'money', day: '2026-11-01', slot: 0, hours: 24 },
-    { of: 'totals', day: '2026-10-31', slot: 0, hours: 24 },
-    { of: 'totals', day: '2026-11-01', slot: 0, hours: 24 },
-  ])
+  await expect(migrate(url, [broken])).rejects.toThrow(
+    '0001_broken.sql failed in line 5 and was rolled back: relation "a" already exists',
+  )
 })
 
-test('a link that counted in several rows counts in one, from 0013_uncounted_clicks on', async () => {
-  const { client, programId, migrateOn } = await programBefore('0013')
-  const { firstLink } = await seedPartners(client, programId, 2)
-  await client.query(
-    `insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
-    select $1, $2 + slot % 2, slot, slot + 1, timestamptz '2026-11-01 00:00Z' + make_interval(mins => slot) from generate_series(0, 5) slot`,
-    [programId, firstLink],
+async function ask(url: string, query: string): Promise<unknown> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ answer: unknown }>(`select ${query} as answer`)
+    return rows[0]?.answer
+  } finally {
+    await client.end()
+  }
+}
+
+const isThere = (url: string, name: string) => ask(url, `(select count(*)::int from pg_proc where proname = '${name}')`)
+
+describe('functions', () => {
+  const living = readSqlFiles()
+  /** The project's own files, with this change of the text of functions/counters.sql. */
+  const counters = 'functions/counters.sql'
+  const withChange = (from: string, to: string) =>
+    living.map(({ name, sql }) => {
+      if (name !== counters) return file(name, sql)
+      expect(sql).toContain(from)
+      return file(name, sql.replace(from, to))
+    })
+  const utcDay = /create or replace function utc_day.*/.exec(
+    living.find(({ name }) => name === counters)?.sql ?? '',
+  )?.[0]
+  const copyOf = (name: string) => utcDay?.replace('utc_day', name) ?? ''
+
+  test('are applied after the numbered files, and those that changed once more', async () => {
+    const url = await emptyDatabase()
+    expect(await migrate(url)).toEqual(living.map(({ name }) => name))
+    expect(living.findIndex(({ name }) => name.startsWith('functions/'))).toBe(
+      living.filter(({ name }) => /^\d/.test(name)).length,
+    )
+    const hour = `hour_of_day('2026-11-01 10:00Z')`
+    expect(await ask(url, hour)).toBe(11)
+    const changed = withChange(`'UTC')::integer + 1`, `'UTC')::integer + 7`)
+    expect(await migrate(url, changed)).toEqual([counters])
+    expect(await ask(url, hour)).toBe(17)
+    expect(await migrate(url, changed)).toEqual([])
+    expect(await migrate(url)).toEqual([counters])
+    expect(await ask(url, hour)).toBe(11)
+  })
+
+  test('are dropped where no file has them any more, and others are left alone', async () => {
+    const url = await emptyDatabase()
+    const foreign = file('0001_foreign.sql', copyOf('foreign_function'))
+    const one = file('functions/one.sql', `${copyOf('stays')}\n${copyOf('goes')}`)
+    const two = file('functions/two.sql', copyOf('goes_with_its_file'))
+    await migrate(url, [foreign, one, two])
+    expect(await migrate(url, [foreign, file('functions/one.sql', copyOf('stays'))])).toEqual(['functions/one.sql'])
+    const left = await Promise.all(
+      ['foreign_function', 'stays', 'goes', 'goes_with_its_file'].map((name) => isThere(url, name)),
+    )
+    expect(left).toEqual([1, 1, 0, 0])
+  })
+
+  test('move from one file to another', async () => {
+    const url = await emptyDatabase()
+    await migrate(url, [file('functions/one.sql', copyOf('moves'))])
+    await migrate(url, [file('functions/two.sql', copyOf('moves'))])
+    expect(await isThere(url, 'moves')).toBe(1)
+  })
+
+  test.each([
+    [
+      'is still used',
+      [file('functions/one.sql', '-- Nothing.')],
+      /^day_of stands in functions\/one.sql no more .*depend on it[^]*Drop what uses it/,
+    ],
+    [
+      'has a second signature',
+      [file('functions/one.sql', copyOf('day_of').replace('at timestamptz', 'at timestamptz, also integer'))],
+      'day_of has two signatures now. Give the new one a new name',
+    ],
+    [
+      'does not compile',
+      [
+        file(
+          'functions/one.sql',
+          `-- A mistake.\n${copyOf('day_of')}\n\n${copyOf('other').replace('at time', 'at\nthyme')}`,
+        ),
+      ],
+      'functions/one.sql failed in line 5 and was rolled back: type thymestamptz does not exist',
+    ],
+  ])('are all left as they were where one %s', async (_, changed, message) => {
+    const url = await emptyDatabase()
+    const files = [file('functions/one.sql', copyOf('day_of'))]
+    await migrate(url, [...files, file('functions/two.sql', `create view days as select day_of(now())`)])
+    await expect(migrate(url, [...changed, file('functions/two.sql', copyOf('not_to_be'))])).rejects.toThrow(message)
+    expect(await isThere(url, 'day_of')).toBe(1)
+    expect(await isThere(url, 'not_to_be')).toBe(0)
+    expect(await migrate(url, [...files, file('functions/two.sql', copyOf('to_be'))])).toEqual(['functions/two.sql'])
+  })
+})
+
+/** A message of Postgres' protocol. */
+function answerOf(type: string, ...parts: (string | Buffer)[]): Buffer {
+  const body = Buffer.concat(parts.map((part) => Buffer.from(part)))
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(body.length + 4)
+  return Buffer.concat([Buffer.from(type), length, body])
+}
+
+test('refuses a server that is too old, before it changes anything', async () => {
+  const asked: string[] = []
+  const ready = answerOf('Z', 'I')
+  const versionRow = Buffer.concat([
+    answerOf(
+      'T',
+      '\0\x01server_version_num\0',
+      Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 255, 255, 255, 255, 255, 255, 0, 0]),
+    ),
+    answerOf('D', '\0\x01\0\0\0\x06170005'),
+    answerOf('C', 'SHOW\0'),
+    ready,
+  ])
+  const server = createServer((socket) => {
+    socket.once('data', () => {
+      socket.write(Buffer.concat([answerOf('R', '\0\0\0\0'), ready]))
+      socket.on('data', (data) => {
+        if (data.toString('latin1', 0, 1) !== 'Q') return
+        asked.push(data.toString('utf8', 5, data.length - 1))
+        socket.write(versionRow)
+      })
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  await expect(migrate(`postgresql://postgres@127.0.0.1:${port}/old`)).rejects.toThrow(
+    'The database runs PostgreSQL 17, and the service needs 18 or newer. Nothing was changed.',
   )
-  await migrateOn()
-  const { rows: counters } = await client.query(
-    'select slot, clicks::int, last_clicked_at from link_clicks order by link_id',
-  )
-  const { rows: counts } = await client.query(
-    'select clicks::int, last_clicked_at from link_click_counts order by link_id',
-  )
-  await client.end()
-  const expected = [
-    { clicks: 1 + 3 + 5, last_clicked_at: new Date('2026-11-01T00:04:00Z') },
-    { clicks: 2 + 4 + 6, last_clicked_at: new Date('2026-11-01T00:05:00Z') },
-  ]
-  expect(counters).toEqual(expected.map((counter) => ({ slot: 0, ...counter })))
-  expect(counts).toEqual(expected)
+  server.close()
+  expect(asked).toEqual(['show server_version_num'])
 })

@@ -18,7 +18,7 @@ const header = '-- svc backup of migrations: '
 /** Tables with the columns that hold facts, so that each comes after those that it refers to. */
 const tablesQuery = `with recursive relation as (
   select c.oid, c.oid::regclass::text as name from pg_class c
-  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'schema_migrations'
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname not in ('schema_migrations', 'schema_functions')
 ), depth as (
   select oid, 0 as level from relation
   union

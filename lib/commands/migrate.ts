@@ -7,51 +7,87 @@ const migrationsFolder = new URL('../../migrations/', import.meta.url)
 /** Holds back a second runner. The number is this project's own and means nothing. */
 const advisoryLockKey = '7350163984021'
 
-interface Migration {
+/** `update … returning old` is of this version. */
+const oldestPostgres = 18
+
+interface SqlFile {
+  /** `0001_identity.sql`, or `functions/clicks.sql`. */
   name: string
   sql: string
   checksum: string
 }
 
-/** The files `migrations/NNNN_name.sql` in order. */
-export function readMigrations(folder = migrationsFolder): Migration[] {
-  const names = readdirSync(folder).filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name))
-  return names.toSorted().map((name) => {
+/** The files `migrations/NNNN_name.sql` and `migrations/functions/name.sql`, in the order in which they are applied. */
+export function readSqlFiles(folder = migrationsFolder): SqlFile[] {
+  const namesIn = (path: string, pattern: RegExp) =>
+    readdirSync(new URL(path, folder))
+      .filter((name) => pattern.test(name))
+      .toSorted()
+      .map((name) => path + name)
+  const names = [...namesIn('./', /^\d{4}_[a-z0-9_]+\.sql$/), ...namesIn('./functions/', /\.sql$/)]
+  return names.map((name) => {
     const sql = readFileSync(new URL(name, folder), 'utf8')
-    return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') }
+    return { name: name.slice(2), sql, checksum: createHash('sha256').update(sql).digest('hex') }
   })
 }
 
+const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
+
 /**
- * Brings a database to the newest schema and returns the names of the files it applied. Each file runs in a transaction of
- * its own that also records it, under a transaction-level advisory lock: two runners at once wait for each other, also
- * through a pooler that shares sessions, and running it again does nothing. Forward only.
+ * Brings a database to the newest schema and returns the names of the files it applied. Running it again does nothing, and two
+ * runners at once wait for each other. Forward only.
  *
- * @throws where a file was changed or removed after it was applied, or is older than one applied already.
+ * - Numbered files hold tables, constraints, indexes, views and data, and call no function of the project. Each is applied once, in a
+ *   transaction of its own. One that was released never changes.
+ * - Files of `functions/` are the living text of the database's functions and of the triggers that call them. They are applied after
+ *   the numbered ones, all that changed in one transaction, and a function that no file has any more is dropped. So that a version
+ *   can run on while the next one is deployed, a changed signature takes a new name, and the old function stays in its file
+ *   until no running version calls it. A trigger that goes is dropped in a numbered file.
+ *
+ * @throws where the server is too old; where a file fails, with its name and the line; where a numbered file was changed or removed
+ * after it was applied, or is older than one applied already; where a function has two signatures.
  */
-export async function migrate(databaseUrl: string, migrations = readMigrations()): Promise<string[]> {
+export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {
   const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-migrate' })
   await client.connect()
   try {
+    await refuseOldServer(client)
+    const numbered = files.filter((file) => !isOfFunctions(file))
     const applied: string[] = []
-    for (const migration of migrations) {
-      await client.query('begin')
-      try {
-        if (await apply(client, migration, migrations)) applied.push(migration.name)
-        await client.query('commit')
-      } catch (error) {
-        await client.query('rollback')
-        throw error
-      }
+    for (const migration of numbered) {
+      if (await inTransaction(client, () => apply(client, migration, numbered))) applied.push(migration.name)
     }
-    return applied
+    return [...applied, ...(await inTransaction(client, () => applyFunctions(client, files.filter(isOfFunctions))))]
   } finally {
     await client.end()
   }
 }
 
-async function apply(client: pg.Client, migration: Migration, migrations: Migration[]): Promise<boolean> {
-  await client.query('select pg_advisory_xact_lock($1)', [advisoryLockKey])
+async function refuseOldServer(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ server_version_num: string }>('show server_version_num')
+  const version = Math.floor(Number(rows[0]?.server_version_num) / 10_000)
+  if (version < oldestPostgres) {
+    throw new Error(
+      `The database runs PostgreSQL ${version}, and the service needs ${oldestPostgres} or newer. Nothing was changed. Upgrade the server, or make the database on a newer one.`,
+    )
+  }
+}
+
+/** The lock ends with the transaction, so it also works through a pooler that shares sessions. */
+async function inTransaction<Result>(client: pg.Client, work: () => Promise<Result>): Promise<Result> {
+  await client.query('begin')
+  try {
+    await client.query('select pg_advisory_xact_lock($1)', [advisoryLockKey])
+    const result = await work()
+    await client.query('commit')
+    return result
+  } catch (error) {
+    await client.query('rollback')
+    throw error
+  }
+}
+
+async function apply(client: pg.Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
   await client.query(`create table if not exists schema_migrations (
     name text primary key,
     checksum text not null,
@@ -66,11 +102,7 @@ async function apply(client: pg.Client, migration: Migration, migrations: Migrat
   if (newer) {
     throw new Error(`${migration.name} is not applied, but ${newer.name} is. Give the file the next free number.`)
   }
-  try {
-    await client.query(migration.sql)
-  } catch (error) {
-    throw new Error(`${migration.name} failed and was rolled back: ${describe(error, migration.sql)}`, { cause: error })
-  }
+  await run(client, migration)
   await client.query('insert into schema_migrations (name, checksum) values ($1, $2)', [
     migration.name,
     migration.checksum,
@@ -78,7 +110,7 @@ async function apply(client: pg.Client, migration: Migration, migrations: Migrat
   return true
 }
 
-function refuseChanged(applied: { name: string; checksum: string }[], migrations: Migration[]): void {
+function refuseChanged(applied: { name: string; checksum: string }[], migrations: SqlFile[]): void {
   for (const { name, checksum } of applied) {
     const file = migrations.find((migration) => migration.name === name)
     if (!file) {
@@ -90,11 +122,89 @@ function refuseChanged(applied: { name: string; checksum: string }[], migrations
   }
 }
 
-/** The server's message with the line of the file it points at. */
-function describe(error: unknown, sql: string): string {
+/** Applies the files whose text is another than what the database has, and returns their names. */
+async function applyFunctions(client: pg.Client, files: SqlFile[]): Promise<string[]> {
+  await client.query(`create table if not exists schema_functions (
+    file text primary key,
+    checksum text not null,
+    functions text[] not null,
+    applied_at timestamptz not null default now()
+  )`)
+  const { rows: known } = await client.query<{ file: string; checksum: string; functions: string[] }>(
+    'select file, checksum, functions from schema_functions',
+  )
+  const changed = files.filter(({ name, checksum }) => known.find(({ file }) => file === name)?.checksum !== checksum)
+  for (const file of changed) {
+    await run(client, file)
+    await client.query(
+      `insert into schema_functions (file, checksum, functions) values ($1, $2, $3)
+      on conflict (file) do update set checksum = excluded.checksum, functions = excluded.functions, applied_at = now()`,
+      [file.name, file.checksum, functionsOf(file)],
+    )
+  }
+  const kept = new Set(files.flatMap(functionsOf))
+  for (const { file, functions } of known) {
+    for (const name of functions.filter((made) => !kept.has(made))) await drop(client, name, file)
+  }
+  await client.query('delete from schema_functions where file <> all ($1)', [files.map(({ name }) => name)])
+  const { rows: twice } = await client.query<{ name: string }>(
+    `select proname as name from pg_proc where pronamespace = current_schema()::regnamespace and proname = any ($1)
+    group by proname having count(*) > 1`,
+    [[...kept]],
+  )
+  if (twice[0]) {
+    throw new Error(
+      `${twice[0].name} has two signatures now. Give the new one a new name: a version that runs still calls the old one.`,
+    )
+  }
+  return changed.map(({ name }) => name)
+}
+
+function functionsOf({ sql }: SqlFile): string[] {
+  return [...sql.matchAll(/^create or replace function (\w+)/gim)].map(([, name = '']) => name)
+}
+
+async function drop(client: pg.Client, name: string, file: string): Promise<void> {
+  try {
+    await client.query(`drop function if exists ${pg.escapeIdentifier(name)}`)
+  } catch (error) {
+    throw new Error(
+      `${name} stands in ${file} no more and could not be dropped: ${describe(error)}\nDrop what uses it in a numbered migration.`,
+      { cause: error },
+    )
+  }
+}
+
+/** Runs the statements of a file one by one, so that every failure has its line. */
+async function run(client: pg.Client, { name, sql }: SqlFile): Promise<void> {
+  for (const { start, text } of statementsOf(sql)) {
+    try {
+      await client.query(text)
+    } catch (error) {
+      const position = error instanceof pg.DatabaseError && error.position ? Number(error.position) - 1 : 0
+      const line = sql.slice(0, start + position).split('\n').length
+      throw new Error(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, { cause: error })
+    }
+  }
+}
+
+/** The statements of a text with their places in it. Knows comments of a line, quotes and dollar quotes. */
+function statementsOf(sql: string): { start: number; text: string }[] {
+  const statements: { start: number; text: string }[] = []
+  let end = 0
+  for (const token of sql.matchAll(/--.*|'[^']*'|"[^"]*"|(\$\w*\$)[^]*?\1|;|$/g)) {
+    if (token[0] !== ';' && token[0] !== '') continue
+    const [blank = ''] = /^(?:\s|--.*)*/.exec(sql.slice(end, token.index)) ?? []
+    const start = end + blank.length
+    if (start < token.index) statements.push({ start, text: sql.slice(start, token.index) })
+    end = token.index + 1
+  }
+  return statements
+}
+
+function describe(error: unknown): string {
   if (!(error instanceof pg.DatabaseError)) return String(error)
-  const line = error.position && ` (line ${sql.slice(0, Number(error.position)).split('\n').length})`
-  return [`${error.message}${line ?? ''}`, error.detail, error.where].filter(Boolean).join('\n')
+  return [error.message, error.detail, error.where].filter(Boolean).join('\n')
 }
 
 if (import.meta.main) {

@@ -165,8 +165,8 @@ async function moveBack(db: Database, programId: number, journeys: Journey[]): P
     // First, because a run of count-clicks may be moving some into the counters: it is waited for.
     sql`delete from uncounted_clicks where program_id = ${programId}`,
     sql`delete from link_clicks where program_id = ${programId}`,
-    sql`insert into link_clicks (program_id, link_id, slot, clicks, last_clicked_at)
-      select program_id, link_id, 0, count(*), max(click_timestamp) from affiliate_click_events where program_id = ${programId}
+    sql`insert into link_clicks (program_id, link_id, clicks, last_clicked_at)
+      select program_id, link_id, count(*), max(click_timestamp) from affiliate_click_events where program_id = ${programId}
       group by program_id, link_id`,
     sql`delete from daily_totals where program_id = ${programId}`,
     sql`insert into daily_totals (program_id, day, slot, clicks, leads, conversions)

@@ -9,8 +9,8 @@ import { startPostgres } from './postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The runner's own table, and the partitions of a month, which come and go with time. */
-const leftOut = String.raw`c.relname = 'schema_migrations' or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
+/** The runner's own tables, and the partitions of a month, which come and go with time. */
+const leftOut = String.raw`c.relname in ('schema_migrations', 'schema_functions') or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
 
 const dumpQuery = `
 with relations as (
@@ -105,7 +105,7 @@ async function generateTypes(databaseUrl: string): Promise<string> {
     [
       '--dialect=postgres',
       `--url=${databaseUrl}`,
-      '--exclude-pattern=schema_migrations',
+      '--exclude-pattern=schema_*',
       '--type-mapping={"bytea":"Uint8Array"}',
       '--print',
       '--log-level=error',

@@ -95,7 +95,7 @@ export const unknownPartnerCode = () => new ApiError('unknown_partner_code', ref
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
  * program, else a new one), the click event, and a row for `countClicks`: the function `track_click` of
- * migrations/0013_uncounted_clicks.sql. A statement that was sent twice records nothing more and is answered as the first time.
+ * migrations/functions/clicks.sql. A statement that was sent twice records nothing more and is answered as the first time.
  * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
  */
 export async function recordClick(
@@ -156,9 +156,9 @@ export async function countClicks(db: Database, limit: number): Promise<number> 
   returning program_id, link_id, clicked_at
 ),
 links as (
-  insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-  select program_id, link_id, 0, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
-  on conflict (program_id, link_id, slot) do update set clicks = c.clicks + excluded.clicks,
+  insert into link_clicks as c (program_id, link_id, clicks, last_clicked_at)
+  select program_id, link_id, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
+  on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
     last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
 ),
 hours as (

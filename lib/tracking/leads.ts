@@ -44,7 +44,7 @@ interface LeadRow {
   customer_status: string | null
 }
 
-/** The arguments of the functions in migrations/0011_money_functions.sql from the customer key on. */
+/** The arguments of the functions in migrations/functions/leads.sql from the customer key on. */
 function leadArguments(lead: Lead, leadId: number) {
   return sql`${lead.customer_key}, ${lead.click_id}, ${newClickIdStem(Date.now())}, ${leadId}, decode(${lead.email_hash}, 'hex'),
     ${lead.session_id}, ${lead.page_url}, ${jsonb(lead.additional_data)}`

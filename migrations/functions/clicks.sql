@@ -1,39 +1,7 @@
--- A click leaves a short row here where it raised two counters, its link's and its program's of the hour: an insert costs a sixth of the
--- two updates, and nobody waits for it. Every minute a scheduled function moves the rows into the counters (countClicks in lib/tracking/clicks.ts);
--- who reads these adds what is still here, in the same statement.
-create table uncounted_clicks (
-  program_id bigint not null,
-  link_id bigint not null,
-  clicked_at timestamptz not null
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
-create index uncounted_clicks_link_idx on uncounted_clicks (program_id, link_id);
-
-create view link_click_counts as
-select program_id, link_id, sum(clicks) as clicks, max(last_clicked_at) as last_clicked_at
-from (
-  select program_id, link_id, clicks, last_clicked_at from link_clicks
-  union all
-  select program_id, link_id, 1, clicked_at from uncounted_clicks
-) clicked
-group by program_id, link_id;
-
--- The first of an hour's 64 slots is for the clicks, the others for the backends that count leads and conversions: countClicks holds many
--- rows at once, and could else wait in a circle with a call that holds two.
-create or replace function counter_slot(at timestamptz) returns smallint language sql stable
-as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
-
--- A link has one counter again. Calls of the old track_click that are under way now may add a few of the others, hence the view's sum.
-with others as (delete from link_clicks where slot > 0 returning *)
-insert into link_clicks as c (program_id, link_id, slot, clicks, last_clicked_at)
-select program_id, link_id, 0, sum(clicks), max(last_clicked_at) from others group by program_id, link_id
-on conflict (program_id, link_id, slot) do update set clicks = c.clicks + excluded.clicks,
-  last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at);
-
--- The version before this one does not call these any more.
-drop function record_click;
-drop function counter_slot();
-
--- As before, but for the counters. A read that is of the version before shows a click once it is counted.
+-- Records a click; lib/tracking/clicks.ts says what is given and answered. It is a function because Neon's proxy sends every
+-- statement unnamed, to be planned in each call, while a function's statements are planned once a connection. Answers
+-- `{click_id, partner_code, cookie_window_days}`, or `{refused}` with the code of the error, having written nothing. A statement that is
+-- sent again is refused by the key of the customer or of the event.
 create or replace function track_click(
   aff text, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,

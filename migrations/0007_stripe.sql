@@ -1,15 +1,7 @@
--- What the payment processor's webhooks need beyond the sale: which payment belongs to which sale, refunds and disputes
--- whatever order they are told in, and the log of deliveries.
+-- What the payment processor's webhooks need beyond the sale: which payment belongs to which sale, refunds and disputes whatever order
+-- they are told in, and the log of deliveries.
 
--- When the account was connected, so that a late message that an earlier connection ended does not end this one; and whether
--- it was connected in live mode.
-alter table programs
-  add column processor_connected_at timestamptz,
-  add column processor_livemode boolean not null default true;
-
--- A customer can have several ids at the processor, so they have a table; a sale is found by its transaction id.
-alter table customers drop column processor_customer_id;
-drop index sales_payment_intent_idx, sales_charge_idx, sales_invoice_idx;
+-- A customer can have several ids at the processor, so they have a table.
 create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
@@ -65,18 +57,24 @@ create index processor_reversals_payment_intent_idx on processor_reversals (acco
 create index processor_reversals_charge_idx on processor_reversals (account_id, charge_id);
 create index processor_reversals_created_idx on processor_reversals (created_at);
 
--- The part of a refund that found no room in its sale when it was told (a dispute had taken it) and found it later, when that was
--- returned, is a row of its own which points to the first. Rows never change what they applied.
-alter table refunds
-  add column continues_refund_id bigint,
-  add foreign key (program_id, continues_refund_id) references refunds (program_id, id);
-
--- The log keeps what was read of an event, with the keyed hash in place of an e-mail address, so that it can be replayed.
-alter table processor_events
-  add column event_created_at timestamptz,
-  add column fact jsonb,
-  add column deliveries integer not null default 1 check (deliveries > 0),
-  add column last_received_at timestamptz not null default now();
+-- Webhook events of the payment processor and what became of each. The log keeps what was read of an event, with
+-- the keyed hash in place of an e-mail address, so that it can be replayed.
+create table processor_events (
+  account_id text not null,
+  event_id text not null,
+  event_type text not null,
+  program_id bigint references programs (id),
+  livemode boolean not null,
+  outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
+  reason text,
+  fact jsonb,
+  event_created_at timestamptz,
+  received_at timestamptz not null default now(),
+  deliveries integer not null default 1 check (deliveries > 0),
+  last_received_at timestamptz not null default now(),
+  primary key (account_id, event_id)
+);
+create index processor_events_program_idx on processor_events (program_id, received_at desc);
 create index processor_events_account_idx on processor_events (account_id, received_at desc);
 create index processor_events_received_idx on processor_events (received_at);
 

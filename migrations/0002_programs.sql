@@ -1,0 +1,109 @@
+-- Programs, their keys and their people, partners and their links. Money is an integer in the currency's minor unit; percentages are basis points.
+-- Every table of a program carries program_id in front of its keys, so the schema can be distributed by it; the tables
+-- without it (referral links by code and API keys, looked up before the program is known, and partners) are small and
+-- read-mostly.
+
+create domain currency_code as text check (value ~ '^[a-z]{3}$');
+create domain amount_cents as bigint check (value between 0 and 99999999999);
+
+create table programs (
+  id bigint generated always as identity primary key,
+  workspace_id text not null references workspaces (id),
+  name text not null check (length(name) between 1 and 200),
+  domain text not null check (length(domain) between 1 and 253),
+  currency currency_code not null default 'usd',
+  commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
+  -- Paid once for each settled lead, in the program's currency.
+  lead_commission_cents amount_cents not null default 0,
+  cookie_window_days integer not null default 30 check (cookie_window_days between 1 and 3650),
+  hold_days integer not null default 30 check (hold_days between 0 and 365),
+  -- Sales later than this many months after a customer's first purchase earn nothing; null is for ever.
+  commission_duration_months integer check (commission_duration_months between 1 and 1200),
+  lead_auth_policy text not null default 'server_verified' check (lead_auth_policy in ('server_verified', 'browser_allowed')),
+  attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
+  -- The connected account at the payment processor. Several programs may share one.
+  processor_account_id text check (processor_account_id ~ '^acct_[A-Za-z0-9_]+$'),
+  -- So that a late message that an earlier connection ended does not end this one.
+  processor_connected_at timestamptz,
+  processor_livemode boolean not null default true,
+  created_at timestamptz not null default now(),
+  constraint programs_workspace_key unique (id, workspace_id)
+);
+create index programs_workspace_idx on programs (workspace_id);
+create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
+
+-- A program opened to a single member of its workspace: `role` is held on this program beside the role in the workspace.
+create table program_members (
+  program_id bigint not null,
+  workspace_id text not null,
+  user_id text not null,
+  role text not null constraint program_members_role check (role in ('admin', 'member', 'billing')),
+  created_at timestamptz not null default now(),
+  primary key (program_id, user_id),
+  foreign key (program_id, workspace_id) references programs (id, workspace_id) on delete cascade,
+  foreign key (workspace_id, user_id) references workspace_members (workspace_id, user_id) on delete cascade
+);
+create index program_members_user_idx on program_members (workspace_id, user_id);
+
+create table api_keys (
+  id bigint generated always as identity primary key,
+  program_id bigint not null references programs (id),
+  -- SHA-256 of the key. The key itself is shown once and kept nowhere.
+  key_hash bytea not null constraint api_keys_hash_key unique check (length(key_hash) = 32),
+  name text not null default 'default' check (length(name) between 1 and 100),
+  -- The last four characters, so that people can tell their keys apart.
+  hint text not null check (length(hint) = 4),
+  created_at timestamptz not null default now(),
+  retired_at timestamptz
+);
+create index api_keys_program_idx on api_keys (program_id);
+
+create table partners (
+  id bigint generated always as identity primary key,
+  -- The partner's sign-in, once there is one.
+  user_id text unique references users (id) on delete set null,
+  name text not null check (length(name) between 1 and 200),
+  email text check (length(email) <= 320),
+  payout_email text check (length(payout_email) <= 320),
+  created_at timestamptz not null default now()
+);
+create unique index partners_email_key on partners (lower(email));
+
+-- The link by which somebody takes over the partner account an advertiser made for them. token_hash is the SHA-256 of the
+-- token in the link.
+create table partner_invitations (
+  partner_id bigint not null references partners (id) on delete cascade,
+  token_hash bytea primary key,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  accepted_at timestamptz
+);
+create index partner_invitations_partner_idx on partner_invitations (partner_id);
+
+create table partner_programs (
+  program_id bigint not null references programs (id),
+  partner_id bigint not null references partners (id),
+  is_active boolean not null default true,
+  created_at timestamptz not null default now(),
+  primary key (program_id, partner_id)
+);
+create index partner_programs_created_idx on partner_programs (program_id, created_at);
+create index partner_programs_partner_idx on partner_programs (partner_id);
+
+-- A link without partner or program is a configuration mistake that a click answers with `invalid_link`; imported links
+-- may arrive so. A complete link is held to the partner's membership of the program.
+create table referral_links (
+  id bigint generated always as identity primary key,
+  code text not null check (code ~ '^[A-Za-z0-9._@-]{1,64}$'),
+  program_id bigint references programs (id),
+  partner_id bigint references partners (id),
+  -- The page that the copied link opens; null is the program's domain.
+  page_url text check (length(page_url) <= 2048),
+  is_active boolean not null default true,
+  created_at timestamptz not null default now(),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  unique (program_id, id, partner_id)
+);
+-- Codes are matched without regard to case over the whole service.
+create unique index referral_links_code_key on referral_links (lower(code));
+create index referral_links_partner_idx on referral_links (partner_id, program_id);

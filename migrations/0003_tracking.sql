@@ -1,0 +1,118 @@
+-- Customers and the events by which they came: what every click and lead writes. Postgres reads and compiles each CHECK of a table
+-- anew in every statement that writes it, so the rules of these tables stand in a trigger (functions/customers.sql) and in domains, which
+-- are prepared once a connection.
+
+-- No foreign key leads to referral_links: its check locked the link's row in every click, a third of the database's time for one.
+-- track_click and add_second_customer take link and partner from a link's row or from another customer, links are never
+-- deleted, and the audit looks for others.
+create table customers (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  -- `cust_<unix milliseconds>_<20 random digits><program id>`: unique in the whole service because the program is part of it.
+  click_id text not null,
+  customer_key text,
+  -- HMAC-SHA-256 of the normalised e-mail address. The address itself is kept nowhere.
+  email_hash bytea,
+  link_id bigint not null,
+  partner_id bigint not null,
+  -- Follows from the dates below: click, lead or conversion.
+  customer_status text not null default 'click',
+  last_click_at timestamptz not null,
+  -- The first provisional lead; a settled one sets signup_date and lead_event_id.
+  provisional_lead_at timestamptz,
+  provisional_lead_event_id bigint,
+  signup_date timestamptz,
+  lead_event_id bigint,
+  first_purchase_date timestamptz,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id),
+  constraint customers_click_id_key unique (program_id, click_id)
+);
+-- Most customers have no key yet: they need no entry here.
+create unique index customers_customer_key_key on customers (program_id, customer_key) where customer_key is not null;
+create index customers_signup_idx on customers (program_id, signup_date) where signup_date is not null;
+create index customers_first_purchase_idx on customers (program_id, first_purchase_date) where first_purchase_date is not null;
+create index customers_email_idx on customers (program_id, email_hash) where email_hash is not null;
+
+-- Event tables: one partition a month, made ahead by make_event_partitions; the default partition takes what no month has,
+-- so no write fails for lack of one. The primary key is also the order in which they are read. Ids and times of clicks come
+-- from the function, so that a click sent to the database twice is recorded once; they are above 0. track_click gives each real event
+-- its customer and link, and the audit looks for others.
+create table affiliate_click_events (
+  program_id bigint not null,
+  is_test boolean not null default false,
+  click_timestamp timestamptz not null,
+  id bigint not null,
+  customer_id bigint,
+  link_id bigint,
+  session_id text,
+  affiliate_url text,
+  page_url text,
+  page_title text,
+  referrer_url text,
+  user_agent text,
+  screen_resolution text,
+  viewport_size text,
+  language text,
+  timezone text,
+  geo_country text,
+  geo_region text,
+  geo_city text,
+  device_type text,
+  device_os text,
+  browser_name text,
+  additional_data jsonb,
+  created_at timestamptz not null default now(),
+  primary key (program_id, is_test, click_timestamp, id)
+) partition by range (click_timestamp);
+create table affiliate_click_events_default partition of affiliate_click_events default;
+
+create sequence affiliate_lead_events_id_seq;
+create table affiliate_lead_events (
+  program_id bigint not null,
+  is_test boolean not null default false,
+  lead_timestamp timestamptz not null default now(),
+  id bigint not null default nextval('affiliate_lead_events_id_seq'),
+  customer_id bigint,
+  -- Null on a provisional lead, which does not save the integrator's user id.
+  customer_key text,
+  provisional boolean not null default false,
+  session_id text,
+  page_url text,
+  additional_data jsonb,
+  created_at timestamptz not null default now(),
+  primary key (program_id, is_test, lead_timestamp, id),
+  check (not provisional or customer_key is null),
+  check (is_test or customer_id is not null)
+) partition by range (lead_timestamp);
+create table affiliate_lead_events_default partition of affiliate_lead_events default;
+
+create domain click_count as bigint check (value > 0);
+
+-- A link's clicks; a partner's clicks in a program are those of its links. A click leaves a short row in uncounted_clicks where it
+-- would raise this counter and its program's of the hour: an insert costs a sixth of the two updates, and nobody waits for it. Every
+-- minute a scheduled function moves the rows into the counters (countClicks in lib/tracking/clicks.ts); who reads these adds what is
+-- still there, in the same statement.
+create table link_clicks (
+  program_id bigint not null,
+  link_id bigint not null,
+  clicks click_count not null,
+  last_clicked_at timestamptz not null,
+  primary key (program_id, link_id)
+) with (fillfactor = 50);
+
+create table uncounted_clicks (
+  program_id bigint not null,
+  link_id bigint not null,
+  clicked_at timestamptz not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+create index uncounted_clicks_link_idx on uncounted_clicks (program_id, link_id);
+
+create view link_click_counts as
+select program_id, link_id, sum(clicks) as clicks, max(last_clicked_at) as last_clicked_at
+from (
+  select program_id, link_id, clicks, last_clicked_at from link_clicks
+  union all
+  select program_id, link_id, 1, clicked_at from uncounted_clicks
+) clicked
+group by program_id, link_id;

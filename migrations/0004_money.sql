@@ -1,0 +1,197 @@
+-- Sales, refunds, commissions, withdrawals and the ledger of balances.
+
+-- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
+-- ever, and a unique key of a partitioned table would hold within one month only.
+create table sales (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  is_test boolean not null default false,
+  transaction_id text not null check (length(transaction_id) between 1 and 255),
+  -- Null: not attributed.
+  customer_id bigint,
+  partner_id bigint,
+  customer_key text check (length(customer_key) between 1 and 255),
+  sale_date timestamptz not null default now(),
+  amount_cents amount_cents not null check (amount_cents > 0),
+  -- What the commission is computed of: the amount, for processor sales without tax.
+  commission_base_cents amount_cents not null check (commission_base_cents <= amount_cents),
+  refunded_cents amount_cents not null default 0 check (refunded_cents <= amount_cents),
+  currency currency_code not null,
+  sale_type text not null default 'payment' check (length(sale_type) between 1 and 64),
+  payment_status text not null default 'paid' check (length(payment_status) between 1 and 64),
+  is_recurring boolean not null default false,
+  subscription_id text check (length(subscription_id) between 1 and 255),
+  processor_event_id text,
+  processor_session_id text,
+  processor_payment_intent_id text,
+  processor_charge_id text,
+  processor_invoice_id text,
+  processor_customer_id text,
+  additional_data jsonb,
+  -- The request that recorded it: a request sent again after its answer was lost finds its own sale by this.
+  request_id uuid,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id),
+  constraint sales_transaction_key unique (program_id, is_test, transaction_id),
+  foreign key (program_id, customer_id) references customers (program_id, id),
+  check ((customer_id is null) = (partner_id is null))
+);
+create index sales_date_idx on sales (program_id, is_test, sale_date, id) where customer_id is not null;
+create index sales_customer_idx on sales (program_id, customer_id) where customer_id is not null;
+-- The status of a program asks for its last test sale. Live sales are found by the primary key, newest first; the few test sales
+-- among them would be looked for through all of them.
+create index sales_test_idx on sales (program_id, id) where is_test;
+
+-- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` where the caller gave none, or
+-- `rest:<request id>`. `applied_cents` is what it moved after capping, `deduction_cents` the commission it reversed; a
+-- refund put back (failed, or a dispute won) has `returned_at`.
+create table refunds (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  sale_id bigint not null,
+  refund_key text not null check (length(refund_key) between 1 and 300),
+  requested_cents amount_cents,
+  applied_cents amount_cents not null,
+  deduction_cents amount_cents not null default 0,
+  reason text not null default 'refund' check (reason in ('refund', 'chargeback')),
+  reason_text text check (length(reason_text) <= 1000),
+  returned_at timestamptz,
+  request_id uuid,
+  -- The part of a refund that found no room in its sale when it was told (a dispute had taken it) and found it later, when that was
+  -- returned, is a row of its own which points to the first. Rows never change what they applied.
+  continues_refund_id bigint,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id),
+  constraint refunds_sale_key unique (program_id, sale_id, refund_key),
+  foreign key (program_id, sale_id) references sales (program_id, id),
+  foreign key (program_id, continues_refund_id) references refunds (program_id, id)
+);
+
+create table withdrawals (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  partner_id bigint not null,
+  currency currency_code not null,
+  requested_cents amount_cents not null check (requested_cents > 0),
+  -- What it stands at; a reversal that leaves too little reduces it, to zero at the least.
+  amount_cents amount_cents not null,
+  status text not null default 'requested' check (status in ('requested', 'paid', 'refused', 'cancelled')),
+  reason text check (length(reason) <= 1000),
+  created_at timestamptz not null default now(),
+  decided_at timestamptz,
+  -- The request that asked for it: one sent twice asks once.
+  request_id uuid,
+  primary key (program_id, id),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  unique (program_id, id, partner_id, currency),
+  check (amount_cents <= requested_cents),
+  check ((amount_cents = 0) = (status = 'cancelled')),
+  check ((status = 'requested') = (decided_at is null))
+);
+create index withdrawals_partner_idx on withdrawals (program_id, partner_id, currency, id);
+create index withdrawals_open_idx on withdrawals (program_id, partner_id, currency, id) where status = 'requested';
+create unique index withdrawals_request_key on withdrawals (program_id, request_id);
+
+-- credited_at, paid_at, rejected_at and the reversal are the facts; the status follows from them.
+create table commissions (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  kind text not null check (kind in ('sale', 'lead')),
+  partner_id bigint not null,
+  customer_id bigint not null,
+  sale_id bigint,
+  currency currency_code not null,
+  amount_cents amount_cents not null check (amount_cents > 0),
+  reversed_cents amount_cents not null default 0 check (reversed_cents <= amount_cents),
+  reversal text not null default 'none' check (reversal in ('none', 'partial', 'full')),
+  reason text check (length(reason) <= 1000),
+  hold_until timestamptz not null,
+  credited_at timestamptz,
+  paid_at timestamptz,
+  -- The paid withdrawal it was paid with. The rule stands at payWithdrawal in lib/money/withdrawals.ts.
+  withdrawal_id bigint,
+  rejected_at timestamptz,
+  status text not null generated always as (
+    case
+      when rejected_at is not null or reversal = 'full' then 'reversed'
+      when reversal = 'partial' then 'refunded'
+      when paid_at is not null then 'paid'
+      when credited_at is not null then 'approved'
+      else 'pending'
+    end
+  ) stored,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id),
+  constraint commissions_sale_key unique (program_id, sale_id),
+  foreign key (program_id, customer_id) references customers (program_id, id),
+  foreign key (program_id, sale_id) references sales (program_id, id),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
+  unique (program_id, id, partner_id, currency),
+  check ((kind = 'sale') = (sale_id is not null)),
+  check (reversal <> 'none' or rejected_at is not null or reversed_cents = 0),
+  check ((reversal <> 'full' and rejected_at is null) or reversed_cents = amount_cents),
+  check (paid_at is null or credited_at is not null),
+  check ((paid_at is null) = (withdrawal_id is null))
+);
+create unique index commissions_lead_key on commissions (program_id, customer_id) where kind = 'lead';
+create index commissions_created_idx on commissions (program_id, created_at, id);
+create index commissions_partner_idx on commissions (program_id, partner_id, id);
+create index commissions_due_idx on commissions (hold_until, program_id, id)
+  where credited_at is null and rejected_at is null and reversal <> 'full';
+create index commissions_withdrawal_idx on commissions (program_id, withdrawal_id) where withdrawal_id is not null;
+-- What stands in a balance and was not paid yet.
+create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
+  where credited_at is not null and paid_at is null;
+
+-- The ledger of a partner's balance: numbered entries, each beginning where the one before it ended. The foreign key to the
+-- entry before makes the last `balance_after_cents` the sum of all amounts; the balance row points at the last entry.
+-- Triggers (functions/balances.sql) keep entries as they are and each with its balance.
+create table balance_entries (
+  program_id bigint not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  entry_number bigint not null check (entry_number > 0),
+  amount_cents bigint not null check (amount_cents <> 0),
+  balance_before_cents bigint not null,
+  balance_after_cents bigint not null,
+  cause text not null check (cause in ('commission_credited', 'commission_reversed', 'reversal_returned', 'withdrawal_paid')),
+  commission_id bigint,
+  refund_id bigint,
+  withdrawal_id bigint,
+  created_at timestamptz not null default now(),
+  previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
+  primary key (program_id, partner_id, currency, entry_number),
+  unique (program_id, partner_id, currency, entry_number, balance_after_cents),
+  constraint balance_entries_cause_key unique nulls not distinct (program_id, cause, commission_id, refund_id, withdrawal_id),
+  foreign key (program_id, partner_id, currency, previous_entry_number, balance_before_cents)
+    references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, commission_id, partner_id, currency) references commissions (program_id, id, partner_id, currency),
+  foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
+  foreign key (program_id, refund_id) references refunds (program_id, id),
+  check (entry_number > 1 or balance_before_cents = 0),
+  check (balance_before_cents + amount_cents = balance_after_cents),
+  check (
+    case cause
+      when 'commission_credited' then amount_cents > 0 and commission_id is not null and refund_id is null and withdrawal_id is null
+      when 'commission_reversed' then amount_cents < 0 and commission_id is not null and withdrawal_id is null
+      when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and withdrawal_id is null
+      else amount_cents < 0 and withdrawal_id is not null and commission_id is null and refund_id is null
+    end
+  )
+);
+
+create table balances (
+  program_id bigint not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  balance_cents bigint not null default 0,
+  entry_count bigint not null default 0 check (entry_count >= 0),
+  last_entry_number bigint generated always as (nullif(entry_count, 0)) stored,
+  primary key (program_id, partner_id, currency),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, partner_id, currency, last_entry_number, balance_cents)
+    references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
+  check (entry_count > 0 or balance_cents = 0)
+);

@@ -1,0 +1,55 @@
+-- What is to be told, written in the transaction that made it true. The consumer copies a row to `notifications` and sets
+-- delivered_at; the relay sends again whatever stays undelivered.
+create table outbox (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  kind text not null check (kind in (
+    'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'paid_commission_reversed', 'dispute_reinstated'
+  )),
+  audience text not null check (audience in ('partner', 'advertiser')),
+  partner_id bigint not null,
+  -- What happened, once per kind and audience: the refund, rejection or reinstatement, and the thing it changed.
+  cause text not null check (length(cause) between 1 and 200),
+  payload jsonb not null,
+  created_at timestamptz not null default now(),
+  sent_at timestamptz,
+  delivered_at timestamptz,
+  primary key (program_id, id),
+  constraint outbox_cause_key unique (program_id, kind, audience, cause),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id)
+);
+create index outbox_undelivered_idx on outbox (created_at, program_id, id) where delivered_at is null;
+
+create table notifications (
+  program_id bigint not null,
+  -- The outbox row's id: a message delivered twice finds its notification here.
+  id bigint not null,
+  kind text not null,
+  audience text not null check (audience in ('partner', 'advertiser')),
+  partner_id bigint not null,
+  payload jsonb not null,
+  created_at timestamptz not null,
+  primary key (program_id, id),
+  foreign key (program_id, id) references outbox (program_id, id)
+);
+create index notifications_partner_idx on notifications (partner_id, created_at desc) where audience = 'partner';
+create index notifications_program_idx on notifications (program_id, created_at desc) where audience = 'advertiser';
+
+create table notification_reads (
+  program_id bigint not null,
+  notification_id bigint not null,
+  user_id text not null references users (id) on delete cascade,
+  read_at timestamptz not null default now(),
+  primary key (program_id, notification_id, user_id),
+  foreign key (program_id, notification_id) references notifications (program_id, id)
+);
+
+-- Mail that was printed instead of sent, because no mail API is configured.
+create table mails (
+  id bigint generated always as identity primary key,
+  recipient text not null,
+  subject text not null,
+  body text not null,
+  created_at timestamptz not null default now()
+);
+create index mails_recipient_idx on mails (recipient, id);

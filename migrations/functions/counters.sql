@@ -1,0 +1,37 @@
+create or replace function utc_day(at timestamptz) returns date language sql immutable as $$ select (at at time zone 'UTC')::date $$;
+
+-- The number of the UTC hour, 1 to 24: its place in the figures by hour.
+create or replace function hour_of_day(at timestamptz) returns integer language sql immutable
+as $$ select extract(hour from at at time zone 'UTC')::integer + 1 $$;
+
+-- The slot a backend counts in what happened at `at`. Connections are opened one after the other, so neighbours get different slots. The
+-- first of an hour's 64 slots is for the clicks, the others for the backends that count leads and conversions: countClicks holds many
+-- rows at once, and could else wait in a circle with a call that holds two.
+create or replace function counter_slot(at timestamptz) returns smallint language sql stable
+as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
+
+create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] language sql immutable
+as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
+
+-- Moves the totals of the hour of `at` and of its day.
+create or replace function count_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns void
+language plpgsql as $$
+begin
+  insert into daily_totals as counted (program_id, day, slot, leads, conversions)
+  values (of_program_id, utc_day(at), counter_slot(at), more_leads, more_conversions)
+  on conflict on constraint daily_totals_pkey do update set
+    leads = counted.leads + excluded.leads,
+    conversions = counted.conversions + excluded.conversions;
+end $$;
+
+create or replace function count_money(
+  of_program_id bigint, at timestamptz, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint
+) returns void language plpgsql as $$
+begin
+  insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
+  values (of_program_id, utc_day(at), of_currency, counter_slot(at), more_sales, more_revenue_cents, more_commission_cents)
+  on conflict on constraint daily_money_pkey do update set
+    sales = counted.sales + excluded.sales,
+    revenue_cents = counted.revenue_cents + excluded.revenue_cents,
+    commission_cents = counted.commission_cents + excluded.commission_cents;
+end $$;

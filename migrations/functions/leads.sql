@@ -1,0 +1,111 @@
+-- What the settlement of a lead brings: the lead event, pay per lead and the day's totals. `customer` is the row as it was settled now.
+create or replace function record_settled_lead(customer customers, session_id text, page_url text, additional_data jsonb) returns void
+language plpgsql as $$
+declare
+  program programs;
+begin
+  insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
+  values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
+    record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
+  select p.* into strict program from programs p where p.id = customer.program_id;
+  perform count_customers(customer.program_id, now(), 1, 0);
+  if program.lead_commission_cents > 0 then
+    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, hold_until)
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents,
+      now() + make_interval(days => program.hold_days));
+    perform count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
+  end if;
+end $$;
+
+-- Settles the lead of the customer with this key. A lead that is settled already changes nothing and keeps its own id, which
+-- tells the call that settled it from all others, even where the answer to its first try was lost. The update is
+-- unconditional so that a call which waited for another sees what that one did.
+create or replace function settle_lead(
+  of_program_id bigint, of_customer_key text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text,
+  additional_data jsonb,
+  out lead_id bigint, out click_id text, out customer_status text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  settled record;
+begin
+  update customers c set
+    signup_date = coalesce(c.signup_date, now()),
+    lead_event_id = coalesce(c.lead_event_id, new_lead_id),
+    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+    email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
+  where c.program_id = of_program_id and c.customer_key = of_customer_key
+  returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
+  lead_id := settled.lead_event_id;
+  click_id := settled.click_id;
+  customer_status := settled.customer_status;
+  if settled.is_first then
+    perform record_settled_lead(settled.customer, session_id, page_url, additional_data);
+  end if;
+end $$;
+
+-- A lead of the integrator's server; `recordServerLead` in lib/tracking/leads.ts is its only caller.
+create or replace function track_lead(
+  hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
+  new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
+  out key_retired boolean, out program_matches boolean, out lead_id bigint, out click_id text, out customer_status text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  of_program_id bigint;
+  valid_after timestamptz;
+begin
+  select k.program_id, k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id),
+    now() - make_interval(days => p.cookie_window_days)
+  into of_program_id, key_retired, program_matches, valid_after
+  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
+  if key_retired is distinct from false or not program_matches then
+    return;
+  end if;
+  if of_click_id is not null then
+    perform bind_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
+  end if;
+  select s.* into lead_id, click_id, customer_status
+  from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+end $$;
+
+-- A lead of the visitor's browser, for a click of this program; `recordBrowserLead` in lib/tracking/leads.ts is its only caller. Answers no
+-- lead where the click is not a valid one.
+create or replace function track_browser_lead(
+  of_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea,
+  session_id text, page_url text, additional_data jsonb,
+  out provisional boolean, out lead_id bigint, out click_id text, out customer_status text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  valid_after timestamptz;
+  noted record;
+begin
+  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
+  from programs p where p.id = of_program_id;
+  if not exists (
+    select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
+  ) then
+    return;
+  end if;
+  if not provisional then
+    perform bind_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
+    select s.* into lead_id, click_id, customer_status
+    from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+    return;
+  end if;
+  update customers c set
+    provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
+    provisional_lead_event_id = case when c.signup_date is null
+      then coalesce(c.provisional_lead_event_id, new_lead_id) else c.provisional_lead_event_id end
+  where c.program_id = of_program_id and c.click_id = of_click_id
+  returning c.*, old.provisional_lead_at is null and new.provisional_lead_at is not null as is_first into noted;
+  if noted.is_first then
+    insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, provisional, session_id, page_url)
+    values (of_program_id, noted.provisional_lead_at, noted.provisional_lead_event_id, noted.id, true, session_id, page_url);
+  end if;
+  lead_id := coalesce(noted.provisional_lead_event_id, noted.lead_event_id);
+  click_id := noted.click_id;
+  -- The browser does not learn that the server settled it.
+  customer_status := 'click';
+end $$;
