@@ -57,7 +57,7 @@ export async function listCommissions(
           .orderBy('r.id'),
       ).as('refunds'),
     ])
-    .$narrowType<{ kind: 'sale' | 'lead'; status: CommissionStatus }>()
+    .$narrowType<{ status: CommissionStatus }>()
     .orderBy('c.id', 'desc')
     .limit(limit)
   query =

@@ -1,10 +1,11 @@
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
+import type { DB } from '../schema.ts'
 
-export type WithdrawalStatus = 'requested' | 'paid' | 'refused' | 'cancelled'
+export type WithdrawalStatus = Selectable<DB['withdrawals']>['status']
 
 export type Withdrawal = Awaited<ReturnType<typeof listWithdrawals>>[number]
 
@@ -190,7 +191,6 @@ export async function listWithdrawals(
       'w.created_at',
       'w.decided_at',
     ])
-    .$narrowType<{ status: WithdrawalStatus }>()
     .where('w.program_id', '=', programId)
     .orderBy('w.id', 'desc')
     .limit(limit)
