@@ -1,0 +1,10 @@
+-- every deduction of a paid commission warned the advertiser
+select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'not told' as found, 'told' as expected
+from balance_entries e
+join commissions c on c.program_id = e.program_id and c.id = e.commission_id
+join balance_entries payment on payment.program_id = c.program_id and payment.withdrawal_id = c.withdrawal_id
+where ($1::bigint is null or e.program_id = $1) and e.cause = 'commission_reversed'
+  and e.entry_number > payment.entry_number
+  and not exists (
+    select from outbox o where o.program_id = e.program_id and o.kind = 'paid_commission_reversed' and o.audience = 'advertiser'
+      and o.cause = case when e.refund_id is null then 'rejection:' || e.commission_id else 'refund:' || e.refund_id end)

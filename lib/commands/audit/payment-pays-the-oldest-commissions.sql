@@ -1,0 +1,28 @@
+-- a payment pays what was credited before it, from the oldest on, and leaves the newest
+with entry as (
+  select e.*, credit.entry_number as credit_number, payment.entry_number as paid_number
+  from balance_entries e
+  join commissions c on c.program_id = e.program_id and c.id = e.commission_id
+  join balance_entries credit on credit.program_id = c.program_id and credit.commission_id = c.id and credit.cause = 'commission_credited'
+  left join balance_entries payment on payment.program_id = c.program_id and payment.withdrawal_id = c.withdrawal_id
+  where e.commission_id is not null and ($1::bigint is null or e.program_id = $1)
+),
+held as (
+  select p.program_id, p.withdrawal_id, p.balance_after_cents, e.commission_id, e.credit_number,
+    e.paid_number is not distinct from p.entry_number as paid_by_it, sum(e.amount_cents) as left_cents
+  from balance_entries p
+  join entry e on e.program_id = p.program_id and e.partner_id = p.partner_id and e.currency = p.currency
+    and e.entry_number < p.entry_number and (e.paid_number is null or e.paid_number >= p.entry_number)
+  where p.cause = 'withdrawal_paid' and ($1::bigint is null or p.program_id = $1)
+  group by p.program_id, p.withdrawal_id, p.balance_after_cents, e.commission_id, e.credit_number, paid_by_it
+),
+due as (
+  select *, coalesce(sum(left_cents) over (
+    partition by program_id, withdrawal_id order by credit_number desc rows between unbounded preceding and 1 preceding), 0)
+    >= balance_after_cents as is_due
+  from held where left_cents > 0
+)
+select program_id, format('commission %s, withdrawal %s', commission_id, withdrawal_id) as subject,
+  case when paid_by_it then 'paid by it' else 'not paid by it' end as found,
+  case when is_due then 'paid by it' else 'not paid by it' end as expected
+from due where paid_by_it <> is_due
