@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findAccess } from '../lib/access/roles.ts'
+import { findAccess } from '../lib/access/program-access.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { startStack } from './support/stack.ts'
 

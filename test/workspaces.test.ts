@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
-import { type Action, findAccess, findViewer, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
+import { findAccess } from '../lib/access/program-access.ts'
+import { type Action, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
+import { findViewer } from '../lib/access/viewer.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { acceptPartnerInvitation, findPartnerInvitation, invitePartner } from '../lib/programs/invitations.ts'

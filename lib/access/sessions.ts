@@ -1,6 +1,12 @@
 import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 
+/** The variable a function needs to know who is signed in. */
+export interface SessionEnv {
+  /** Signs session tokens. The same in every function that reads sessions. */
+  AUTH_SECRET: string
+}
+
 /** The dashboard's cookie. `__Host-` ties it to this host, to HTTPS (or loopback) and to the path `/`. */
 export const sessionCookie = '__Host-svc_session'
 

@@ -1,7 +1,9 @@
 import type { Context } from 'hono'
 
 import type * as z from 'zod/mini'
-import { type Access, type Action, findAccess, requireAction, type SessionEnv } from '../access/roles.ts'
+import { type Access, findAccess, requireAction } from '../access/program-access.ts'
+import type { Action } from '../access/roles.ts'
+import type { SessionEnv } from '../access/sessions.ts'
 import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, refuseInput } from './app.ts'
 import { type DatabaseEnv, openDatabase, type Statement } from '../database.ts'
 import { programPath } from './program-path.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { SessionEnv } from '../access/roles.ts'
+import type { SessionEnv } from '../access/sessions.ts'
 import { apiKeyHash, createApiKey } from '../access/api-keys.ts'
 import { recordClick } from '../tracking/clicks.ts'
 import { approveDueCommissions } from '../money/commissions.ts'

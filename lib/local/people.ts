@@ -1,6 +1,7 @@
 import { hashPassword } from 'better-auth/crypto'
 import { sql } from 'kysely'
-import type { Role, SessionEnv } from '../access/roles.ts'
+import type { Role } from '../access/roles.ts'
+import type { SessionEnv } from '../access/sessions.ts'
 import type { Database } from '../database.ts'
 import { createSession } from '../access/sessions.ts'
 

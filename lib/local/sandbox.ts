@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
-import type { SessionEnv } from '../access/roles.ts'
+import type { SessionEnv } from '../access/sessions.ts'
 import { generateApiKey } from '../access/api-keys.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { addPartner } from '../programs/partners.ts'

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type * as z from 'zod/mini'
-import type { Access } from '../access/roles.ts'
+import type { Access } from '../access/program-access.ts'
 import type { Database } from '../database.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 import type { performanceQuery } from '../api/tracking-performance.ts'

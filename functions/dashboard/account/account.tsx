@@ -1,4 +1,4 @@
-import type { Viewer } from '../../../lib/access/roles.ts'
+import type { Viewer } from '../../../lib/access/viewer.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import {

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { may, type Role, roles, type Viewer } from '../../../lib/access/roles.ts'
+import { may, type Role, roles } from '../../../lib/access/roles.ts'
+import type { Viewer } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { inviteMember, revokeInvitation } from '../../../lib/programs/invitations.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Viewer } from '../../../lib/access/roles.ts'
+import type { Viewer } from '../../../lib/access/viewer.ts'
 import { type PartnerBalance, readBalances } from '../../../lib/money/balances.ts'
 import { commissionStatuses, earningsByDay, listCommissions } from '../../../lib/money/commission-list.ts'
 import { toCsv } from '../../../lib/csv.ts'

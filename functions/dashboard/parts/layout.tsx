@@ -1,7 +1,8 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
 import type { Child } from 'hono/jsx'
-import { type Action, may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { type Action, may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { assets } from './assets.ts'
 import { type Flash, type PageContext, takeFlash } from './page.ts'
 

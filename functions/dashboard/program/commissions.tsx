@@ -1,4 +1,5 @@
-import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import {
   type CommissionStatus,
   commissionStatuses,

@@ -1,5 +1,5 @@
 import type * as z from 'zod/mini'
-import type { Viewer, ViewerProgram } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { newestEvents, type TrackingEvent } from '../../../lib/tracking/events.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'

@@ -1,4 +1,5 @@
-import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { topPartners } from '../../../lib/programs/partners.ts'
 import { type Performance, readPerformance, type Trend } from '../../../lib/tracking/performance.ts'

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'

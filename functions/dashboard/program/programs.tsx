@@ -1,4 +1,5 @@
-import { may, type Viewer } from '../../../lib/access/roles.ts'
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { createProgram, programDefaults, programSettings } from '../../../lib/programs/programs.ts'
 import { createWorkspace } from '../../../lib/programs/workspaces.ts'

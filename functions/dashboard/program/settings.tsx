@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../../lib/access/api-keys.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { ApiError } from '../../../lib/errors.ts'

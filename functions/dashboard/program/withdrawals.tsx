@@ -1,4 +1,5 @@
-import { may, type Viewer, type ViewerProgram } from '../../../lib/access/roles.ts'
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'

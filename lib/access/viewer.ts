@@ -1,0 +1,112 @@
+import { type Expression, sql } from 'kysely'
+import { jsonArrayFrom, jsonBuildObject, jsonObjectFrom } from 'kysely/helpers/postgres'
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import type { Role } from './roles.ts'
+import { readSessionToken, type SessionEnv } from './sessions.ts'
+
+/** What a page needs to know of the person who looks at it. Names and roles are those that hold now. */
+export interface Viewer {
+  user: { id: string; name: string; email: string }
+  /** The partner account tied to the user, and how many of its notifications are unread. */
+  partner: { id: number; name: string; payoutEmail: string | null; unread: number } | null
+  workspaces: { id: string; name: string; role: Role }[]
+  programs: ViewerProgram[]
+}
+
+export interface ViewerProgram {
+  id: number
+  name: string
+  domain: string
+  currency: string
+  workspaceId: string
+  /** ISO 8601. */
+  createdAt: string
+  roles: Role[]
+  /** Manual-review notices that this user has not read. */
+  unread: number
+}
+
+/** Finds who sent a request, with their workspaces and programs, in one database query; undefined without a session. */
+export async function findViewer(db: Database, env: SessionEnv, headers: Headers): Promise<Viewer | undefined> {
+  const token = await readSessionToken(headers, env.AUTH_SECRET)
+  if (token === undefined) return undefined
+  const [viewer] = await db.query(
+    kysely
+      .selectFrom('sessions')
+      .innerJoin('users', 'users.id', 'sessions.user_id')
+      .select((eb) => [
+        jsonBuildObject({ id: eb.ref('users.id'), name: eb.ref('users.name'), email: eb.ref('users.email') }).as(
+          'user',
+        ),
+        jsonObjectFrom(partnerOf(eb.ref('users.id'))).as('partner'),
+        jsonArrayFrom(workspacesOf(eb.ref('users.id'))).as('workspaces'),
+        jsonArrayFrom(programsOf(eb.ref('users.id'))).as('programs'),
+      ])
+      .where('sessions.token', '=', token)
+      .where('sessions.expires_at', '>', sql<Date>`now()`),
+  )
+  return viewer
+}
+
+function partnerOf(userId: Expression<string>) {
+  return kysely
+    .selectFrom('partners as p')
+    .select((eb) => [
+      'p.id',
+      'p.name',
+      eb.fn.coalesce('p.payout_email', 'p.email').as('payoutEmail'),
+      unreadBy(userId, 'partner').where('n.partner_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
+    ])
+    .where('p.user_id', '=', userId)
+}
+
+function workspacesOf(userId: Expression<string>) {
+  return kysely
+    .selectFrom('workspace_members as m')
+    .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
+    .select(['w.id', 'w.name', 'm.role'])
+    .where('m.user_id', '=', userId)
+    .where('m.removed_at', 'is', null)
+    .orderBy('w.created_at')
+    .orderBy('w.id')
+}
+
+/** A guest sees the programs that were opened to them; every other member sees all of the workspace's. */
+function programsOf(userId: Expression<string>) {
+  return kysely
+    .selectFrom('workspace_members as m')
+    .innerJoin('programs as p', 'p.workspace_id', 'm.workspace_id')
+    .leftJoin('program_members as o', (join) =>
+      join.onRef('o.program_id', '=', 'p.id').onRef('o.user_id', '=', 'm.user_id'),
+    )
+    .select(['p.id', 'p.name', 'p.domain', 'p.currency', 'p.workspace_id as workspaceId', 'p.created_at as createdAt'])
+    .select((eb) => [
+      sql<Role[]>`array_remove(array[${eb.ref('m.role')}, ${eb.ref('o.role')}], null)`.as('roles'),
+      unreadBy(userId, 'advertiser').where('n.program_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
+    ])
+    .where('m.user_id', '=', userId)
+    .where('m.removed_at', 'is', null)
+    .where((eb) => eb.or([eb('m.role', '<>', 'guest'), eb('o.role', 'is not', null)]))
+    .orderBy('p.created_at')
+    .orderBy('p.id')
+}
+
+/** How many notifications `n` for this audience the user has not read. */
+function unreadBy(userId: Expression<string>, audience: 'partner' | 'advertiser') {
+  return kysely
+    .selectFrom('notifications as n')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('n.audience', '=', audience)
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('notification_reads as r')
+            .whereRef('r.program_id', '=', 'n.program_id')
+            .whereRef('r.notification_id', '=', 'n.id')
+            .where('r.user_id', '=', userId),
+        ),
+      ),
+    )
+}
