@@ -1,4 +1,4 @@
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import type { DB } from './schema.ts'
 
 /**
@@ -13,3 +13,6 @@ export const kysely = new Kysely<DB>({
     createQueryCompiler: () => new PostgresQueryCompiler(),
   },
 })
+
+/** When the transaction began, by the database's clock. */
+export const now = sql<Date>`now()`

@@ -4,11 +4,18 @@ import { type Action, may, type Role, roleActions, roles } from '../lib/access/r
 import { findViewer } from '../lib/access/viewer.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { acceptPartnerInvitation, findPartnerInvitation, invitePartner } from '../lib/programs/invitations.ts'
+import {
+  acceptInvitation,
+  acceptPartnerInvitation,
+  findInvitation,
+  findPartnerInvitation,
+  inviteMember,
+  invitePartner,
+  revokeInvitation,
+} from '../lib/programs/invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { connectProcessor } from '../lib/stripe/connect.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
-import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import { changeMember, listMembers, openProgram } from '../lib/programs/members.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { startEndpoint } from './support/stack.ts'

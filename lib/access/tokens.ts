@@ -7,8 +7,7 @@ export function newToken(): string {
     .replaceAll('=', '')
 }
 
-/** What is stored of a token: its SHA-256, as a `bytea` literal. */
-export async function hashToken(token: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(token))
-  return `\\x${Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+/** What is stored of a token: its SHA-256. */
+export async function hashToken(token: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(token)))
 }

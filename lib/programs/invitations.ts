@@ -3,16 +3,12 @@ import type { Role } from '../access/roles.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
 
 const memberInvitationDays = 7
 const partnerInvitationDays = 14
 
-export interface Invitation {
-  id: string
-  email: string
-  role: Role
-  expires_at: Date
-}
+const inDays = (days: number) => sql<Date>`now() + make_interval(days => ${days})`
 
 /**
  * Invites an e-mail address, or renews the invitation that is open for it, and returns the token for the link in the mail.
@@ -25,59 +21,125 @@ export async function inviteMember(
   const token = newToken()
   const { workspaceId, role, invitedBy } = invitation
   const email = invitation.email.trim().toLowerCase()
-  const invited = await db.query(sql`
-    insert into workspace_invitations (workspace_id, email, role, token_hash, invited_by, expires_at)
-    select ${workspaceId}, ${email}, ${role}, ${await hashToken(token)}, ${invitedBy},
-      now() + make_interval(days => ${memberInvitationDays})
-    where not exists (
-      select from workspace_members m join users u on u.id = m.user_id
-      where m.workspace_id = ${workspaceId} and u.email = ${email} and m.removed_at is null)
-    on conflict (workspace_id, email) where accepted_at is null and revoked_at is null
-    do update set role = excluded.role, token_hash = excluded.token_hash, invited_by = excluded.invited_by,
-      expires_at = excluded.expires_at
-    returning id`)
+  const tokenHash = await hashToken(token)
+  const invited = await db.query(
+    kysely
+      .insertInto('workspace_invitations')
+      .columns(['workspace_id', 'email', 'role', 'token_hash', 'invited_by', 'expires_at'])
+      .expression((eb) =>
+        kysely
+          .selectNoFrom([
+            eb.val(workspaceId).as('workspace_id'),
+            eb.val(email).as('email'),
+            eb.val(role).as('role'),
+            eb.val(tokenHash).as('token_hash'),
+            eb.val(invitedBy).as('invited_by'),
+            inDays(memberInvitationDays).as('expires_at'),
+          ])
+          .where(
+            eb.not(
+              eb.exists(
+                eb
+                  .selectFrom('workspace_members as m')
+                  .innerJoin('users as u', 'u.id', 'm.user_id')
+                  .where('m.workspace_id', '=', workspaceId)
+                  .where('u.email', '=', email)
+                  .where('m.removed_at', 'is', null),
+              ),
+            ),
+          ),
+      )
+      .onConflict((oc) =>
+        oc
+          .columns(['workspace_id', 'email'])
+          .where('accepted_at', 'is', null)
+          .where('revoked_at', 'is', null)
+          .doUpdateSet((eb) => ({
+            role: eb.ref('excluded.role'),
+            token_hash: eb.ref('excluded.token_hash'),
+            invited_by: eb.ref('excluded.invited_by'),
+            expires_at: eb.ref('excluded.expires_at'),
+          })),
+      )
+      .returning('id'),
+  )
   if (invited.length === 0) throw new ApiError('conflict', `${email} is a member already.`)
   return token
 }
 
 /** Takes an open invitation back, so that its link stops working. */
 export async function revokeInvitation(db: Database, workspaceId: string, invitationId: string): Promise<void> {
-  await db.query(sql`
-    update workspace_invitations set revoked_at = now()
-    where id = ${invitationId} and workspace_id = ${workspaceId} and accepted_at is null and revoked_at is null`)
+  await db.query(
+    kysely
+      .updateTable('workspace_invitations')
+      .set({ revoked_at: now })
+      .where('id', '=', invitationId)
+      .where('workspace_id', '=', workspaceId)
+      .where('accepted_at', 'is', null)
+      .where('revoked_at', 'is', null),
+  )
 }
 
-/** The workspace and address an invitation's link is for, or undefined where the link is used up, revoked or too old. */
-export async function findInvitation(
-  db: Database,
-  token: string,
-): Promise<{ workspace_name: string; email: string; role: Role } | undefined> {
-  const [invitation] = await db.query<{ workspace_name: string; email: string; role: Role }>(sql`
-    select w.name as workspace_name, i.email, i.role
-    from workspace_invitations i join workspaces w on w.id = i.workspace_id
-    where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.revoked_at is null and i.expires_at > now()`)
+/** The workspace, address and role an invitation's link is for, or undefined where the link is used up, revoked or too old. */
+export async function findInvitation(db: Database, token: string) {
+  const [invitation] = await db.query(
+    kysely
+      .selectFrom('workspace_invitations as i')
+      .innerJoin('workspaces as w', 'w.id', 'i.workspace_id')
+      .select(['w.name as workspace_name', 'i.email', 'i.role'])
+      .where('i.token_hash', '=', await hashToken(token))
+      .where('i.accepted_at', 'is', null)
+      .where('i.revoked_at', 'is', null)
+      .where('i.expires_at', '>', now),
+  )
   return invitation
 }
 
 /**
- * Makes the signed-in user a member with the invitation's role; a removed member becomes active again. The link came to the
- * invited address, so only that address may use it, and using it proves the address. Refuses with `forbidden` otherwise.
+ * Makes the signed-in user a member with the invitation's role and returns the workspace's id; a removed member becomes active
+ * again. The link came to the invited address, so only that address may use it, and using it proves the address. Refuses with
+ * `forbidden` otherwise.
  */
 export async function acceptInvitation(db: Database, token: string, userId: string): Promise<string> {
-  const [joined] = await db.query<{ workspace_id: string }>(sql`
-    with invitation as (
-      update workspace_invitations i set accepted_at = now() from users u
-      where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.revoked_at is null
-        and i.expires_at > now() and u.id = ${userId} and u.email = i.email
-      returning i.workspace_id, i.role
-    ), proven as (
-      update users set email_verified = true where id = ${userId} and exists (select from invitation)
-    )
-    insert into workspace_members as m (workspace_id, user_id, role)
-    select workspace_id, ${userId}, role from invitation
-    on conflict (workspace_id, user_id) do update set
-      role = case when m.removed_at is null then m.role else excluded.role end, removed_at = null
-    returning m.workspace_id`)
+  const tokenHash = await hashToken(token)
+  const [joined] = await db.query(
+    kysely
+      .with('invitation', (cte) =>
+        cte
+          .updateTable('workspace_invitations as i')
+          .from('users as u')
+          .set({ accepted_at: now })
+          .where('i.token_hash', '=', tokenHash)
+          .where('i.accepted_at', 'is', null)
+          .where('i.revoked_at', 'is', null)
+          .where('i.expires_at', '>', now)
+          .where('u.id', '=', userId)
+          .whereRef('u.email', '=', 'i.email')
+          .returning(['i.workspace_id', 'i.role']),
+      )
+      .with('proven', (cte) =>
+        cte
+          .updateTable('users')
+          .set({ email_verified: true })
+          .where('id', '=', userId)
+          .where((eb) => eb.exists(eb.selectFrom('invitation'))),
+      )
+      .insertInto('workspace_members')
+      .columns(['workspace_id', 'user_id', 'role'])
+      .expression((eb) => eb.selectFrom('invitation').select(['workspace_id', eb.val(userId).as('user_id'), 'role']))
+      .onConflict((oc) =>
+        oc.columns(['workspace_id', 'user_id']).doUpdateSet((eb) => ({
+          role: eb
+            .case()
+            .when('workspace_members.removed_at', 'is', null)
+            .then(eb.ref('workspace_members.role'))
+            .else(eb.ref('excluded.role'))
+            .end(),
+          removed_at: null,
+        })),
+      )
+      .returning('workspace_id'),
+  )
   if (!joined) {
     throw new ApiError(
       'forbidden',
@@ -93,40 +155,73 @@ export async function invitePartner(
   partnerId: number,
 ): Promise<{ token: string; email: string } | undefined> {
   const token = newToken()
-  const [invited] = await db.query<{ email: string }>(sql`
-    with invitation as (
-      insert into partner_invitations (partner_id, token_hash, expires_at)
-      select id, ${await hashToken(token)}, now() + make_interval(days => ${partnerInvitationDays})
-      from partners where id = ${partnerId} and user_id is null and email is not null
-      returning partner_id
-    )
-    select email from partners join invitation on partner_id = id`)
+  const tokenHash = await hashToken(token)
+  const [invited] = await db.query(
+    kysely
+      .with('partner', (cte) =>
+        cte
+          .selectFrom('partners')
+          .select('id')
+          .select((eb) => eb.ref('email').$notNull().as('email'))
+          .where('id', '=', partnerId)
+          .where('user_id', 'is', null)
+          .where('email', 'is not', null),
+      )
+      .with('invitation', (cte) =>
+        cte
+          .insertInto('partner_invitations')
+          .columns(['partner_id', 'token_hash', 'expires_at'])
+          .expression((eb) =>
+            eb
+              .selectFrom('partner')
+              .select(['id', eb.val(tokenHash).as('token_hash'), inDays(partnerInvitationDays).as('expires_at')]),
+          ),
+      )
+      .selectFrom('partner')
+      .select('email'),
+  )
   return invited && { token, email: invited.email }
 }
 
 /** The partner an invitation's link is for, or undefined where the link is used up or too old. */
-export async function findPartnerInvitation(
-  db: Database,
-  token: string,
-): Promise<{ name: string; email: string } | undefined> {
-  const [partner] = await db.query<{ name: string; email: string }>(sql`
-    select p.name, p.email from partner_invitations i join partners p on p.id = i.partner_id
-    where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.expires_at > now() and p.user_id is null`)
+export async function findPartnerInvitation(db: Database, token: string) {
+  const [partner] = await db.query(
+    kysely
+      .selectFrom('partner_invitations as i')
+      .innerJoin('partners as p', 'p.id', 'i.partner_id')
+      .select('p.name')
+      .select((eb) => eb.ref('p.email').$notNull().as('email'))
+      .where('i.token_hash', '=', await hashToken(token))
+      .where('i.accepted_at', 'is', null)
+      .where('i.expires_at', '>', now)
+      .where('p.user_id', 'is', null),
+  )
   return partner
 }
 
 /** Ties a partner account to the signed-in user. Refuses a link that is used up, and users who are another partner already. */
 export async function acceptPartnerInvitation(db: Database, token: string, userId: string): Promise<void> {
+  const tokenHash = await hashToken(token)
   const accepted = await db
     .query(
-      sql`
-      with invitation as (
-        update partner_invitations i set accepted_at = now() from partners p
-        where i.token_hash = ${await hashToken(token)} and i.accepted_at is null and i.expires_at > now()
-          and p.id = i.partner_id and p.user_id is null
-        returning i.partner_id
-      )
-      update partners set user_id = ${userId} from invitation where id = partner_id returning id`,
+      kysely
+        .with('invitation', (cte) =>
+          cte
+            .updateTable('partner_invitations as i')
+            .from('partners as p')
+            .set({ accepted_at: now })
+            .where('i.token_hash', '=', tokenHash)
+            .where('i.accepted_at', 'is', null)
+            .where('i.expires_at', '>', now)
+            .whereRef('p.id', '=', 'i.partner_id')
+            .where('p.user_id', 'is', null)
+            .returning('i.partner_id'),
+        )
+        .updateTable('partners')
+        .from('invitation')
+        .set({ user_id: userId })
+        .whereRef('partners.id', '=', 'invitation.partner_id')
+        .returning('partners.id'),
     )
     .catch((error: unknown) => {
       if (violatedConstraint(error) !== 'partners_user_id_key') throw error

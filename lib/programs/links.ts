@@ -1,6 +1,8 @@
-import { type RawBuilder, sql } from 'kysely'
+import type { Expression } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
 
 /** A code for people who did not choose one: the name's letters and four random digits. */
 export function suggestCode(name: string): string {
@@ -30,22 +32,46 @@ export async function addLink(
 ): Promise<void> {
   await db
     .query(
-      sql`insert into referral_links (code, program_id, partner_id, page_url)
-        select ${link.code}, program_id, partner_id, ${link.pageUrl} from partner_programs
-        where program_id = ${link.programId} and partner_id = ${link.partnerId} and is_active`,
+      kysely
+        .insertInto('referral_links')
+        .columns(['code', 'program_id', 'partner_id', 'page_url'])
+        .expression((eb) =>
+          eb
+            .selectFrom('partner_programs')
+            .select([eb.val(link.code).as('code'), 'program_id', 'partner_id', eb.val(link.pageUrl).as('page_url')])
+            .where('program_id', '=', link.programId)
+            .where('partner_id', '=', link.partnerId)
+            .where('is_active', '=', true),
+        ),
     )
     .catch(refuseTakenCode)
 }
 
-/** Column `links.links`: a partner's links in a program, each with its clicks, as JSON. */
-export function linksOf(programId: RawBuilder<unknown>, partnerId: RawBuilder<unknown>) {
-  return sql`cross join lateral (
-      select coalesce(json_agg(json_build_object(
-        'id', l.id, 'code', l.code, 'page_url', l.page_url, 'is_active', l.is_active,
-        'clicks', coalesce((select k.clicks from link_click_counts k where k.program_id = l.program_id and k.link_id = l.id), 0)
-      ) order by l.id), '[]') as links
-      from referral_links l where l.program_id = ${programId} and l.partner_id = ${partnerId}
-    ) links`
+/** Column: a partner's links in a program, the oldest first, each with its clicks. */
+export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
+  return jsonArrayFrom(
+    kysely
+      .selectFrom('referral_links as l')
+      .select((eb) => [
+        'l.id',
+        'l.code',
+        'l.page_url',
+        'l.is_active',
+        eb.fn
+          .coalesce(
+            eb
+              .selectFrom('link_click_counts as k')
+              .select((count) => count.cast<number>('k.clicks', 'bigint').as('clicks'))
+              .whereRef('k.program_id', '=', 'l.program_id')
+              .whereRef('k.link_id', '=', 'l.id'),
+            eb.lit(0),
+          )
+          .as('clicks'),
+      ])
+      .where('l.program_id', '=', programId)
+      .where('l.partner_id', '=', partnerId)
+      .orderBy('l.id'),
+  )
 }
 
 /** Whether `page` is a page of the site at `domain`, its subdomains included. */

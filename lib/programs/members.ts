@@ -1,32 +1,32 @@
-import { sql } from 'kysely'
 import type { Role } from '../access/roles.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import type { Invitation } from './invitations.ts'
+import { kysely, now } from '../kysely.ts'
 
-export interface Member {
-  user_id: string
-  name: string
-  email: string
-  role: Role
-  created_at: Date
-  /** Null while the member is active. */
-  removed_at: Date | null
-}
+export type Member = Awaited<ReturnType<typeof listMembers>>['members'][number]
 
-/** Everybody who is or was a member, the active ones first, and the invitations that are open. */
-export async function listMembers(
-  db: Database,
-  workspaceId: string,
-): Promise<{ members: Member[]; invitations: Invitation[] }> {
+/**
+ * Everybody who is or was a member (`removed_at` is null while they are), the active ones first, and the invitations that are
+ * open.
+ */
+export async function listMembers(db: Database, workspaceId: string) {
   const [members, invitations] = await db.batch([
-    sql<Member>`
-      select m.user_id, u.name, u.email, m.role, m.created_at, m.removed_at
-      from workspace_members m join users u on u.id = m.user_id
-      where m.workspace_id = ${workspaceId} order by m.removed_at is not null, m.created_at, m.user_id`,
-    sql<Invitation>`
-      select id, email, role, expires_at from workspace_invitations
-      where workspace_id = ${workspaceId} and accepted_at is null and revoked_at is null order by created_at, id`,
+    kysely
+      .selectFrom('workspace_members as m')
+      .innerJoin('users as u', 'u.id', 'm.user_id')
+      .select(['m.user_id', 'u.name', 'u.email', 'm.role', 'm.created_at', 'm.removed_at'])
+      .where('m.workspace_id', '=', workspaceId)
+      .orderBy((eb) => eb('m.removed_at', 'is not', null))
+      .orderBy('m.created_at')
+      .orderBy('m.user_id'),
+    kysely
+      .selectFrom('workspace_invitations')
+      .select(['id', 'email', 'role', 'expires_at'])
+      .where('workspace_id', '=', workspaceId)
+      .where('accepted_at', 'is', null)
+      .where('revoked_at', 'is', null)
+      .orderBy('created_at')
+      .orderBy('id'),
   ])
   return { members, invitations }
 }
@@ -40,23 +40,42 @@ export async function changeMember(
   change: { workspaceId: string; userId: string; role: Role | null; byOwner: boolean },
 ): Promise<void> {
   const { workspaceId, userId, role, byOwner } = change
+  const changing = kysely
+    .updateTable('workspace_members as m')
+    .set(role === null ? { removed_at: now } : { role })
+    .where('m.workspace_id', '=', workspaceId)
+    .where('m.user_id', '=', userId)
+    .where('m.removed_at', 'is', null)
+    .where((eb) => eb.or([eb.val(byOwner), eb.and([eb('m.role', '<>', 'owner'), eb.val(role !== 'owner')])]))
+    .where((eb) =>
+      eb.or([
+        eb('m.role', '<>', 'owner'),
+        eb.val(role === 'owner'),
+        eb.exists(
+          eb
+            .selectFrom('workspace_members as other')
+            .whereRef('other.workspace_id', '=', 'm.workspace_id')
+            .whereRef('other.user_id', '<>', 'm.user_id')
+            .where('other.role', '=', 'owner')
+            .where('other.removed_at', 'is', null),
+        ),
+      ]),
+    )
+    .returning('m.user_id')
   const [, changed] = await db.batch([
-    sql`select from workspaces where id = ${workspaceId} for update`,
-    sql`
-      with changed as (
-        update workspace_members m set
-          role = coalesce(${role}::text, m.role), removed_at = case when ${role}::text is null then now() end
-        where m.workspace_id = ${workspaceId} and m.user_id = ${userId} and m.removed_at is null
-          and (${byOwner}::boolean or (m.role <> 'owner' and ${role}::text is distinct from 'owner'))
-          and (m.role <> 'owner' or ${role}::text is not distinct from 'owner' or exists (
-            select from workspace_members o
-            where o.workspace_id = m.workspace_id and o.user_id <> m.user_id and o.role = 'owner' and o.removed_at is null))
-        returning m.user_id
-      ), closed as (
-        delete from program_members p using changed
-        where p.workspace_id = ${workspaceId} and p.user_id = changed.user_id and ${role}::text is null
+    kysely.selectFrom('workspaces').where('id', '=', workspaceId).forUpdate(),
+    kysely
+      .with('changed', () => changing)
+      .with('closed', (cte) =>
+        cte
+          .deleteFrom('program_members as p')
+          .using('changed')
+          .where('p.workspace_id', '=', workspaceId)
+          .whereRef('p.user_id', '=', 'changed.user_id')
+          .where((eb) => eb.val(role === null)),
       )
-      select user_id from changed`,
+      .selectFrom('changed')
+      .select('user_id'),
   ])
   if (changed.length === 0) {
     throw new ApiError(
@@ -72,31 +91,42 @@ export async function openProgram(
   opening: { programId: number; userId: string; role: 'admin' | 'member' | 'billing' | null },
 ): Promise<void> {
   const { programId, userId, role } = opening
+  if (role === null) {
+    await db.query(
+      kysely.deleteFrom('program_members').where('program_id', '=', programId).where('user_id', '=', userId),
+    )
+    return
+  }
   await db.query(
-    role === null
-      ? sql`delete from program_members where program_id = ${programId} and user_id = ${userId}`
-      : sql`
-        insert into program_members (program_id, workspace_id, user_id, role)
-        select p.id, m.workspace_id, m.user_id, ${role}
-        from programs p join workspace_members m on m.workspace_id = p.workspace_id
-        where p.id = ${programId} and m.user_id = ${userId} and m.removed_at is null
-        on conflict (program_id, user_id) do update set role = excluded.role`,
+    kysely
+      .insertInto('program_members')
+      .columns(['program_id', 'workspace_id', 'user_id', 'role'])
+      .expression((eb) =>
+        eb
+          .selectFrom('programs as p')
+          .innerJoin('workspace_members as m', 'm.workspace_id', 'p.workspace_id')
+          .select(['p.id', 'm.workspace_id', 'm.user_id', eb.val(role).as('role')])
+          .where('p.id', '=', programId)
+          .where('m.user_id', '=', userId)
+          .where('m.removed_at', 'is', null),
+      )
+      .onConflict((oc) => oc.columns(['program_id', 'user_id']).doUpdateSet({ role })),
   )
 }
 
-export interface OpenedProgram {
-  program_id: number
-  program_name: string
-  user_id: string
-  user_name: string
-  role: Role
-}
+export type OpenedProgram = Awaited<ReturnType<typeof listOpenedPrograms>>[number]
 
 /** Which programs of a workspace are opened to single members. */
-export async function listOpenedPrograms(db: Database, workspaceId: string): Promise<OpenedProgram[]> {
-  const rows = await db.query<Omit<OpenedProgram, 'program_id'> & { program_id: string }>(sql`
-    select o.program_id, p.name as program_name, o.user_id, u.name as user_name, o.role
-    from program_members o join programs p on p.id = o.program_id join users u on u.id = o.user_id
-    where o.workspace_id = ${workspaceId} order by p.name, u.name, o.user_id`)
-  return rows.map((row) => ({ ...row, program_id: Number(row.program_id) }))
+export async function listOpenedPrograms(db: Database, workspaceId: string) {
+  return await db.query(
+    kysely
+      .selectFrom('program_members as o')
+      .innerJoin('programs as p', 'p.id', 'o.program_id')
+      .innerJoin('users as u', 'u.id', 'o.user_id')
+      .select(['o.program_id', 'p.name as program_name', 'o.user_id', 'u.name as user_name', 'o.role'])
+      .where('o.workspace_id', '=', workspaceId)
+      .orderBy('p.name')
+      .orderBy('u.name')
+      .orderBy('o.user_id'),
+  )
 }

@@ -1,6 +1,6 @@
-import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 
 const hostname =
@@ -62,59 +62,51 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
 
 /** Makes a program in a workspace and returns its id. */
 export async function createProgram(db: Database, workspaceId: string, settings: ProgramSettings): Promise<number> {
-  const [made] = await db.query<{ id: string }>(sql`
-    insert into programs (workspace_id, name, domain, currency, commission_bp, lead_commission_cents, cookie_window_days,
-      hold_days, commission_duration_months, lead_auth_policy, attribution_model)
-    values (${workspaceId}, ${settings.name}, ${settings.domain}, ${settings.currency}, ${settings.commission_bp},
-      ${settings.lead_commission_cents}, ${settings.cookie_window_days}, ${settings.hold_days},
-      ${settings.commission_duration_months}, ${settings.lead_auth_policy}, ${settings.attribution_model})
-    returning id`)
-  return Number(made?.id)
+  const [made] = await db.query(
+    kysely
+      .insertInto('programs')
+      .values({ workspace_id: workspaceId, ...settings })
+      .returning('id'),
+  )
+  if (!made) throw new Error('a program was made without an answer')
+  return made.id
 }
 
 /** Changes a program's settings. Commissions that exist already keep the rate and hold they were made with. */
 export async function updateProgram(db: Database, programId: number, settings: ProgramSettings): Promise<void> {
-  await db.query(sql`
-    update programs set name = ${settings.name}, domain = ${settings.domain}, currency = ${settings.currency},
-      commission_bp = ${settings.commission_bp}, lead_commission_cents = ${settings.lead_commission_cents},
-      cookie_window_days = ${settings.cookie_window_days}, hold_days = ${settings.hold_days},
-      commission_duration_months = ${settings.commission_duration_months},
-      lead_auth_policy = ${settings.lead_auth_policy}, attribution_model = ${settings.attribution_model}
-    where id = ${programId}`)
+  await db.query(kysely.updateTable('programs').set(settings).where('id', '=', programId))
 }
+
+const settingNames = z.keyof(programSettings).options
 
 /** A program's settings, with the processor account where one is connected. */
 export async function readProgram(
   db: Database,
   programId: number,
 ): Promise<(ProgramSettings & { processor_account_id: string | null }) | undefined> {
-  const [row] = await db.query<
-    Omit<ProgramSettings, 'lead_commission_cents'> & {
-      lead_commission_cents: string
-      processor_account_id: string | null
-    }
-  >(sql`
-    select name, domain, currency, commission_bp, lead_commission_cents, cookie_window_days, hold_days,
-      commission_duration_months, lead_auth_policy, attribution_model, processor_account_id
-    from programs where id = ${programId}`)
-  return row && { ...row, lead_commission_cents: Number(row.lead_commission_cents) }
+  const [program] = await db.query(
+    kysely
+      .selectFrom('programs')
+      .select([...settingNames, 'processor_account_id'])
+      .where('id', '=', programId),
+  )
+  return program
 }
 
-/** How far a new program has come, for its first steps. */
-export interface ProgramProgress {
-  partners: boolean
-  /** The latest click that the tracker reported, with the page it was seen on. */
-  last_click: { at: Date; page_url: string | null } | null
-}
+export type ProgramProgress = Awaited<ReturnType<typeof readProgress>>
 
-export async function readProgress(db: Database, programId: number): Promise<ProgramProgress> {
-  const [row] = await db.query<{ partners: boolean; at: Date | null; page_url: string | null }>(sql`
-    select exists (select from partner_programs where program_id = ${programId}) as partners,
-      click.at, click.page_url
-    from (select) one left join (
-      select click_timestamp as at, page_url from affiliate_click_events
-      where program_id = ${programId} and not is_test order by click_timestamp desc, id desc limit 1
-    ) click on true`)
-  if (!row) throw new Error('the progress query answers one row')
-  return { partners: row.partners, last_click: row.at && { at: row.at, page_url: row.page_url } }
+/** How far a new program has come, for its first steps; `last_click` is the latest that the tracker reported. */
+export async function readProgress(db: Database, programId: number) {
+  const [[partner], [lastClick]] = await db.batch([
+    kysely.selectFrom('partner_programs').select('partner_id').where('program_id', '=', programId).limit(1),
+    kysely
+      .selectFrom('affiliate_click_events')
+      .select(['click_timestamp as at', 'page_url'])
+      .where('program_id', '=', programId)
+      .where('is_test', '=', false)
+      .orderBy('click_timestamp', 'desc')
+      .orderBy('id', 'desc')
+      .limit(1),
+  ])
+  return { partners: partner !== undefined, last_click: lastClick ?? null }
 }

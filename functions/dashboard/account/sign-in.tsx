@@ -2,8 +2,12 @@ import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/invitations.ts'
-import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
+import {
+  acceptInvitation,
+  acceptPartnerInvitation,
+  findInvitation,
+  findPartnerInvitation,
+} from '../../../lib/programs/invitations.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import {
   createPages,
