@@ -1,6 +1,6 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { drainQueue, parseOutboxMessage, writeNotifications } from '../lib/notifications/in-app.ts'
-import { openQueue, type QueueEnv } from '../lib/notifications/outbox.ts'
+import { openQueue, type QueueEnv } from '../lib/notifications/queue.ts'
 
 const drainMilliseconds = 50_000 // It runs every minute.
 

@@ -1,5 +1,7 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { openQueue, type OutboxMessage, type QueueEnv, relayOutbox, sendToQueue } from '../lib/notifications/outbox.ts'
+import { type OutboxMessage } from '../lib/notifications/outbox.ts'
+import { openQueue, type QueueEnv, sendToQueue } from '../lib/notifications/queue.ts'
+import { relayOutbox } from '../lib/notifications/relay.ts'
 
 let opened: { env: QueueEnv; queue: ReturnType<typeof openQueue> } | undefined
 

@@ -5,14 +5,9 @@ import { Database } from '../lib/database.ts'
 import { listDeadLetters, redriveDeadLetters } from '../lib/commands/dead-letters.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import { drainQueue } from '../lib/notifications/in-app.ts'
-import {
-  inCalls,
-  openQueue,
-  type OutboxMessage,
-  relayOutbox,
-  sendSoon,
-  sendToQueue,
-} from '../lib/notifications/outbox.ts'
+import { type OutboxMessage, sendSoon } from '../lib/notifications/outbox.ts'
+import { inCalls, openQueue, sendToQueue } from '../lib/notifications/queue.ts'
+import { relayOutbox } from '../lib/notifications/relay.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from '../database.ts'
+import { kysely, now } from '../kysely.ts'
 
 /** The variable a function needs to know who is signed in. */
 export interface SessionEnv {
@@ -69,17 +70,22 @@ export async function createSession(db: Database, userId: string, secret: string
   const token = Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) =>
     byte.toString(16).padStart(2, '0'),
   ).join('')
-  await db.query(sql`
-    insert into sessions (id, user_id, token, expires_at)
-    values (${crypto.randomUUID()}, ${userId}, ${token}, now() + make_interval(secs => ${sessionSeconds}))`)
+  await db.query(
+    kysely.insertInto('sessions').values({
+      id: crypto.randomUUID(),
+      user_id: userId,
+      token,
+      expires_at: sql<Date>`now() + make_interval(secs => ${sessionSeconds})`,
+    }),
+  )
   return await signToken(token, secret)
 }
 
 /** Deletes what no longer has an effect: sessions and one-time secrets that have run out, and old counts of tries. */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
-    sql`delete from sessions where expires_at < now()`,
-    sql`delete from verifications where expires_at < now()`,
-    sql`delete from sign_in_attempts where window_started_at < now() - interval '1 day'`,
+    kysely.deleteFrom('sessions').where('expires_at', '<', now),
+    kysely.deleteFrom('verifications').where('expires_at', '<', now),
+    kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', sql<Date>`now() - interval '1 day'`),
   ])
 }

@@ -6,6 +6,7 @@ import { Kysely, sql } from 'kysely'
 import { NeonDialect } from 'kysely-neon'
 import type { SessionEnv } from './sessions.ts'
 import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
+import { kysely, now } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../notifications/mail.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
@@ -153,14 +154,32 @@ export function openAuth(env: AuthEnv): Auth {
 /** Counts one try for each key, in one statement, and says whether all are within their limits. */
 async function countAttempt(db: Database, keys: { key: string; limit: number }[]): Promise<boolean> {
   if (keys.length === 0) return true
-  const rows = await db.query<{ key: string; attempts: number }>(sql`
-    insert into sign_in_attempts as stored (key, attempts)
-    select key, 1 from unnest(${keys.map(({ key }) => key)}::text[]) as key order by key
-    on conflict (key) do update set
-      attempts = case when stored.window_started_at < now() - make_interval(secs => ${attemptWindowSeconds})
-        then 1 else stored.attempts + 1 end,
-      window_started_at = case when stored.window_started_at < now() - make_interval(secs => ${attemptWindowSeconds})
-        then now() else stored.window_started_at end
-    returning key, attempts`)
+  const windowStart = sql<Date>`now() - make_interval(secs => ${attemptWindowSeconds})`
+  const rows = await db.query(
+    kysely
+      .insertInto('sign_in_attempts')
+      // In the order of the keys, so that two tries cannot wait for each other in a circle.
+      .values(keys.map(({ key }) => ({ key, attempts: 1 })).toSorted((a, b) => (a.key < b.key ? -1 : 1)))
+      .onConflict((oc) =>
+        oc.column('key').doUpdateSet((eb) => {
+          const isOver = eb('sign_in_attempts.window_started_at', '<', windowStart)
+          return {
+            attempts: eb
+              .case()
+              .when(isOver)
+              .then(1)
+              .else(eb('sign_in_attempts.attempts', '+', 1))
+              .end(),
+            window_started_at: eb
+              .case()
+              .when(isOver)
+              .then(now)
+              .else(eb.ref('sign_in_attempts.window_started_at'))
+              .end(),
+          }
+        }),
+      )
+      .returning(['key', 'attempts']),
+  )
   return rows.every((row) => row.attempts <= (keys.find(({ key }) => key === row.key)?.limit ?? 0))
 }

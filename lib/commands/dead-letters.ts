@@ -9,7 +9,7 @@ import {
 import color from 'picocolors'
 import { readState } from '../local/state.ts'
 import { parseOutboxMessage } from '../notifications/in-app.ts'
-import { inCalls, messagesPerCall, openQueue } from '../notifications/outbox.ts'
+import { inCalls, messagesPerCall, openQueue } from '../notifications/queue.ts'
 
 export interface DeadLetter {
   message_id: string

@@ -1,8 +1,9 @@
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs'
-import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import { type Database, retryOnce } from '../database.ts'
-import { callsAtOnce, inCalls, messagesPerCall, type OutboxMessage } from './outbox.ts'
+import { kysely, now } from '../kysely.ts'
+import { type OutboxMessage, rowsOf } from './outbox.ts'
+import { callsAtOnce, inCalls, messagesPerCall } from './queue.ts'
 
 const outboxMessage = z.object({ program_id: z.int().check(z.positive()), outbox_id: z.int().check(z.positive()) })
 
@@ -15,6 +16,9 @@ export function parseOutboxMessage(body: string | undefined): OutboxMessage | un
   }
 }
 
+/** What a notification takes over from its row. */
+const told = ['program_id', 'id', 'kind', 'audience', 'partner_id', 'payload', 'created_at'] as const
+
 /**
  * Writes the in-app notifications that the messages are about and returns the messages that are done: told now, or told
  * before. The notification's key is the outbox row's, so each is written once however often its message comes. A message
@@ -22,25 +26,37 @@ export function parseOutboxMessage(body: string | undefined): OutboxMessage | un
  */
 export async function writeNotifications(db: Database, messages: OutboxMessage[]): Promise<OutboxMessage[]> {
   if (messages.length === 0) return []
-  const statement = sql<{ program_id: string; id: string }>`with named as (
-  select distinct program_id, id
-  from unnest(${messages.map((m) => m.program_id)}::bigint[], ${messages.map((m) => m.outbox_id)}::bigint[]) as m (program_id, id)
-),
-row as (
-  select o.* from outbox o join named n on n.program_id = o.program_id and n.id = o.id order by o.program_id, o.id
-),
-notification as (
-  insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
-  select program_id, id, kind, audience, partner_id, payload, created_at from row
-  on conflict (program_id, id) do nothing
-),
-delivered as (
-  update outbox o set delivered_at = now() from row
-  where o.program_id = row.program_id and o.id = row.id and o.delivered_at is null
-)
-select program_id, id from row`
-  const told = await retryOnce(() => db.query(statement))
-  const done = new Set(told.map((row) => `${row.program_id}:${row.id}`))
+  const statement = kysely
+    .with('row', (cte) =>
+      cte
+        .selectFrom('outbox as o')
+        .innerJoin(rowsOf(messages), (join) =>
+          join.onRef('named.program_id', '=', 'o.program_id').onRef('named.id', '=', 'o.id'),
+        )
+        .selectAll('o')
+        .orderBy('o.program_id')
+        .orderBy('o.id'),
+    )
+    .with('notification', (cte) =>
+      cte
+        .insertInto('notifications')
+        .columns(told)
+        .expression((eb) => eb.selectFrom('row').select(told))
+        .onConflict((oc) => oc.columns(['program_id', 'id']).doNothing()),
+    )
+    .with('delivered', (cte) =>
+      cte
+        .updateTable('outbox as o')
+        .from('row')
+        .set({ delivered_at: now })
+        .whereRef('o.program_id', '=', 'row.program_id')
+        .whereRef('o.id', '=', 'row.id')
+        .where('o.delivered_at', 'is', null),
+    )
+    .selectFrom('row')
+    .select(['program_id', 'id'])
+  const found = await retryOnce(() => db.query(statement))
+  const done = new Set(found.map((row) => `${row.program_id}:${row.id}`))
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 

@@ -1,6 +1,6 @@
-import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
 
 /** Where mail goes. Without `MAIL_API_URL` it is printed and kept in the table `mails`, as the local stack wants it. */
 export interface MailEnv {
@@ -21,7 +21,7 @@ export interface Mail {
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!env.MAIL_API_URL) {
     console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
-    await db.query(sql`insert into mails (recipient, subject, body) values (${mail.to}, ${mail.subject}, ${mail.text})`)
+    await db.query(kysely.insertInto('mails').values({ recipient: mail.to, subject: mail.subject, body: mail.text }))
     return
   }
   const status = await fetch(env.MAIL_API_URL, {

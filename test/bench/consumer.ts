@@ -1,7 +1,7 @@
 import { DeleteMessageBatchCommand, GetQueueAttributesCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { handler } from '../../functions/deliver-notifications.ts'
-import { openQueue } from '../../lib/notifications/outbox.ts'
+import { openQueue } from '../../lib/notifications/queue.ts'
 import { drive, quantile } from './driver.ts'
 import { type Endpoint, seedEndpoints, take } from './endpoints.ts'
 import { type BenchStack, startStack } from './environment.ts'

@@ -12,6 +12,7 @@ export { approveCommissions, rejectCommission } from '../../lib/money/commission
 export { Database } from '../../lib/database.ts'
 export { ApiError, isTransient } from '../../lib/errors.ts'
 export { drainQueue } from '../../lib/notifications/in-app.ts'
-export { openQueue, relayOutbox } from '../../lib/notifications/outbox.ts'
+export { openQueue } from '../../lib/notifications/queue.ts'
+export { relayOutbox } from '../../lib/notifications/relay.ts'
 export { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../../lib/money/withdrawals.ts'
 export { SvcClient } from '../../tracker/src/server.ts'
