@@ -1,5 +1,6 @@
-import { type RateLimit, clientAddress, createApp, enforceRateLimit, limitBody, onlyMethods } from '../lib/api/app.ts'
 import { type AuthEnv, openAuth } from '../lib/access/sign-in.ts'
+import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
+import { clientAddress, enforceRateLimit, type RateLimit } from '../lib/api/rate-limits.ts'
 import { ApiError, type ErrorCode } from '../lib/errors.ts'
 
 interface Env extends AuthEnv {

@@ -1,20 +1,21 @@
-import { type KeyedEnv, readApiKey } from '../lib/access/api-keys.ts'
+import { type KeyedEnv, readKey } from '../lib/api/api-key.ts'
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { openDatabase } from '../lib/database.ts'
 import { readStatus } from '../lib/tracking/status.ts'
 
-const paths = ['/', '/api/v1/cli/status']
 const app = createApp<KeyedEnv & { API_BASE_URL: string }>()
 
 /**
  * GET /api/v1/cli/status, program API key: whether the program is set up and what it has received.
  * 200 `{success, program, api_base_url, processor, activity, checks}`, as `ProgramStatus` says.
  */
-app.on('GET', paths, async (c) => {
-  const { program, ...status } = await readStatus(openDatabase(c.env), await readApiKey(c))
-  c.header('Cache-Control', 'no-store')
-  return c.json({ success: true, program, api_base_url: c.env.API_BASE_URL, ...status })
-})
-for (const path of paths) app.all(path, onlyMethods('GET'))
+for (const path of ['/', '/api/v1/cli/status']) {
+  app.get(path, readKey, async (c) => {
+    const { program, ...status } = await readStatus(openDatabase(c.env), c.get('keyHash'))
+    c.header('Cache-Control', 'no-store')
+    return c.json({ success: true, program, api_base_url: c.env.API_BASE_URL, ...status })
+  })
+  app.all(path, onlyMethods('GET'))
+}
 
 export default app

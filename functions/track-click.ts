@@ -1,34 +1,65 @@
-import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/api/app.ts'
-import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
-import { ApiError } from '../lib/errors.ts'
-import { clickRequest } from '../lib/api/track-click.ts'
-import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
+import type { Context } from 'hono'
+import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { countAddress, countVisitor, type RateLimit } from '../lib/api/rate-limits.ts'
+import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import { ApiError } from '../lib/errors.ts'
+import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
+import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
 
-const paths = ['/', '/api/v1/track/click']
-const app = createApp<DatabaseEnv & { RATE_LIMIT?: RateLimit; ADDRESS_RATE_LIMIT?: RateLimit }>()
+interface Env extends DatabaseEnv {
+  RATE_LIMIT?: RateLimit
+  ADDRESS_RATE_LIMIT?: RateLimit
+}
+const app = createApp<Env>()
 
 app.use(publicCors)
+
+const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RATE_LIMIT)
 
 /**
  * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`.
  * 200 `{success, click_id, partner_code, cookie_window_days}`; a test click answers `{success, message, data: {eventId, programId,
  * test_mode}}`. 400 and 410 as lib/errors.ts says; nothing is recorded then.
  */
-app.on('POST', paths, limitBody, async (c) => {
-  const limits = { perProgram: c.env.RATE_LIMIT, perAddress: c.env.ADDRESS_RATE_LIMIT }
-  const body = await readPublicJson(c, clickRequest, limits, (click) => String(affOf(click)))
-  const aff = affOf(body)
-  if (aff === undefined) {
-    throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
-  }
-  const isTest = body.additional_data?.test_mode ?? false
-  const testProgramId = isTest ? (body.additional_data?.program_id ?? null) : null
+for (const path of ['/', '/api/v1/track/click']) {
+  app.post(path, limitBody, countAddress, accept('json', clickRequest, checkCaller), async (c) => {
+    const body = c.req.valid('json')
+    const aff = affOf(body.affiliate_url)
+    await countVisitor(c, c.env.RATE_LIMIT, String(aff))
+    if (aff === undefined) {
+      throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
+    }
+    const db = openDatabase(c.env)
+    const { test_mode: isTest, program_id: programId } = body.additional_data ?? {}
+    // A test event that names its program needs no link.
+    const code = isTest && programId ? '' : partnerCodeOf(aff)
+    const click = asClick(body, code, c.req.raw)
+    if (isTest) {
+      const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
+      return c.json({
+        success: true,
+        message: 'The test click was recorded. It counts for nothing.',
+        data: { eventId: event_id, programId: program_id, test_mode: true },
+      })
+    }
+    return c.json({ success: true, ...(await recordClick(db, click, clickIdOrNull(body.existing_click_id))) })
+  })
+  app.all(path, onlyMethods('POST', 'OPTIONS'))
+}
+
+/** The `aff` parameter of the referral URL's query, the first where there are several; undefined where it is no URL. */
+function affOf(affiliateUrl: string): string | null | undefined {
+  return URL.parse(affiliateUrl)?.searchParams.get('aff')
+}
+
+function asClick(body: ClickRequest, partnerCode: string, request: Request): Click {
   // A header can be longer than what is kept, and the cut can fall inside a character.
-  const userAgent = body.user_agent || c.req.header('user-agent')?.slice(0, 2048).toWellFormed() || null
-  const click: Click = {
+  const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
+  return {
     affiliate_url: body.affiliate_url,
-    partner_code: testProgramId === null ? partnerCode(aff) : '',
+    partner_code: partnerCode,
     page_url: body.page_url ?? null,
     page_title: body.page_title ?? null,
     referrer_url: body.referrer_url ?? null,
@@ -38,30 +69,14 @@ app.on('POST', paths, limitBody, async (c) => {
     viewport_size: body.viewport_size ?? null,
     language: body.language ?? null,
     timezone: body.timezone ?? null,
-    ...visitorLocation(c.req.raw),
+    ...visitorLocation(request),
     ...visitorDevice(userAgent),
     additional_data: body.additional_data ?? null,
   }
-  const db = openDatabase(c.env)
-  if (isTest) {
-    const { event_id, program_id } = await recordTestClick(db, click, testProgramId)
-    return c.json({
-      success: true,
-      message: 'The test click was recorded. It counts for nothing.',
-      data: { eventId: event_id, programId: program_id, test_mode: true },
-    })
-  }
-  return c.json({ success: true, ...(await recordClick(db, click, clickIdOrNull(body.existing_click_id))) })
-})
-for (const path of paths) app.all(path, onlyMethods('POST', 'OPTIONS'))
-
-/** The `aff` parameter of the referral URL's query, the first where there are several; undefined where it is no URL. */
-function affOf({ affiliate_url }: { affiliate_url: string }): string | null | undefined {
-  return URL.parse(affiliate_url)?.searchParams.get('aff')
 }
 
 /** A value that cannot be a code matches no link, so it is not looked up. */
-function partnerCode(aff: string | null): string {
+function partnerCodeOf(aff: string | null): string {
   if (!aff) {
     throw new ApiError(
       'missing_partner_code',

@@ -1,40 +1,59 @@
-import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
-import { createApp, limitBody, onlyMethods, publicCors, type RateLimit, readPublicJson } from '../lib/api/app.ts'
+import type { Context } from 'hono'
+import { createMiddleware } from 'hono/factory'
+import { checkApiKey } from '../lib/access/api-keys.ts'
+import { type KeyedEnv, readApiKey } from '../lib/api/api-key.ts'
+import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { clientAddress, countVisitor, enforceRateLimit, type RateLimit } from '../lib/api/rate-limits.ts'
+import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
+import { openDatabase } from '../lib/database.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
-import { openDatabase } from '../lib/database.ts'
 import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
-import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 
-const paths = ['/', '/api/v1/track/lead']
-const app = createApp<
-  KeyedEnv & { BROWSER_RATE_LIMIT?: RateLimit; ADDRESS_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
->()
+interface Types {
+  Bindings: KeyedEnv & { BROWSER_RATE_LIMIT?: RateLimit; ADDRESS_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
+  Variables: { keyHash: string }
+}
+const app = createApp<Types['Bindings']>()
 
 app.use(publicCors)
+
+const isFromBrowser = (c: Context) => c.req.header('authorization') === undefined
+
+const readCaller = createMiddleware<Types>(async (c, next) => {
+  if (isFromBrowser(c)) await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, clientAddress(c))
+  else c.set('keyHash', await readApiKey(c, c.env.RATE_LIMIT))
+  await next()
+})
+
+async function checkCaller(c: Context<Types>): Promise<void> {
+  if (isFromBrowser(c)) await countVisitor(c, c.env.BROWSER_RATE_LIMIT)
+  else await checkApiKey(openDatabase(c.env), c.get('keyHash'))
+}
 
 /**
  * POST /api/v1/track/lead. Body: `leadRequest`. With an Authorization header it is a server lead, which settles; without one a
  * browser lead, which needs a click id and is provisional unless the program allows browsers.
  * 200 `{success, lead_id, click_id, customer_status, provisional?, duplicate?, test_mode?}`; 400 `no_attribution`, `already_settled`.
  */
-app.on('POST', paths, limitBody, async (c) => {
-  if (c.req.header('authorization') === undefined) {
-    const limits = { perProgram: c.env.BROWSER_RATE_LIMIT, perAddress: c.env.ADDRESS_RATE_LIMIT }
-    const body = await readPublicJson(c, leadRequest, limits, ({ click_id, clickId }) =>
-      String(programOfClickId(click_id || clickId || '')),
-    )
+for (const path of ['/', '/api/v1/track/lead']) {
+  app.post(path, limitBody, readCaller, accept('json', leadRequest, checkCaller), async (c) => {
+    const body = c.req.valid('json')
+    const db = openDatabase(c.env)
+    if (isFromBrowser(c)) {
+      await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
+      const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
+      const programId = body.program_id ?? body.additional_data?.program_id ?? null
+      return c.json({ success: true, ...(await recordBrowserLead(db, lead, programId)) })
+    }
     const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-    const programId = body.program_id ?? body.additional_data?.program_id ?? null
-    return c.json({ success: true, ...(await recordBrowserLead(openDatabase(c.env), lead, programId)) })
-  }
-  const { db, keyHash, body } = await readKeyedJson(c, leadRequest)
-  const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-  const programId = body.additional_data?.program_id ?? null
-  const record = lead.is_test ? recordTestLead : recordServerLead
-  return c.json({ success: true, ...(await record(db, keyHash, lead, programId)) })
-})
-for (const path of paths) app.all(path, onlyMethods('POST', 'OPTIONS'))
+    const programId = body.additional_data?.program_id ?? null
+    const record = lead.is_test ? recordTestLead : recordServerLead
+    return c.json({ success: true, ...(await record(db, c.get('keyHash'), lead, programId)) })
+  })
+  app.all(path, onlyMethods('POST', 'OPTIONS'))
+}
 
 async function asLead(body: LeadRequest, emailHashKey: string): Promise<Lead> {
   return {

@@ -1,10 +1,11 @@
-import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
+import { checkKey, type KeyedEnv, readKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
-import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
-import { refundSale } from '../lib/money/refunds.ts'
+import { accept } from '../lib/api/input.ts'
 import { refundRequest } from '../lib/api/track-refund.ts'
+import { openDatabase } from '../lib/database.ts'
+import { refundSale } from '../lib/money/refunds.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 
-const paths = ['/', '/api/v1/track/refund']
 const app = createApp<KeyedEnv & RelayEnv>()
 
 /**
@@ -12,20 +13,28 @@ const app = createApp<KeyedEnv & RelayEnv>()
  * 200 `{success, status: reversed | refunded, deductionAmount, deduction_cents, currency, commission_id}`, or `{success, status:
  * skipped, reason, commission_id}`, or `{success, status: no_commission, message}`; 404 `not_found`.
  */
-app.on('POST', paths, limitBody, async (c) => {
-  const { db, keyHash, body } = await readKeyedJson(c, refundRequest)
-  const amountCents = body.refund_amount_cents || null
-  const refund = {
-    amount_cents: amountCents,
-    refund_id: amountCents === null ? null : (body.refund_id ?? null),
-    reason: body.reason ?? 'refund',
-    reason_text: body.refund_reason?.trim() || null,
-  }
-  const { applied, outbox } = await refundSale(db, keyHash, body.transaction_id, refund, c.get('requestId'))
-  // The rows are in the outbox already: what is not sent here, the relay sends.
-  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  return c.json({ success: true, ...applied })
-})
-for (const path of paths) app.all(path, onlyMethods('POST'))
+for (const path of ['/', '/api/v1/track/refund']) {
+  app.post(path, limitBody, readKey, accept('json', refundRequest, checkKey), async (c) => {
+    const body = c.req.valid('json')
+    const amountCents = body.refund_amount_cents || null
+    const refund = {
+      amount_cents: amountCents,
+      refund_id: amountCents === null ? null : (body.refund_id ?? null),
+      reason: body.reason ?? 'refund',
+      reason_text: body.refund_reason?.trim() || null,
+    }
+    const { applied, outbox } = await refundSale(
+      openDatabase(c.env),
+      c.get('keyHash'),
+      body.transaction_id,
+      refund,
+      c.get('requestId'),
+    )
+    // The rows are in the outbox already: what is not sent here, the relay sends.
+    c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+    return c.json({ success: true, ...applied })
+  })
+  app.all(path, onlyMethods('POST'))
+}
 
 export default app

@@ -1,8 +1,10 @@
-import { type KeyedEnv, readKeyedJson } from '../lib/access/api-keys.ts'
+import { checkKey, type KeyedEnv, readKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
-import { clickIdOrNull } from '../lib/tracking/clicks.ts'
+import { accept } from '../lib/api/input.ts'
 import { saleRequest } from '../lib/api/track-sale.ts'
+import { openDatabase } from '../lib/database.ts'
 import { recordSale } from '../lib/money/sales.ts'
+import { clickIdOrNull } from '../lib/tracking/clicks.ts'
 
 const paths = ['/', '/api/v1/track/sale']
 const app = createApp<KeyedEnv>()
@@ -12,24 +14,27 @@ const app = createApp<KeyedEnv>()
  * 200 `{success, sale_id, transaction_id, attributed, commission_id, commission_cents, currency}`; 409 `duplicate_transaction`
  * with the stored sale's `sale_id` and `same_payload`.
  */
-app.on('POST', paths, limitBody, async (c) => {
-  const { db, keyHash, body } = await readKeyedJson(c, saleRequest)
-  const isRecurring = body.is_recurring ?? body.isRecurring ?? false
-  const sale = {
-    transaction_id: body.transaction_id,
-    customer_key: body.customer_key,
-    click_id: clickIdOrNull(body.click_id || body.clickId),
-    amount_cents: body.amount_cents,
-    currency: body.currency ?? 'usd',
-    sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),
-    is_recurring: isRecurring,
-    subscription_id: body.subscription_id ?? body.subscriptionId ?? null,
-    is_test: body.additional_data?.test_mode ?? false,
-    additional_data: body.additional_data ?? null,
-  }
-  const recorded = await recordSale(db, keyHash, sale, body.additional_data?.program_id ?? null, c.get('requestId'))
-  return c.json({ success: true, ...recorded, ...(sale.is_test && { test_mode: true }) })
-})
-for (const path of paths) app.all(path, onlyMethods('POST'))
+for (const path of paths) {
+  app.post(path, limitBody, readKey, accept('json', saleRequest, checkKey), async (c) => {
+    const body = c.req.valid('json')
+    const isRecurring = body.is_recurring ?? body.isRecurring ?? false
+    const sale = {
+      transaction_id: body.transaction_id,
+      customer_key: body.customer_key,
+      click_id: clickIdOrNull(body.click_id || body.clickId),
+      amount_cents: body.amount_cents,
+      currency: body.currency ?? 'usd',
+      sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),
+      is_recurring: isRecurring,
+      subscription_id: body.subscription_id ?? body.subscriptionId ?? null,
+      is_test: body.additional_data?.test_mode ?? false,
+      additional_data: body.additional_data ?? null,
+    }
+    const programId = body.additional_data?.program_id ?? null
+    const recorded = await recordSale(openDatabase(c.env), c.get('keyHash'), sale, programId, c.get('requestId'))
+    return c.json({ success: true, ...recorded, ...(sale.is_test && { test_mode: true }) })
+  })
+  app.all(path, onlyMethods('POST'))
+}
 
 export default app

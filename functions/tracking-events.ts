@@ -1,7 +1,11 @@
+import { findAccess, requireAction } from '../lib/access/program-access.ts'
 import { createApp, onlyMethods } from '../lib/api/app.ts'
-import { asEventPage, eventPageStatements } from '../lib/tracking/events.ts'
-import { privateHeaders, readProgram, type ReadEnv } from '../lib/api/read-program.ts'
+import { accept } from '../lib/api/input.ts'
+import { programPath } from '../lib/api/program-path.ts'
+import { checkSession, countReader, privateHeaders, type ReadEnv } from '../lib/api/session.ts'
 import { eventsQuery } from '../lib/api/tracking-events.ts'
+import { openDatabase } from '../lib/database.ts'
+import { asEventPage, eventPageStatements } from '../lib/tracking/events.ts'
 
 const path = '/api/tracking/events/:programId'
 const app = createApp<ReadEnv>()
@@ -10,10 +14,20 @@ const app = createApp<ReadEnv>()
  * GET /api/tracking/events/:programId. Query: `eventsQuery`. The session comes as `Authorization: Bearer <token>` or as the
  * dashboard's cookie. 200 `EventPage`; 401 no session, 400, 404 no such program, 403 without the action `tracking:list`.
  */
-app.get(path, async (c) => {
-  const { query, results } = await readProgram(c, 'tracking:list', eventsQuery, eventPageStatements)
-  return c.json(asEventPage(results, query), 200, privateHeaders)
-})
+app.get(
+  path,
+  countReader,
+  accept('param', programPath, checkSession),
+  accept('query', eventsQuery, checkSession),
+  async (c) => {
+    const { programId } = c.req.valid('param')
+    const query = c.req.valid('query')
+    const statements = eventPageStatements(programId, query)
+    const { access, results } = await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, programId, statements)
+    requireAction(access, 'tracking:list')
+    return c.json(asEventPage(results, query), 200, privateHeaders)
+  },
+)
 app.all(path, onlyMethods('GET', 'HEAD'))
 
 export default app

@@ -1,7 +1,11 @@
+import { findAccess, requireAction } from '../lib/access/program-access.ts'
 import { createApp, onlyMethods } from '../lib/api/app.ts'
-import { asPerformance, performanceStatement } from '../lib/tracking/performance.ts'
-import { privateHeaders, readProgram, type ReadEnv } from '../lib/api/read-program.ts'
+import { accept } from '../lib/api/input.ts'
+import { programPath } from '../lib/api/program-path.ts'
+import { checkSession, countReader, privateHeaders, type ReadEnv } from '../lib/api/session.ts'
 import { performanceQuery } from '../lib/api/tracking-performance.ts'
+import { openDatabase } from '../lib/database.ts'
+import { asPerformance, performanceStatement } from '../lib/tracking/performance.ts'
 
 const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()
@@ -11,13 +15,21 @@ const app = createApp<ReadEnv>()
  * `Authorization: Bearer <token>` or as the dashboard's cookie. 200 `Performance`; 401 no session, 400, 404 no such program, 403
  * not an active member of its workspace.
  */
-app.get(path, async (c) => {
-  const now = Date.now()
-  const { program, query, results } = await readProgram(c, 'performance:read', performanceQuery, (programId, asked) => [
-    performanceStatement(programId, asked, now),
-  ])
-  return c.json(asPerformance(results.flat(), program, query, now), 200, privateHeaders)
-})
+app.get(
+  path,
+  countReader,
+  accept('param', programPath, checkSession),
+  accept('query', performanceQuery, checkSession),
+  async (c) => {
+    const now = Date.now()
+    const { programId } = c.req.valid('param')
+    const query = c.req.valid('query')
+    const statements = [performanceStatement(programId, query, now)]
+    const { access, results } = await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, programId, statements)
+    const program = requireAction(access, 'performance:read')
+    return c.json(asPerformance(results.flat(), program, query, now), 200, privateHeaders)
+  },
+)
 app.all(path, onlyMethods('GET', 'HEAD'))
 
 export default app

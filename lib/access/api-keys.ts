@@ -1,8 +1,5 @@
-import type { Context } from 'hono'
 import { sql } from 'kysely'
-import type * as z from 'zod/mini'
-import { type AppTypes, clientAddress, enforceRateLimit, type RateLimit, readJson } from '../api/app.ts'
-import { type Database, type DatabaseEnv, openDatabase, retryOnce } from '../database.ts'
+import { type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 
 const prefix = 'svc_live_'
@@ -114,37 +111,6 @@ export async function checkApiKey(db: Database, keyHash: string): Promise<void> 
   const statement = sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`
   const [row] = await retryOnce(() => db.query(statement))
   requireActiveKey(row)
-}
-
-/** The variables of a function that takes the program API key. */
-export type KeyedEnv = DatabaseEnv & { RATE_LIMIT?: RateLimit }
-
-/**
- * The hash of a request's API key, counted for that key. A header that holds no key counts for the address it came from. Whether
- * the key is known and active is for the call's one statement to say.
- */
-export async function readApiKey<Env extends KeyedEnv>(c: Context<AppTypes<Env>>): Promise<string> {
-  const limiter = c.env.RATE_LIMIT
-  const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
-    await enforceRateLimit(limiter, clientAddress(c))
-    throw error
-  })
-  await enforceRateLimit(limiter, keyHash)
-  return keyHash
-}
-
-/** The API key's hash and the JSON body of a keyed request. Where the body is refused, the key is checked before that is said. */
-export async function readKeyedJson<Env extends KeyedEnv, Schema extends z.ZodMiniType>(
-  c: Context<AppTypes<Env>>,
-  schema: Schema,
-): Promise<{ db: Database; keyHash: string; body: z.output<Schema> }> {
-  const db = openDatabase(c.env)
-  const keyHash = await readApiKey(c)
-  const body = await readJson(c, schema).catch(async (error: unknown) => {
-    await checkApiKey(db, keyHash)
-    throw error
-  })
-  return { db, keyHash, body }
 }
 
 export interface StoredApiKey {

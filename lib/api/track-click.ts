@@ -27,6 +27,8 @@ export const clickRequest = z.object({
   additional_data: additionalData(),
 })
 
+export type ClickRequest = z.output<typeof clickRequest>
+
 const clickResponse = () =>
   z.object({ success: success(), click_id: clickId(), partner_code: z.string(), cookie_window_days: z.number() })
 

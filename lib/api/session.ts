@@ -1,0 +1,25 @@
+import type { Context } from 'hono'
+import { createMiddleware } from 'hono/factory'
+import { findAccess } from '../access/program-access.ts'
+import type { SessionEnv } from '../access/sessions.ts'
+import { type DatabaseEnv, openDatabase } from '../database.ts'
+import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
+
+/** The variables of a function that answers people who are signed in. */
+export interface ReadEnv extends DatabaseEnv, SessionEnv {
+  RATE_LIMIT?: RateLimit
+}
+
+/** Counts a read for the address that it comes from. */
+export const countReader = createMiddleware<{ Bindings: ReadEnv }>(async (c, next) => {
+  await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
+  await next()
+})
+
+/** Refuses who is not signed in. For a request whose input is refused: what an address takes is nobody else's business. */
+export async function checkSession(c: Context<{ Bindings: ReadEnv }>): Promise<void> {
+  await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, undefined)
+}
+
+/** What a read answers is somebody's own: no cache keeps it. */
+export const privateHeaders = { 'Cache-Control': 'private, no-store' }
