@@ -103,7 +103,7 @@ export async function readProgress(db: Database, programId: number) {
       .selectFrom('affiliate_click_events')
       .select(['click_timestamp as at', 'page_url'])
       .where('program_id', '=', programId)
-      .where('is_test', '=', false)
+      .where((eb) => eb.not('is_test'))
       .orderBy('click_timestamp', 'desc')
       .orderBy('id', 'desc')
       .limit(1),

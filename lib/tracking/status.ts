@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
-import { keyCte, keyRetiredColumn, type KeyState, requireActiveKey } from '../access/api-keys.ts'
+import { type InferResult, sql } from 'kysely'
+import { requireActiveKey } from '../access/api-keys.ts'
 import { type Database, retryOnce } from '../database.ts'
+import { kysely } from '../kysely.ts'
 
 /** When something was last seen, live and in test mode; null where never. */
 interface LastSeen {
@@ -8,76 +9,91 @@ interface LastSeen {
   test: Date | null
 }
 
-export interface ProgramStatus {
-  program: {
-    id: number
-    name: string
-    domain: string
-    currency: string
-    /** Percent, with two decimals at most. */
-    commission_percent: number
-    cookie_window_days: number
-    lead_auth_policy: string
-  }
-  processor: { connected: boolean; account_id: string | null }
-  activity: { last_click: LastSeen; last_lead: LastSeen; last_sale: LastSeen; last_webhook: LastSeen }
-  checks: { name: string; ok: boolean; message: string }[]
-}
-
-interface StatusRow extends KeyState {
-  id: string
-  name: string
-  domain: string
-  currency: string
-  commission_bp: number
-  cookie_window_days: number
-  lead_auth_policy: string
-  processor_account_id: string | null
-  has_link: boolean
-  live_click: Date | null
-  test_click: Date | null
-  live_lead: Date | null
-  test_lead: Date | null
-  live_sale: Date | null
-  test_sale: Date | null
-  live_webhook: Date | null
-  test_webhook: Date | null
-}
-
-const lastClick = (isTest: boolean) =>
-  sql`(select max(click_timestamp) from affiliate_click_events e where e.program_id = p.id and e.is_test = ${isTest})`
-const lastLead = (isTest: boolean) =>
-  sql`(select max(lead_timestamp) from affiliate_lead_events e where e.program_id = p.id and e.is_test = ${isTest})`
-const lastWebhook = (live: boolean) =>
-  sql`(select max(received_at) from processor_events e where e.program_id = p.id and e.livemode = ${live})`
+export type ProgramStatus = ReturnType<typeof asStatus>
 
 /** How a program is set up and what it has received, for whoever integrates it: one request, one row of each index. */
 export async function readStatus(db: Database, keyHash: string): Promise<ProgramStatus> {
-  const statement = sql<StatusRow>`with ${keyCte(keyHash)}
-select ${keyRetiredColumn}, p.id, p.name, p.domain, p.currency, p.commission_bp, p.cookie_window_days, p.lead_auth_policy,
-  p.processor_account_id,
-  exists (select from referral_links l where l.program_id = p.id and l.partner_id is not null and l.is_active) as has_link,
-  ${lastClick(false)} as live_click, ${lastClick(true)} as test_click, ${lastLead(false)} as live_lead, ${lastLead(true)} as test_lead,
-  (select created_at from sales s where s.program_id = p.id and not s.is_test order by s.id desc limit 1) as live_sale,
-  (select created_at from sales s where s.program_id = p.id and s.is_test order by s.id desc limit 1) as test_sale,
-  ${lastWebhook(true)} as live_webhook, ${lastWebhook(false)} as test_webhook
-from key join programs p on p.id = key.program_id`
-  const [row] = await retryOnce(() => db.query(statement))
+  const [row] = await retryOnce(() => db.query(statusStatement(keyHash)))
   requireActiveKey(row)
   return asStatus(row)
 }
 
-function asStatus(row: StatusRow): ProgramStatus {
+function statusStatement(keyHash: string) {
+  return kysely
+    .selectFrom('api_keys as k')
+    .innerJoin('programs as p', 'p.id', 'k.program_id')
+    .where('k.key_hash', '=', sql<Uint8Array>`decode(${keyHash}, 'hex')`)
+    .select((eb) => {
+      const lastClick = (isTest: boolean) =>
+        eb
+          .selectFrom('affiliate_click_events as e')
+          .select((event) => event.fn.max('e.click_timestamp').as('at'))
+          .whereRef('e.program_id', '=', 'p.id')
+          .where('e.is_test', '=', eb.lit(isTest))
+      const lastLead = (isTest: boolean) =>
+        eb
+          .selectFrom('affiliate_lead_events as e')
+          .select((event) => event.fn.max('e.lead_timestamp').as('at'))
+          .whereRef('e.program_id', '=', 'p.id')
+          .where('e.is_test', '=', eb.lit(isTest))
+      const lastSale = (isTest: boolean) =>
+        eb
+          .selectFrom('sales as s')
+          .select('s.created_at')
+          .whereRef('s.program_id', '=', 'p.id')
+          .where('s.is_test', '=', eb.lit(isTest))
+          .orderBy('s.id', 'desc')
+          .limit(1)
+      const lastWebhook = (live: boolean) =>
+        eb
+          .selectFrom('processor_events as e')
+          .select((event) => event.fn.max('e.received_at').as('at'))
+          .whereRef('e.program_id', '=', 'p.id')
+          .where('e.livemode', '=', live)
+      return [
+        eb('k.retired_at', 'is not', null).$castTo<boolean>().as('key_retired'),
+        'p.id',
+        'p.name',
+        'p.domain',
+        'p.currency',
+        'p.commission_bp',
+        'p.cookie_window_days',
+        'p.lead_auth_policy',
+        'p.processor_account_id',
+        eb
+          .exists(
+            eb
+              .selectFrom('referral_links as l')
+              .whereRef('l.program_id', '=', 'p.id')
+              .where('l.partner_id', 'is not', null)
+              .where('l.is_active', '=', true),
+          )
+          .$castTo<boolean>()
+          .as('has_link'),
+        lastClick(false).as('live_click'),
+        lastClick(true).as('test_click'),
+        lastLead(false).as('live_lead'),
+        lastLead(true).as('test_lead'),
+        lastSale(false).as('live_sale'),
+        lastSale(true).as('test_sale'),
+        lastWebhook(true).as('live_webhook'),
+        lastWebhook(false).as('test_webhook'),
+      ]
+    })
+}
+
+function asStatus(row: InferResult<ReturnType<typeof statusStatement>>[number]) {
   const click = { live: row.live_click, test: row.test_click }
   const lead = { live: row.live_lead, test: row.test_lead }
   const sale = { live: row.live_sale, test: row.test_sale }
   const account = row.processor_account_id
   return {
     program: {
-      id: Number(row.id),
+      id: row.id,
       name: row.name,
       domain: row.domain,
       currency: row.currency,
+      /** Percent, with two decimals at most. */
       commission_percent: row.commission_bp / 100,
       cookie_window_days: row.cookie_window_days,
       lead_auth_policy: row.lead_auth_policy,

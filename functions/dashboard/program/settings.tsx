@@ -4,7 +4,7 @@ import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { createApiKey, listApiKeys, retireApiKey, type StoredApiKey } from '../../../lib/access/api-keys.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { forgetCustomer } from '../../../lib/tracking/erase-customer.ts'
+import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
 import {
   connectAddress,
   connectByCode,
@@ -292,7 +292,7 @@ settingsPages.post('/programs/:programId/settings/forget', requireProgram('custo
   const program = c.get('program')
   const who = ((await readForm(c))['forgotten'] ?? '').trim()
   if (!who) throw new ApiError('invalid_request', 'Enter the customer key or the click id of whom to forget.')
-  await forgetCustomer(c.get('db'), program.id, programOfClickId(who) ? { click_id: who } : { customer_key: who })
+  await eraseCustomer(c.get('db'), program.id, programOfClickId(who) ? { click_id: who } : { customer_key: who })
   flash(c, 'good', 'The customer is forgotten. Amounts and days stay as they were.')
   return c.redirect(`/programs/${program.id}/settings`, 303)
 })

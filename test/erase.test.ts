@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { forgetCustomer } from '../lib/tracking/erase-customer.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { leadPath, refundPath, salePath, startTrackingApi } from './support/api.ts'
 
 const api = await startTrackingApi()
@@ -19,7 +19,7 @@ async function dump(): Promise<string> {
   return texts.join('\n')
 }
 
-test('forgetting a customer removes what identifies them and leaves every sum', async () => {
+test('erasing a customer removes what identifies them and leaves every sum', async () => {
   const program = await api.program({ hold_days: 0, lead_commission_cents: 100 })
   const planted = ['shopper-4711', 'session-4711', 'page-4711', 'agent-4711', 'note-4711', 'sub-4711']
   const [customerKey, sessionId, page, userAgent, note, subscriptionId] = planted
@@ -67,7 +67,7 @@ test('forgetting a customer removes what identifies them and leaves every sum', 
   const dumped = await dump()
   for (const secret of [...planted, clickId, emailHash]) expect(dumped).toContain(secret)
 
-  expect(await forgetCustomer(stack.db, program.programId, { customer_key: String(customerKey) })).toBe(1)
+  expect(await eraseCustomer(stack.db, program.programId, { customer_key: String(customerKey) })).toBe(1)
 
   const after = await dump()
   for (const secret of [...planted, clickId, emailHash]) expect(after).not.toContain(secret)
@@ -75,10 +75,10 @@ test('forgetting a customer removes what identifies them and leaves every sum', 
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 })
 
-test('a forgotten click id attributes nothing any more', async () => {
+test('an erased click id attributes nothing any more', async () => {
   const program = await api.program()
   const clickId = await api.click(program)
-  expect(await forgetCustomer(stack.db, program.programId, { click_id: clickId })).toBe(1)
+  expect(await eraseCustomer(stack.db, program.programId, { click_id: clickId })).toBe(1)
   const lead = await api.call(leadPath, { customer_key: 'late', click_id: clickId }, { key: program.apiKey })
   expect(lead).toMatchObject({ status: 400, body: { error: { code: 'no_attribution' } } })
 })
@@ -89,29 +89,29 @@ test("another program's customer with the same key stays as they are", async () 
     const click_id = await api.click(program)
     await api.call(leadPath, { customer_key: 'shared-key', click_id }, { key: program.apiKey })
   }
-  await forgetCustomer(stack.db, mine.programId, { customer_key: 'shared-key' })
+  await eraseCustomer(stack.db, mine.programId, { customer_key: 'shared-key' })
   expect(await api.rows(`select program_id from customers where customer_key = 'shared-key'`)).toEqual([
     { program_id: String(theirs.programId) },
   ])
-  await expect(forgetCustomer(stack.db, mine.programId, { customer_key: 'shared-key' })).rejects.toMatchObject({
+  await expect(eraseCustomer(stack.db, mine.programId, { customer_key: 'shared-key' })).rejects.toMatchObject({
     code: 'not_found',
   })
 })
 
-test('a customer whose first try was committed and its answer lost is answered as forgotten', async () => {
+test('a customer whose first try was committed and its answer lost is answered as erased', async () => {
   const program = await api.program()
   const click_id = await api.click(program)
   stack.neon.inject({ action: 'drop-after' })
-  expect(await forgetCustomer(stack.db, program.programId, { click_id })).toBe(1)
-  await expect(forgetCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
+  expect(await eraseCustomer(stack.db, program.programId, { click_id })).toBe(1)
+  await expect(eraseCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('the second person on a click is forgotten, and the audit knows why they have neither key nor click', async () => {
+test('the second person on a click is erased, and the audit knows why they have neither key nor click', async () => {
   const program = await api.program()
   const click_id = await api.click(program)
   for (const customer_key of ['first-person', 'second-person']) {
     await api.call(leadPath, { customer_key, click_id }, { key: program.apiKey })
   }
-  expect(await forgetCustomer(stack.db, program.programId, { customer_key: 'second-person' })).toBe(1)
+  expect(await eraseCustomer(stack.db, program.programId, { customer_key: 'second-person' })).toBe(1)
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 })
