@@ -1,5 +1,5 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { deleteExpired } from '../lib/access/sessions.ts'
+import { deleteExpired } from '../lib/access/delete-expired.ts'
 
 /** Scheduled: deletes sessions and one-time secrets that have run out. */
 export default {

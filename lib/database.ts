@@ -33,7 +33,8 @@ type RowsOf<Statements extends readonly Statement<unknown>[]> = {
 const executor = new DefaultQueryExecutor(new PostgresQueryCompiler(), new PostgresAdapter(), {
   provideConnection: () => Promise.reject(new Error('This executor compiles only; send statements through Database.')),
 })
-const compileOnly: QueryExecutorProvider = { getExecutor: () => executor }
+/** Compiles a statement to its text and parameters, as in `statement.compile(compileOnly)`. */
+export const compileOnly: QueryExecutorProvider = { getExecutor: () => executor }
 
 /**
  * `bigint` arrives as a number, as lib/schema.ts says. Ids, cents and counts are far below 2^53; what is not is refused here and

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
-import { kysely } from '../lib/kysely.ts'
+import { compileOnly } from '../lib/database.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { performanceStatement } from '../lib/tracking/performance.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -41,7 +41,7 @@ interface PlanNode {
 
 /** Runs a statement under EXPLAIN and returns how many click events it touched. */
 async function clicksRead(statement: ReturnType<typeof performanceStatement> | ReturnType<typeof eventsStatement>) {
-  const { sql: text, parameters } = statement.compile(kysely)
+  const { sql: text, parameters } = statement.compile(compileOnly)
   const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`explain (analyze, format json) ${text}`, [
     ...parameters,
   ])

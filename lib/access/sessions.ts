@@ -1,7 +1,3 @@
-import { sql } from 'kysely'
-import type { Database } from '../database.ts'
-import { kysely, now } from '../kysely.ts'
-
 /** The variable a function needs to know who is signed in. */
 export interface SessionEnv {
   /** Signs session tokens. The same in every function that reads sessions. */
@@ -22,7 +18,7 @@ async function signingKey(secret: string): Promise<CryptoKey> {
 }
 
 /** `<token>.<HMAC-SHA-256 of it, base64>`: the form in which better-auth puts a session's token into its cookie. */
-async function signToken(token: string, secret: string): Promise<string> {
+export async function signToken(token: string, secret: string): Promise<string> {
   const signature = await crypto.subtle.sign('HMAC', await signingKey(secret), encoder.encode(token))
   return `${token}.${btoa(String.fromCharCode(...new Uint8Array(signature)))}`
 }
@@ -63,29 +59,4 @@ function decode(value: string): string {
   } catch {
     return value
   }
-}
-
-/** Signs `userId` in without a password and returns the signed token. For the local stack and for tests. */
-export async function createSession(db: Database, userId: string, secret: string): Promise<string> {
-  const token = Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) =>
-    byte.toString(16).padStart(2, '0'),
-  ).join('')
-  await db.query(
-    kysely.insertInto('sessions').values({
-      id: crypto.randomUUID(),
-      user_id: userId,
-      token,
-      expires_at: sql<Date>`now() + make_interval(secs => ${sessionSeconds})`,
-    }),
-  )
-  return await signToken(token, secret)
-}
-
-/** Deletes what no longer has an effect: sessions and one-time secrets that have run out, and old counts of tries. */
-export async function deleteExpired(db: Database): Promise<void> {
-  await db.batch([
-    kysely.deleteFrom('sessions').where('expires_at', '<', now),
-    kysely.deleteFrom('verifications').where('expires_at', '<', now),
-    kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', sql<Date>`now() - interval '1 day'`),
-  ])
 }

@@ -1,9 +1,9 @@
 import { hashPassword } from 'better-auth/crypto'
 import { sql } from 'kysely'
 import type { Role } from '../access/roles.ts'
-import type { SessionEnv } from '../access/sessions.ts'
+import { type SessionEnv, sessionSeconds, signToken } from '../access/sessions.ts'
 import type { Database } from '../database.ts'
-import { createSession } from '../access/sessions.ts'
+import { kysely } from '../kysely.ts'
 
 /** Somebody to sign in as: for the sandbox and for tests, which need people without going through the pages. */
 export interface Person {
@@ -30,6 +30,22 @@ export async function createPerson(
       values (${crypto.randomUUID()}, ${userId}, 'credential', ${userId}, ${await hashPassword(person.password)})`)
   }
   return { userId, email, token: await createSession(db, userId, env.AUTH_SECRET) }
+}
+
+/** Signs a user in without a password and returns the signed token. */
+async function createSession(db: Database, userId: string, secret: string): Promise<string> {
+  const token = Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('')
+  await db.query(
+    kysely.insertInto('sessions').values({
+      id: crypto.randomUUID(),
+      user_id: userId,
+      token,
+      expires_at: sql<Date>`now() + make_interval(secs => ${sessionSeconds})`,
+    }),
+  )
+  return await signToken(token, secret)
 }
 
 /** Makes a user an active member of a workspace without an invitation. */
