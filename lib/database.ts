@@ -37,15 +37,21 @@ const executor = new DefaultQueryExecutor(new PostgresQueryCompiler(), new Postg
 export const compileOnly: QueryExecutorProvider = { getExecutor: () => executor }
 
 /**
- * `bigint` arrives as a number, as lib/schema.ts says. Ids, cents and counts are far below 2^53; what is not is refused here and
+ * `bigint` arrives as a number, and an array of them (of one dimension, without nulls) as numbers, as lib/schema.ts says. Ids, cents and counts are far below 2^53; what is not is refused here and
  * not rounded.
  */
 const int8Oid = 20
-types.setTypeParser(int8Oid, (text: string) => {
+const int8ArrayOid = 1016
+types.setTypeParser(int8Oid, safeInteger)
+types.setTypeParser(int8ArrayOid, (text: string) =>
+  text === '{}' ? [] : text.slice(1, -1).split(',').map(safeInteger),
+)
+
+function safeInteger(text: string): number {
   const value = Number(text)
   if (!Number.isSafeInteger(value)) throw new Error(`a bigint of the database is above 2^53: ${text}`)
   return value
-})
+}
 
 /**
  * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
@@ -92,6 +98,11 @@ export function call<Name extends keyof DatabaseFunctions>(
 ): RawBuilder<DatabaseFunctions[Name]['row']> {
   const named = Object.entries(args).map(([argument, value]) => sql`${sql.ref(argument)} => ${value}`)
   return sql<DatabaseFunctions[Name]['row']>`select * from ${sql.ref(name)}(${sql.join(named)})`
+}
+
+/** The bytes that hexadecimal digits stand for, as a `bytea` parameter. */
+export function hexBytes(digits: string): Uint8Array {
+  return Uint8Array.from(digits.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 }
 
 /** A value as a jsonb parameter; null stays SQL's null. */

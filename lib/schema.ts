@@ -558,13 +558,49 @@ export interface DatabaseFunctions {
     arguments: { at: Date | null }
     row: { counter_slot: number | null }
   }
+  deduction_of: {
+    arguments: { sale: unknown | null; commission: unknown | null; by_cents: number | null }
+    row: { deduction_of: number | null }
+  }
+  enter_earlier_refunds: {
+    arguments: { sale: unknown | null; commission: unknown | null }
+    row: { enter_earlier_refunds: unknown | null }
+  }
+  fit_withdrawals: {
+    arguments: { commission: unknown | null; balance_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
+    row: { fit_withdrawals: unknown | null }
+  }
+  give_back_refunds: {
+    arguments: { sale: unknown | null; commission: unknown | null; told: (unknown)[] | null }
+    row: { give_back_refunds: unknown | null }
+  }
   hour_of_day: {
     arguments: { at: Date | null }
     row: { hour_of_day: number | null }
   }
+  lock_balance: {
+    arguments: { commission: unknown | null }
+    row: { lock_balance: unknown | null }
+  }
   make_event_partitions: {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
+  }
+  mark_outbox: {
+    arguments: {  }
+    row: { mark_outbox: number | null }
+  }
+  move_refunded: {
+    arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null; by_cents: number | null; delta_cents: number | null; because: string | null }
+    row: { move_refunded: unknown | null }
+  }
+  outbox_since: {
+    arguments: { of_program_id: number | null; mark: number | null }
+    row: { outbox_since: (number)[] | null }
+  }
+  post_entry: {
+    arguments: { entry: unknown | null }
+    row: { post_entry: number | null }
   }
   record_sale: {
     arguments: { given: unknown | null; completes: boolean | null }
@@ -574,17 +610,53 @@ export interface DatabaseFunctions {
     arguments: { customer: unknown | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { record_settled_lead: unknown | null }
   }
-  refund_sale: {
-    arguments: { hash: Uint8Array | null; of_transaction_id: string | null; key: string | null; wanted_cents: number | null; because: string | null; because_text: string | null; request: string | null }
-    row: { key_retired: boolean | null; sale_id: number | null; refund_id: number | null; applied: boolean | null; known_key: boolean | null; deduction_cents: number | null; currency: string | null; commission_id: number | null; commission_was_reversed: boolean | null; fully_refunded: boolean | null; outbox: JsonValue | null }
+  refill_capped_refunds: {
+    arguments: { sale: unknown | null; commission: unknown | null }
+    row: { refill_capped_refunds: unknown | null }
+  }
+  reject_commission: {
+    arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
+    row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
   reverse_commission: {
-    arguments: { of_program_id: number | null; of_commission_id: number | null; by_refund_id: number | null; by_cause: string | null; delta_cents: number | null; new_reversal: string | null; new_rejected_at: Date | null; because: string | null; of_transaction_id: string | null; notice: string | null }
-    row: { reverse_commission: (number)[] | null }
+    arguments: { commission: unknown | null; by_cents: number | null; by_refund_id: number | null; by_cause: string | null; of_transaction_id: string | null; notice: string | null }
+    row: { reverse_commission: unknown | null }
+  }
+  reversed_share: {
+    arguments: { commission_cents: number | null; refunded_cents: number | null; sale_cents: number | null }
+    row: { reversed_share: number | null }
   }
   settle_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { lead_id: number | null; click_id: string | null; customer_status: string | null }
+  }
+  settle_refunds: {
+    arguments: { of_program_id: number | null; of_sale_id: number | null; told: (unknown)[] | null }
+    row: { settle_refunds: unknown | null }
+  }
+  settle_reversals: {
+    arguments: { of_program_id: number | null; of_sale_id: number | null }
+    row: { settle_reversals: unknown | null }
+  }
+  take_refund: {
+    arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null }
+    row: { take_refund: unknown | null }
+  }
+  take_told_refunds: {
+    arguments: { sale: unknown | null; commission: unknown | null; told: (unknown)[] | null }
+    row: { take_told_refunds: unknown | null }
+  }
+  tell_advertiser: {
+    arguments: { of_kind: string | null; commission: unknown | null; by_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
+    row: { tell_advertiser: unknown | null }
+  }
+  tell_reversal: {
+    arguments: { commission: unknown | null; by_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
+    row: { tell_reversal: unknown | null }
+  }
+  told_reversals: {
+    arguments: { sale: unknown | null }
+    row: { told_reversals: (unknown)[] | null }
   }
   track_browser_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
@@ -597,6 +669,10 @@ export interface DatabaseFunctions {
   track_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { key_retired: boolean | null; program_matches: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+  }
+  track_refund: {
+    arguments: { hash: Uint8Array | null; of_transaction_id: string | null; key: string | null; wanted_cents: number | null; because: string | null; because_text: string | null; request: string | null }
+    row: { key_retired: boolean | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null }
   }
   track_sale: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; given: unknown | null; of_click_id: string | null; stem: string | null }

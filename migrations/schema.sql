@@ -791,11 +791,118 @@ CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
 AS $function$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commissions, by_cents bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((commission).rejected_at IS NULL) THEN (reversed_share(((commission).amount_cents)::bigint, (((sale).refunded_cents)::bigint + by_cents), ((sale).amount_cents)::bigint) - reversed_share(((commission).amount_cents)::bigint, ((sale).refunded_cents)::bigint, ((sale).amount_cents)::bigint)) ELSE NULL::bigint END
+;
+
+CREATE OR REPLACE FUNCTION public.enter_earlier_refunds(sale sales, commission commissions)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  refund refunds;
+  deducted_cents bigint;
+begin
+  if commission.id is null or commission.reversal <> 'none' or sale.refunded_cents = 0 then
+    return sale;
+  end if;
+  sale.refunded_cents := 0;
+  for refund in
+    select r.* from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0 order by r.id
+  loop
+    deducted_cents := deduction_of(sale, commission, refund.applied_cents);
+    update refunds r set deduction_cents = deducted_cents where r.program_id = refund.program_id and r.id = refund.id;
+    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+  end loop;
+  return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.fit_withdrawals(commission commissions, balance_cents bigint, by_cause text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  withdrawal withdrawals;
+  excess_cents bigint;
+  cut_cents bigint;
+begin
+  select sum(w.amount_cents) - greatest(fit_withdrawals.balance_cents, 0) into excess_cents from withdrawals w
+  where w.program_id = commission.program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
+    and w.status = 'requested';
+  if excess_cents is null or excess_cents <= 0 then
+    return;
+  end if;
+  for withdrawal in
+    select w.* from withdrawals w
+    where w.program_id = commission.program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
+      and w.status = 'requested'
+    order by w.id desc
+  loop
+    exit when excess_cents <= 0;
+    cut_cents := least(withdrawal.amount_cents, excess_cents);
+    excess_cents := excess_cents - cut_cents;
+    update withdrawals w set amount_cents = w.amount_cents - cut_cents,
+      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
+      decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
+    where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
+    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+    values (withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
+      by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
+        'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
+        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason));
+  end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.give_back_refunds(sale sales, commission commissions, told processor_reversals[])
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  refund refunds;
+  because text;
+begin
+  for refund in
+    with returned as (
+      update refunds r set returned_at = now()
+      from unnest(told) t
+      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.refund_key = 'id:' || t.reversal_id
+      where t.returned_at is not null and r.returned_at is null
+        and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
+      returning r.*
+    )
+    select * from returned where applied_cents > 0 order by id
+  loop
+    select coalesce(r.reason_text, r.reason) into because from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
+    order by r.id desc limit 1;
+    sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
+  end loop;
+  return sale;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_balance(commission commissions)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from balances b
+  where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
+  for no key update;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.make_event_partitions(months_ahead integer)
@@ -830,6 +937,60 @@ begin
       return next partition;
     end loop;
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.mark_outbox()
+ RETURNS bigint
+ LANGUAGE sql
+AS $function$ select nextval('outbox_id_seq') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.move_refunded(sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+begin
+  sale.refunded_cents := sale.refunded_cents + by_cents;
+  update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
+  if delta_cents is not null then
+    commission.reversal := case sale.refunded_cents when 0 then 'none' when sale.amount_cents then 'full' else 'partial' end;
+    commission.reason := because;
+    perform reverse_commission(commission, delta_cents, refund.id,
+      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
+      case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+  end if;
+  return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.outbox_since(of_program_id bigint, mark bigint)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+AS $function$
+begin
+  return array(
+    select o.id from outbox o where o.program_id = of_program_id and o.id > mark and o.created_at = now() order by o.id
+  );
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.post_entry(entry balance_entries)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  balance balances;
+begin
+  select b.* into strict balance from balances b
+  where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
+  insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
+    balance_after_cents, cause, commission_id, refund_id, withdrawal_id)
+  values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
+    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.refund_id, entry.withdrawal_id);
+  update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
+  where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
+  return balance.balance_cents + entry.amount_cents;
 end $function$
 ;
 
@@ -940,68 +1101,35 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refund_sale(hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT key_retired boolean, OUT sale_id bigint, OUT refund_id bigint, OUT applied boolean, OUT known_key boolean, OUT deduction_cents bigint, OUT currency text, OUT commission_id bigint, OUT commission_was_reversed boolean, OUT fully_refunded boolean, OUT outbox json)
- RETURNS record
+CREATE OR REPLACE FUNCTION public.refill_capped_refunds(sale sales, commission commissions)
+ RETURNS sales
  LANGUAGE plpgsql
 AS $function$
-#variable_conflict use_column
 declare
-  of_program_id bigint;
-  sale sales;
-  commission commissions;
-  known refunds;
-  refunded bigint;
+  capped record;
+  refund refunds;
 begin
-  select k.program_id, k.retired_at is not null into of_program_id, key_retired from api_keys k where k.key_hash = hash;
-  if key_retired is distinct from false then
-    return;
-  end if;
-  select s.* into sale from sales s where s.program_id = of_program_id and s.transaction_id = of_transaction_id
-  order by s.is_test limit 1 for no key update;
-  if sale.id is null then
-    return;
-  end if;
-  sale_id := sale.id;
-  select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = sale.id for no key update;
-  commission_id := commission.id;
-  currency := commission.currency;
-  commission_was_reversed := commission.status = 'reversed';
-  perform from balances b
-  where b.program_id = of_program_id and b.partner_id = commission.partner_id and b.currency = commission.currency for no key update;
-
-  select r.* into known from refunds r
-  where r.program_id = of_program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request) limit 1;
-  known_key := known.id is not null;
-  if known_key then
-    -- A refund whose answer was lost is answered as it was applied, whatever was refunded since.
-    refund_id := known.id;
-    applied := known.request_id is not distinct from request;
-    deduction_cents := known.deduction_cents;
-    select sum(r.applied_cents) into refunded from refunds r
-    where r.program_id = of_program_id and r.sale_id = sale.id and r.id <= known.id and r.returned_at is null;
-    fully_refunded := coalesce(refunded, sale.refunded_cents) = sale.amount_cents;
-    return;
-  end if;
-  applied := sale.refunded_cents < sale.amount_cents;
-  fully_refunded := sale.refunded_cents = sale.amount_cents;
-  if not applied then
-    return;
-  end if;
-
-  refunded := least(sale.refunded_cents + coalesce(wanted_cents, sale.amount_cents), sale.amount_cents);
-  fully_refunded := refunded = sale.amount_cents;
-  deduction_cents := case when commission.status <> 'reversed'
-    then div(commission.amount_cents::numeric * refunded, sale.amount_cents)::bigint - commission.reversed_cents else 0 end;
-  insert into refunds (program_id, sale_id, refund_key, requested_cents, applied_cents, deduction_cents, reason, reason_text, request_id)
-  values (of_program_id, sale.id, key, wanted_cents, refunded - sale.refunded_cents, deduction_cents, because, because_text, request)
-  returning id into refund_id;
-  update sales s set refunded_cents = refunded where s.program_id = of_program_id and s.id = sale.id;
-  if commission.status <> 'reversed' then
-    select json_agg(json_build_object('program_id', of_program_id, 'outbox_id', told.id)) into outbox
-    from unnest(reverse_commission(of_program_id, commission.id, refund_id, 'refund:' || refund_id, deduction_cents,
-      case when fully_refunded then 'full' else 'partial' end, null, coalesce(because_text, because), of_transaction_id, 'reversal'
-    )) told (id);
-  end if;
+  for capped in
+    select root.id, root.requested_cents, root.reason, root.reason_text, count(*) as parts,
+      root.requested_cents - sum(part.applied_cents) as missing_cents
+    from refunds root
+    join refunds part on part.program_id = root.program_id and part.sale_id = root.sale_id
+      and coalesce(part.continues_refund_id, part.id) = root.id and part.returned_at is null
+    where root.program_id = sale.program_id and root.sale_id = sale.id
+    group by root.program_id, root.id having root.requested_cents > sum(part.applied_cents) order by root.id
+  loop
+    exit when sale.refunded_cents = sale.amount_cents;
+    refund := null;
+    refund.refund_key := format('more:%s:%s', capped.id, capped.parts);
+    refund.continues_refund_id := capped.id;
+    refund.requested_cents := capped.requested_cents;
+    refund.applied_cents := capped.missing_cents;
+    refund.reason := capped.reason;
+    refund.reason_text := capped.reason_text;
+    refund := take_refund(sale, commission, refund);
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  end loop;
+  return sale;
 end $function$
 ;
 
@@ -1042,6 +1170,36 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.reject_commission(of_program_id bigint, of_commission_id bigint, because text, OUT outcome text, OUT deduction_cents bigint, OUT currency text, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  commission commissions;
+  of_transaction_id text;
+  mark bigint := mark_outbox();
+begin
+  select c.* into commission from commissions c where c.program_id = of_program_id and c.id = of_commission_id for no key update;
+  perform lock_balance(commission);
+  currency := commission.currency;
+  deduction_cents := 0;
+  outcome := case
+    when commission.rejected_at is null and commission.reversal = 'full' then 'reversed'
+    when commission.id is not null then 'rejected'
+  end;
+  if outcome = 'rejected' and commission.rejected_at is null then
+    select s.transaction_id into of_transaction_id from sales s where s.program_id = of_program_id and s.id = commission.sale_id;
+    deduction_cents := commission.amount_cents - commission.reversed_cents;
+    commission.reversal := 'full';
+    commission.reason := because;
+    commission.rejected_at := now();
+    perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
+    outbox_ids := outbox_since(of_program_id, mark);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.require_balance_of_entry()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1058,94 +1216,42 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.reverse_commission(of_program_id bigint, of_commission_id bigint, by_refund_id bigint, by_cause text, delta_cents bigint, new_reversal text, new_rejected_at timestamp with time zone, because text, of_transaction_id text, notice text)
- RETURNS bigint[]
+CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, of_transaction_id text, notice text)
+ RETURNS void
  LANGUAGE plpgsql
 AS $function$
-#variable_conflict use_column
 declare
-  commission commissions;
-  balance balances;
-  withdrawal withdrawals;
-  open_cents bigint;
-  cut_cents bigint;
-  told bigint;
-  outbox_ids bigint[] := '{}';
+  entry balance_entries;
 begin
-  update commissions c set reversed_cents = c.reversed_cents + delta_cents, reversal = new_reversal, reason = because,
-    rejected_at = coalesce(c.rejected_at, new_rejected_at)
-  where c.program_id = of_program_id and c.id = of_commission_id
-  returning c.* into strict commission;
-
-  if delta_cents <> 0 then
-    perform count_money(of_program_id, commission.created_at, commission.currency, 0, 0, -delta_cents);
+  update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
+    reason = commission.reason, rejected_at = commission.rejected_at
+  where c.program_id = commission.program_id and c.id = commission.id;
+  if by_cents <> 0 then
+    perform count_money(commission.program_id, commission.created_at, commission.currency, 0, 0, -by_cents);
   end if;
-
   if notice = 'reversal' then
-    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values (of_program_id, case new_reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner',
-      commission.partner_id, by_cause, jsonb_build_object(
-        'commission_id', of_commission_id, 'transaction_id', of_transaction_id, 'amount_cents', delta_cents,
-        'currency', commission.currency, 'reason', because, 'deducted', commission.credited_at is not null))
-    returning id into told;
-    outbox_ids := outbox_ids || told;
+    perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
+  elsif notice is not null then
+    perform tell_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
   end if;
-  if notice = 'dispute_reinstated' or notice = 'reversal' and commission.paid_at is not null then
-    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values (of_program_id, case notice when 'reversal' then 'paid_commission_reversed' else notice end, 'advertiser',
-      commission.partner_id, by_cause, jsonb_build_object(
-        'commission_id', of_commission_id, 'transaction_id', of_transaction_id, 'amount_cents', abs(delta_cents),
-        'currency', commission.currency, 'reason', because))
-    returning id into told;
-    outbox_ids := outbox_ids || told;
+  if commission.credited_at is not null and by_cents <> 0 then
+    entry.program_id := commission.program_id;
+    entry.partner_id := commission.partner_id;
+    entry.currency := commission.currency;
+    entry.amount_cents := -by_cents;
+    entry.cause := case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end;
+    entry.commission_id := commission.id;
+    entry.refund_id := by_refund_id;
+    perform fit_withdrawals(commission, post_entry(entry), by_cause, of_transaction_id);
   end if;
-  if commission.credited_at is null or delta_cents = 0 then
-    return outbox_ids;
-  end if;
-
-  select b.* into strict balance from balances b
-  where b.program_id = of_program_id and b.partner_id = commission.partner_id and b.currency = commission.currency;
-  balance.balance_cents := balance.balance_cents - delta_cents;
-  balance.entry_count := balance.entry_count + 1;
-  insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, refund_id)
-  values (of_program_id, commission.partner_id, commission.currency, balance.entry_count, -delta_cents,
-    balance.balance_cents + delta_cents, balance.balance_cents,
-    case when delta_cents > 0 then 'commission_reversed' else 'reversal_returned' end, of_commission_id, by_refund_id);
-  update balances b set balance_cents = balance.balance_cents, entry_count = balance.entry_count
-  where b.program_id = of_program_id and b.partner_id = commission.partner_id and b.currency = commission.currency;
-
-  -- Open withdrawals that the balance no longer covers are reduced to fit, the newest first. They change under their balance's
-  -- lock only, so they need none of their own.
-  select sum(w.amount_cents) - greatest(balance.balance_cents, 0) into open_cents from withdrawals w
-  where w.program_id = of_program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
-    and w.status = 'requested';
-  if open_cents is null or open_cents <= 0 then
-    return outbox_ids;
-  end if;
-  for withdrawal in
-    select w.* from withdrawals w
-    where w.program_id = of_program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
-      and w.status = 'requested'
-    order by w.id desc
-  loop
-    exit when open_cents <= 0;
-    cut_cents := least(withdrawal.amount_cents, open_cents);
-    open_cents := open_cents - cut_cents;
-    update withdrawals w set amount_cents = w.amount_cents - cut_cents,
-      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
-      decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
-    where w.program_id = of_program_id and w.id = withdrawal.id;
-    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values (of_program_id, 'withdrawal_reduced', 'partner', commission.partner_id, by_cause || ':withdrawal:' || withdrawal.id,
-      jsonb_build_object(
-        'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
-        'currency', commission.currency, 'transaction_id', of_transaction_id, 'reason', because))
-    returning id into told;
-    outbox_ids := outbox_ids || told;
-  end loop;
-  return outbox_ids;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (sale_cents)::numeric))::bigint
 ;
 
 CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
@@ -1169,6 +1275,139 @@ begin
   if settled.is_first then
     perform record_settled_lead(settled.customer, session_id, page_url, additional_data);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.settle_refunds(of_program_id bigint, of_sale_id bigint, told processor_reversals[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale sales;
+  commission commissions;
+begin
+  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id for no key update;
+  select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
+  perform lock_balance(commission);
+  sale := enter_earlier_refunds(sale, commission);
+  sale := give_back_refunds(sale, commission, told);
+  sale := refill_capped_refunds(sale, commission);
+  perform take_told_refunds(sale, commission, told);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.settle_reversals(of_program_id bigint, of_sale_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale sales;
+  told processor_reversals[];
+begin
+  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id;
+  told := told_reversals(sale);
+  perform settle_refunds(of_program_id, of_sale_id, told);
+  update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.'
+  from unnest(told) t
+  where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.take_refund(sale sales, commission commissions, refund refunds)
+ RETURNS refunds
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deducted_cents bigint;
+begin
+  refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);
+  deducted_cents := deduction_of(sale, commission, refund.applied_cents);
+  insert into refunds (program_id, sale_id, refund_key, continues_refund_id, requested_cents, applied_cents, deduction_cents, reason,
+    reason_text, returned_at, request_id)
+  values (sale.program_id, sale.id, refund.refund_key, refund.continues_refund_id, refund.requested_cents, refund.applied_cents,
+    coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at, refund.request_id)
+  returning * into refund;
+  if refund.applied_cents > 0 then
+    perform move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+  end if;
+  return refund;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.take_told_refunds(sale sales, commission commissions, told processor_reversals[])
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  reversal processor_reversals;
+  refund refunds;
+begin
+  for reversal in
+    select t.* from unnest(told) t
+    where not exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'id:' || t.reversal_id
+    )
+    order by t.created_at, t.reversal_id
+  loop
+    refund := null;
+    refund.refund_key := 'id:' || reversal.reversal_id;
+    refund.requested_cents := reversal.amount_cents;
+    refund.applied_cents := case when reversal.returned_at is null then reversal.amount_cents else 0 end;
+    refund.reason := reversal.reason;
+    refund.reason_text := reversal.reason_text;
+    refund.returned_at := case when reversal.returned_at is not null then now() end;
+    refund := take_refund(sale, commission, refund);
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  end loop;
+  return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_advertiser(of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  values (commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
+    'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
+    'currency', commission.currency, 'reason', commission.reason));
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  values (commission.program_id, case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end,
+    'partner', commission.partner_id, by_cause, jsonb_build_object(
+      'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
+      'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
+  if commission.paid_at is not null then
+    perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.told_reversals(sale sales)
+ RETURNS processor_reversals[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_account_id text;
+  payment_ids text[];
+begin
+  select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
+  payment_ids := array(
+    select m.payment_id from processor_payments m where m.account_id = of_account_id and m.transaction_id = sale.transaction_id
+  ) || sale.transaction_id;
+  return (
+    select array_agg(v) from processor_reversals v
+    where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
+      and v.currency = sale.currency and v.livemode <> sale.is_test
+  );
 end $function$
 ;
 
@@ -1283,6 +1522,64 @@ begin
   end if;
   select s.* into lead_id, click_id, customer_status
   from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.track_refund(hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT key_retired boolean, OUT program_id bigint, OUT sale_id bigint, OUT commission_id bigint, OUT currency text, OUT outcome text, OUT deduction_cents bigint, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  sale sales;
+  commission commissions;
+  refund refunds;
+  refunded bigint;
+  mark bigint;
+begin
+  select k.program_id, k.retired_at is not null into program_id, key_retired from api_keys k where k.key_hash = hash;
+  if key_retired is distinct from false then
+    return;
+  end if;
+  select s.* into sale from sales s where s.program_id = track_refund.program_id and s.transaction_id = of_transaction_id
+  order by s.is_test limit 1 for no key update;
+  if sale.id is null then
+    return;
+  end if;
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  perform lock_balance(commission);
+
+  select r.* into refund from refunds r
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request) limit 1;
+  if refund.id is null and sale.refunded_cents < sale.amount_cents then
+    refund.refund_key := key;
+    refund.requested_cents := wanted_cents;
+    refund.applied_cents := coalesce(wanted_cents, sale.amount_cents);
+    refund.reason := because;
+    refund.reason_text := because_text;
+    refund.request_id := request;
+    mark := mark_outbox();
+    refund := take_refund(sale, commission, refund);
+    refunded := sale.refunded_cents + refund.applied_cents;
+    outbox_ids := outbox_since(sale.program_id, mark);
+  elsif refund.request_id = request then
+    -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
+    select sum(r.applied_cents) into refunded from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
+  end if;
+
+  sale_id := sale.id;
+  commission_id := commission.id;
+  currency := commission.currency;
+  deduction_cents := refund.deduction_cents;
+  outcome := case
+    when commission.id is null then 'no_commission'
+    when refund.id is null then 'already_reversed'
+    when refund.request_id is distinct from request then 'refund_already_applied'
+    when commission.rejected_at is not null and refund.deduction_cents = 0 then 'already_reversed'
+    when refunded = sale.amount_cents then 'reversed'
+    else 'refunded'
+  end;
 end $function$
 ;
 

@@ -16,7 +16,7 @@ afterAll(async () => {
 })
 const { databaseUrl, neon, sql } = await startEndpoint()
 
-const functionNames = ['refund_sale', 'reverse_commission', 'record_sale', 'track_sale'] as const
+const functionNames = ['track_refund', 'lock_balance', 'tell_reversal', 'record_sale', 'track_sale'] as const
 
 /** A change in the text of a function of the database. */
 interface FunctionPlant {
@@ -26,13 +26,13 @@ interface FunctionPlant {
 }
 
 const noSaleLock: FunctionPlant = {
-  name: 'refund_sale',
+  name: 'track_refund',
   from: 'order by s.is_test limit 1 for no key update',
   to: 'order by s.is_test limit 1',
 }
 /** The lock of the commission, which most sales have. */
 const noCommissionLock: FunctionPlant = {
-  name: 'refund_sale',
+  name: 'track_refund',
   from: 'c.sale_id = sale.id for no key update',
   to: 'c.sale_id = sale.id',
 }
@@ -44,11 +44,11 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       noSaleLock,
       noCommissionLock,
       {
-        name: 'refund_sale',
-        from: '  applied := sale.refunded_cents < sale.amount_cents;',
+        name: 'track_refund',
+        from: '  if refund.id is null and sale.refunded_cents < sale.amount_cents then',
         to: `  select coalesce(sum(r.applied_cents), 0) into sale.refunded_cents from refunds r
-  where r.program_id = of_program_id and r.sale_id = sale.id;
-  applied := sale.refunded_cents < sale.amount_cents;`,
+  where r.program_id = sale.program_id and r.sale_id = sale.id;
+  if refund.id is null and sale.refunded_cents < sale.amount_cents then`,
       },
     ],
   },
@@ -68,19 +68,27 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
   'a notice that is written after the reversal, in a request of its own': {
     functions: [
       {
-        name: 'reverse_commission',
-        from: `if notice = 'reversal' then`,
-        to: 'if false then',
+        name: 'tell_reversal',
+        from: `begin
+  insert into outbox`,
+        to: `begin
+  return;
+  insert into outbox`,
       },
     ],
     plants: [
       {
         file: 'lib/money/refunds.ts',
-        from: '  return { applied: asApplied(row), outbox: row.outbox ?? [] }',
+        from: 'import { requireActiveKey }',
+        to: "import { sql } from 'kysely'\nimport { requireActiveKey }",
+      },
+      {
+        file: 'lib/money/refunds.ts',
+        from: '  return { applied: asApplied(row), outbox: messagesAbout(row) }',
         to: `  if (Number(row.deduction_cents) > 0) await db.query(sql\`insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    select c.program_id, case when \${row.fully_refunded} then 'commission_reversed' else 'commission_refunded' end, 'partner', c.partner_id,
-      'refund:' || \${row.refund_id}, '{}' from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
-    where s.id = \${row.sale_id}::bigint on conflict do nothing\`)
+    select c.program_id, case \${row.outcome} when 'reversed' then 'commission_reversed' else 'commission_refunded' end, 'partner', c.partner_id,
+      'refund:' || r.id, '{}' from refunds r join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id
+    where r.sale_id = \${row.sale_id}::bigint order by r.id desc limit 1 on conflict do nothing\`)
   return { applied: asApplied(row), outbox: [] }`,
       },
     ],
@@ -90,24 +98,18 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       noSaleLock,
       noCommissionLock,
       {
-        name: 'refund_sale',
-        from: 'b.currency = commission.currency for no key update',
-        to: 'b.currency = commission.currency',
+        name: 'lock_balance',
+        from: 'for no key update',
+        to: '',
       },
     ],
   },
   'a sale that is looked up in all programs': {
     functions: [
       {
-        name: 'refund_sale',
-        from: 'where s.program_id = of_program_id and s.transaction_id = of_transaction_id',
+        name: 'track_refund',
+        from: 'where s.program_id = track_refund.program_id and s.transaction_id = of_transaction_id',
         to: 'where s.transaction_id = of_transaction_id',
-      },
-      {
-        name: 'refund_sale',
-        from: '  sale_id := sale.id;',
-        to: `  sale_id := sale.id;
-  of_program_id := sale.program_id;`,
       },
     ],
   },

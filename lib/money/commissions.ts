@@ -1,25 +1,7 @@
-import { type RawBuilder, sql } from 'kysely'
-import { type Database, retryOnce } from '../database.ts'
+import { sql } from 'kysely'
+import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import type { OutboxMessage } from '../notifications/outbox.ts'
-
-/**
- * SELECT that changes by how much commissions are reversed, in everything that depends on it: the commission, the day's totals, the
- * balance and its ledger, open withdrawals, and who is told. Column `outbox` holds the messages to send after the response.
- *
- * It reads CTE `effect`, changes in the order of `step`: program_id, step, commission_id, refund_id (or null), cause (text,
- * unique for what happened), delta_cents (commission reversed by it; zero or less where a reversal is put back), reversal (`none`,
- * `partial` or `full`, what the commission then stands at), rejected_at (null where nobody rejected it), reason, transaction_id,
- * and `notice`: `reversal` tells the partner, and the advertiser where the commission was paid out already;
- * `dispute_reinstated` tells the advertiser; null tells nobody.
- *
- * A credited commission is deducted from the partner's balance; open withdrawals that the balance no longer covers are
- * reduced, newest first. The locks (sale, commission, balance) must have been taken by earlier statements of the same batch.
- */
-export const reverseCommissions = sql`select json_agg(json_build_object('program_id', e.program_id, 'outbox_id', told.id)) as outbox
-from (select * from effect order by step) e
-cross join lateral unnest(reverse_commission(e.program_id, e.commission_id, e.refund_id, e.cause, e.delta_cents, e.reversal,
-  e.rejected_at, e.reason, e.transaction_id, e.notice)) told (id)`
+import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
 
 /**
  * Credits commissions whose hold has ended to their partners' balances, the longest waiting `limit` of them, and returns how
@@ -96,19 +78,6 @@ select count(*) as count from credit`,
 }
 
 /**
- * The statements that lock a commission and its partner's balance before a change of its reversal, in this order.
- * `commission` is a SELECT of the commission's row (all columns of `commissions`), without a WITH of its own.
- */
-export function lockCommission(commission: RawBuilder<unknown>) {
-  return [
-    sql`select from commissions c where (c.program_id, c.id) in (select program_id, id from (${commission}) named) for no key update`,
-    sql`select from balances b where (b.program_id, b.partner_id, b.currency) in (
-  select program_id, partner_id, currency from (${commission}) named
-) for no key update`,
-  ] as const
-}
-
-/**
  * Rejects a commission of a program for good, at any time: what is left of it is reversed, deducted from the balance where it
  * was credited, and the partner is told the reason. A rejected commission stays rejected whatever happens to its sale.
  * Returns what was deducted and the messages to send; rejecting it again changes nothing and deducts 0. Refuses with
@@ -120,33 +89,16 @@ export async function rejectCommission(
   commissionId: number,
   reason: string,
 ): Promise<{ deduction_cents: number; currency: string; outbox: OutboxMessage[] }> {
-  const commission = sql`select * from commissions where program_id = ${programId} and id = ${commissionId}`
-  const [, , [row]] = await retryOnce(() =>
-    db.batch([
-      ...lockCommission(commission),
-      sql<{
-        was_rejected: boolean
-        was_reversed: boolean
-        deduction_cents: string | null
-        currency: string
-        outbox: OutboxMessage[] | null
-      }>`with prior as (${commission}),
-effect as (
-  select c.program_id, c.id as commission_id, null::bigint as refund_id, 'rejection:' || c.id as cause,
-    c.amount_cents - c.reversed_cents as delta_cents, 'full' as reversal, now() as rejected_at, ${reason}::text as reason,
-    s.transaction_id, 'reversal' as notice, 1 as step
-  from prior c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-  where c.status <> 'reversed'
-),
-reversed as (${reverseCommissions})
-select p.rejected_at is not null as was_rejected, p.status = 'reversed' as was_reversed, e.delta_cents as deduction_cents,
-  p.currency, (select outbox from reversed)
-from prior p left join effect e on true`,
-    ]),
-  )
-  if (!row) throw new ApiError('not_found', 'This program has no such commission.')
-  if (row.was_reversed && !row.was_rejected) {
+  const statement = call('reject_commission', {
+    of_program_id: programId,
+    of_commission_id: commissionId,
+    because: reason,
+  })
+  const [row] = await retryOnce(() => db.query(statement))
+  if (!row?.outcome || row.currency === null) throw new ApiError('not_found', 'This program has no such commission.')
+  if (row.outcome === 'reversed') {
     throw new ApiError('conflict', 'Refunds reversed this commission fully already, so there is nothing to reject.')
   }
-  return { deduction_cents: Number(row.deduction_cents ?? 0), currency: row.currency, outbox: row.outbox ?? [] }
+  const outbox = messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+  return { deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }
 }

@@ -6,6 +6,12 @@ export interface OutboxMessage {
   outbox_id: number
 }
 
+/** The messages about the rows that a function of the database says it wrote. */
+export function messagesAbout(row: { program_id: number | null; outbox_ids: number[] | null }): OutboxMessage[] {
+  const { program_id, outbox_ids } = row
+  return program_id === null ? [] : (outbox_ids ?? []).map((outbox_id) => ({ program_id, outbox_id }))
+}
+
 /** The rows that messages are about, each once, as a table `named` of a query. */
 export function rowsOf(messages: OutboxMessage[]) {
   const programIds = messages.map(({ program_id }) => program_id)

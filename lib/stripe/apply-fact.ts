@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import { retryBinding } from '../tracking/customers.ts'
 import { type Database, jsonb } from '../database.ts'
-import type { OutboxMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
 import { type ProcessorSale, saleColumns } from '../money/sales.ts'
 import { attributionStatements, customerCte, programCte } from './attribution.ts'
 import type { InvoicePayment, ProcessorEvent, Purchase, Reversals } from './facts.ts'
@@ -57,11 +57,16 @@ async function run(db: Database, statements: RawBuilder<unknown>[]): Promise<Han
 async function runIfDecided(db: Database, statements: RawBuilder<unknown>[]): Promise<Handled | undefined> {
   // oxlint-disable-next-line no-unsafe-type-assertion -- the last statement is logStatement's; column `outbox` is always this one
   const results = (await retryBinding(() => db.batch(statements))) as (Partial<HandledRow> & {
-    outbox?: OutboxMessage[] | null
+    of_program_id?: number
+    outbox_ids?: number[] | null
   })[][]
   const row = results.at(-1)?.[0]
   if (row?.outcome === undefined) return undefined
-  const outbox = results.flatMap((rows) => rows.flatMap((other) => other.outbox ?? []))
+  const outbox = results.flatMap((rows) =>
+    rows.flatMap(({ of_program_id = null, outbox_ids = null }) =>
+      messagesAbout({ program_id: of_program_id, outbox_ids }),
+    ),
+  )
   return { outcome: row.outcome, reason: row.reason ?? null, outbox }
 }
 

@@ -1,5 +1,4 @@
 import { type RawBuilder, sql } from 'kysely'
-import { settleRefundsStatements } from '../money/refunds.ts'
 import type { ProcessorEvent, Reversal } from './facts.ts'
 
 /**
@@ -65,18 +64,10 @@ on conflict (account_id, reversal_id) do update set
 }
 
 /**
- * Statements that carry what is kept of a sale's payments, refunds and disputes into it (`settleRefundsStatements`). `sale` is the
+ * Statements that carry what is kept of a sale's payments, refunds and disputes into it (`settle_refunds`). `sale` is the
  * SELECT of the sale.
  */
 export function settleReversalsStatements(event: ProcessorEvent, sale: RawBuilder<unknown>): RawBuilder<unknown>[] {
-  const ofSale = sql`select distinct v.* from sale s
-  cross join lateral (
-    select s.transaction_id as id
-    union all
-    select m.payment_id from processor_payments m where m.account_id = ${event.account_id} and m.transaction_id = s.transaction_id
-  ) payment
-  join processor_reversals v on v.account_id = ${event.account_id} and (v.payment_intent_id = payment.id or v.charge_id = payment.id)
-  where v.currency = s.currency and v.livemode <> s.is_test`
   const paidBy = (prefix: string) => sql`(
     select min(m.payment_id) from processor_payments m
     where m.account_id = ${event.account_id} and m.transaction_id = s.transaction_id and starts_with(m.payment_id, ${prefix})
@@ -91,13 +82,8 @@ paid as (
 update sales s set processor_payment_intent_id = p.payment_intent_id, processor_charge_id = p.charge_id from paid p
 where s.program_id = p.program_id and s.id = p.id
   and (s.processor_payment_intent_id, s.processor_charge_id) is distinct from (p.payment_intent_id, p.charge_id)`,
-    ...settleRefundsStatements(
-      sale,
-      sql`select reversal_id as refund_id, amount_cents, reason, reason_text, returned_at is not null as is_returned, created_at as told_at
-  from (${ofSale}) v`,
-    ),
-    sql`with sale as (${sale})
-update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.' from (${ofSale}) v
-where e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked'`,
+    sql`with sale as materialized (${sale}), mark as materialized (select mark_outbox() as mark),
+settled as materialized (select s.program_id, mark, settle_reversals(s.program_id, s.id) from sale s, mark)
+select program_id as of_program_id, outbox_since(program_id, mark) as outbox_ids from settled`,
   ]
 }

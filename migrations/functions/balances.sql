@@ -22,3 +22,65 @@ end $$;
 drop trigger if exists balance_entries_have_balance on balance_entries;
 create constraint trigger balance_entries_have_balance after insert on balance_entries
   deferrable initially deferred for each row execute function require_balance_of_entry();
+
+-- Locks the balance that a commission is of, after the commission itself. Each lock is a statement of its own, and what is read under it
+-- comes later: a statement that waits goes on with its old snapshot, and sums read there are wrong.
+create or replace function lock_balance(commission commissions) returns void language plpgsql as $$
+begin
+  perform from balances b
+  where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
+  for no key update;
+end $$;
+
+-- Posts an entry to a balance that the caller has locked, and returns what the balance then is. Of `entry` the balance's key, the amount
+-- and the cause are given.
+create or replace function post_entry(entry balance_entries) returns bigint language plpgsql as $$
+declare
+  balance balances;
+begin
+  select b.* into strict balance from balances b
+  where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
+  insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
+    balance_after_cents, cause, commission_id, refund_id, withdrawal_id)
+  values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
+    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.refund_id, entry.withdrawal_id);
+  update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
+  where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
+  return balance.balance_cents + entry.amount_cents;
+end $$;
+
+-- Reduces a partner's open withdrawals to what the balance covers, the newest first, and tells the partner. They change under their
+-- balance's lock only, so they need none of their own.
+create or replace function fit_withdrawals(commission commissions, balance_cents bigint, by_cause text, of_transaction_id text)
+returns void language plpgsql as $$
+declare
+  withdrawal withdrawals;
+  excess_cents bigint;
+  cut_cents bigint;
+begin
+  select sum(w.amount_cents) - greatest(fit_withdrawals.balance_cents, 0) into excess_cents from withdrawals w
+  where w.program_id = commission.program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
+    and w.status = 'requested';
+  if excess_cents is null or excess_cents <= 0 then
+    return;
+  end if;
+  for withdrawal in
+    select w.* from withdrawals w
+    where w.program_id = commission.program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
+      and w.status = 'requested'
+    order by w.id desc
+  loop
+    exit when excess_cents <= 0;
+    cut_cents := least(withdrawal.amount_cents, excess_cents);
+    excess_cents := excess_cents - cut_cents;
+    update withdrawals w set amount_cents = w.amount_cents - cut_cents,
+      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
+      decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
+    where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
+    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+    values (withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
+      by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
+        'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
+        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason));
+  end loop;
+end $$;

@@ -1,68 +1,232 @@
--- Applies a refund; `refundSale` in lib/money/refunds.ts is its only caller and says what is given and answered. Each lock is a
--- statement of its own, and what is read under it comes later: a statement that waits goes on reading its old snapshot, and sums read
--- there over-refund.
-create or replace function refund_sale(
+-- What is refunded of a sale, by the API or by the payment processor, is taken by the same steps under the same locks: sale, commission,
+-- balance. Each refund that is taken or given back is one step: it moves the sale's refunded total, and the commission with it, in
+-- proportion; it is entered and told by itself.
+
+-- How much of its commission a step reverses that moves a sale's refunded total by `by_cents`. Null where there is none that refunds could
+-- move: a rejected one stays as it is.
+create or replace function deduction_of(sale sales, commission commissions, by_cents bigint) returns bigint language sql immutable
+return case when (commission).rejected_at is null then
+  reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)
+  - reversed_share((commission).amount_cents, (sale).refunded_cents, (sale).amount_cents) end;
+
+-- One step: moves what is refunded of a sale by `by_cents`, of which `refund` is the cause, and returns the sale.
+create or replace function move_refunded(
+  sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text
+) returns sales language plpgsql as $$
+begin
+  sale.refunded_cents := sale.refunded_cents + by_cents;
+  update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
+  if delta_cents is not null then
+    commission.reversal := case sale.refunded_cents when 0 then 'none' when sale.amount_cents then 'full' else 'partial' end;
+    commission.reason := because;
+    perform reverse_commission(commission, delta_cents, refund.id,
+      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
+      case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+  end if;
+  return sale;
+end $$;
+
+-- Takes a refund of a sale: stores it and moves the sale. `refund` is the row as it is to be stored, `applied_cents` being what it would
+-- take; where less is left of the sale, the rest is capped. Returns the stored row.
+create or replace function take_refund(sale sales, commission commissions, refund refunds) returns refunds language plpgsql as $$
+declare
+  deducted_cents bigint;
+begin
+  refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);
+  deducted_cents := deduction_of(sale, commission, refund.applied_cents);
+  insert into refunds (program_id, sale_id, refund_key, continues_refund_id, requested_cents, applied_cents, deduction_cents, reason,
+    reason_text, returned_at, request_id)
+  values (sale.program_id, sale.id, refund.refund_key, refund.continues_refund_id, refund.requested_cents, refund.applied_cents,
+    coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at, refund.request_id)
+  returning * into refund;
+  if refund.applied_cents > 0 then
+    perform move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+  end if;
+  return refund;
+end $$;
+
+-- A refund of the API; `refundSale` in lib/money/refunds.ts is its only caller. A refund is known by its key or, where its answer was lost,
+-- by its request. The outcome is `refunded` or `reversed` where this request took it, now or then; `refund_already_applied`;
+-- `already_reversed` where nothing was left to take from sale or commission; or `no_commission`.
+create or replace function track_refund(
   hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid,
-  out key_retired boolean, out sale_id bigint, out refund_id bigint, out applied boolean, out known_key boolean,
-  out deduction_cents bigint, out currency text, out commission_id bigint, out commission_was_reversed boolean,
-  out fully_refunded boolean, out outbox json
+  out key_retired boolean, out program_id bigint, out sale_id bigint, out commission_id bigint, out currency text, out outcome text,
+  out deduction_cents bigint, out outbox_ids bigint[]
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  of_program_id bigint;
   sale sales;
   commission commissions;
-  known refunds;
+  refund refunds;
   refunded bigint;
+  mark bigint;
 begin
-  select k.program_id, k.retired_at is not null into of_program_id, key_retired from api_keys k where k.key_hash = hash;
+  select k.program_id, k.retired_at is not null into program_id, key_retired from api_keys k where k.key_hash = hash;
   if key_retired is distinct from false then
     return;
   end if;
-  select s.* into sale from sales s where s.program_id = of_program_id and s.transaction_id = of_transaction_id
+  select s.* into sale from sales s where s.program_id = track_refund.program_id and s.transaction_id = of_transaction_id
   order by s.is_test limit 1 for no key update;
   if sale.id is null then
     return;
   end if;
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  perform lock_balance(commission);
+
+  select r.* into refund from refunds r
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request) limit 1;
+  if refund.id is null and sale.refunded_cents < sale.amount_cents then
+    refund.refund_key := key;
+    refund.requested_cents := wanted_cents;
+    refund.applied_cents := coalesce(wanted_cents, sale.amount_cents);
+    refund.reason := because;
+    refund.reason_text := because_text;
+    refund.request_id := request;
+    mark := mark_outbox();
+    refund := take_refund(sale, commission, refund);
+    refunded := sale.refunded_cents + refund.applied_cents;
+    outbox_ids := outbox_since(sale.program_id, mark);
+  elsif refund.request_id = request then
+    -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
+    select sum(r.applied_cents) into refunded from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
+  end if;
+
   sale_id := sale.id;
-  select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = sale.id for no key update;
   commission_id := commission.id;
   currency := commission.currency;
-  commission_was_reversed := commission.status = 'reversed';
-  perform from balances b
-  where b.program_id = of_program_id and b.partner_id = commission.partner_id and b.currency = commission.currency for no key update;
+  deduction_cents := refund.deduction_cents;
+  outcome := case
+    when commission.id is null then 'no_commission'
+    when refund.id is null then 'already_reversed'
+    when refund.request_id is distinct from request then 'refund_already_applied'
+    when commission.rejected_at is not null and refund.deduction_cents = 0 then 'already_reversed'
+    when refunded = sale.amount_cents then 'reversed'
+    else 'refunded'
+  end;
+end $$;
 
-  select r.* into known from refunds r
-  where r.program_id = of_program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request) limit 1;
-  known_key := known.id is not null;
-  if known_key then
-    -- A refund whose answer was lost is answered as it was applied, whatever was refunded since.
-    refund_id := known.id;
-    applied := known.request_id is not distinct from request;
-    deduction_cents := known.deduction_cents;
-    select sum(r.applied_cents) into refunded from refunds r
-    where r.program_id = of_program_id and r.sale_id = sale.id and r.id <= known.id and r.returned_at is null;
-    fully_refunded := coalesce(refunded, sale.refunded_cents) = sale.amount_cents;
-    return;
-  end if;
-  applied := sale.refunded_cents < sale.amount_cents;
-  fully_refunded := sale.refunded_cents = sale.amount_cents;
-  if not applied then
-    return;
-  end if;
+-- Carries what the processor has told of a sale's refunds and disputes so far, `told`, into the sale. What was carried before is passed over,
+-- so this can be called after anything that may have brought something new.
+--
+-- Where refunds and disputes come to more than was paid, what finds no room is capped, and takes the room when something is given back. So the
+-- outcome does not depend on the order in which they were told.
+create or replace function settle_refunds(of_program_id bigint, of_sale_id bigint, told processor_reversals[]) returns void
+language plpgsql as $$
+declare
+  sale sales;
+  commission commissions;
+begin
+  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id for no key update;
+  select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
+  perform lock_balance(commission);
+  sale := enter_earlier_refunds(sale, commission);
+  sale := give_back_refunds(sale, commission, told);
+  sale := refill_capped_refunds(sale, commission);
+  perform take_told_refunds(sale, commission, told);
+end $$;
 
-  refunded := least(sale.refunded_cents + coalesce(wanted_cents, sale.amount_cents), sale.amount_cents);
-  fully_refunded := refunded = sale.amount_cents;
-  deduction_cents := case when commission.status <> 'reversed'
-    then div(commission.amount_cents::numeric * refunded, sale.amount_cents)::bigint - commission.reversed_cents else 0 end;
-  insert into refunds (program_id, sale_id, refund_key, requested_cents, applied_cents, deduction_cents, reason, reason_text, request_id)
-  values (of_program_id, sale.id, key, wanted_cents, refunded - sale.refunded_cents, deduction_cents, because, because_text, request)
-  returning id into refund_id;
-  update sales s set refunded_cents = refunded where s.program_id = of_program_id and s.id = sale.id;
-  if commission.status <> 'reversed' then
-    select json_agg(json_build_object('program_id', of_program_id, 'outbox_id', told.id)) into outbox
-    from unnest(reverse_commission(of_program_id, commission.id, refund_id, 'refund:' || refund_id, deduction_cents,
-      case when fully_refunded then 'full' else 'partial' end, null, coalesce(because_text, because), of_transaction_id, 'reversal'
-    )) told (id);
+-- The refunds of a sale that was attributed after them have not reduced its commission yet. They are entered now, one by one.
+create or replace function enter_earlier_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
+declare
+  refund refunds;
+  deducted_cents bigint;
+begin
+  if commission.id is null or commission.reversal <> 'none' or sale.refunded_cents = 0 then
+    return sale;
   end if;
+  sale.refunded_cents := 0;
+  for refund in
+    select r.* from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0 order by r.id
+  loop
+    deducted_cents := deduction_of(sale, commission, refund.applied_cents);
+    update refunds r set deduction_cents = deducted_cents where r.program_id = refund.program_id and r.id = refund.id;
+    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+  end loop;
+  return sale;
+end $$;
+
+-- Gives back what was returned, refunds that failed and disputes that were won, each with what it took later where it had been capped. The
+-- reason of the commission is then that of the latest refund that stands.
+create or replace function give_back_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
+language plpgsql as $$
+declare
+  refund refunds;
+  because text;
+begin
+  for refund in
+    with returned as (
+      update refunds r set returned_at = now()
+      from unnest(told) t
+      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.refund_key = 'id:' || t.reversal_id
+      where t.returned_at is not null and r.returned_at is null
+        and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
+      returning r.*
+    )
+    select * from returned where applied_cents > 0 order by id
+  loop
+    select coalesce(r.reason_text, r.reason) into because from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
+    order by r.id desc limit 1;
+    sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
+  end loop;
+  return sale;
+end $$;
+
+-- Refunds that were capped take the room there is now. What one takes later is a row of its own, since rows never change what they took.
+create or replace function refill_capped_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
+declare
+  capped record;
+  refund refunds;
+begin
+  for capped in
+    select root.id, root.requested_cents, root.reason, root.reason_text, count(*) as parts,
+      root.requested_cents - sum(part.applied_cents) as missing_cents
+    from refunds root
+    join refunds part on part.program_id = root.program_id and part.sale_id = root.sale_id
+      and coalesce(part.continues_refund_id, part.id) = root.id and part.returned_at is null
+    where root.program_id = sale.program_id and root.sale_id = sale.id
+    group by root.program_id, root.id having root.requested_cents > sum(part.applied_cents) order by root.id
+  loop
+    exit when sale.refunded_cents = sale.amount_cents;
+    refund := null;
+    refund.refund_key := format('more:%s:%s', capped.id, capped.parts);
+    refund.continues_refund_id := capped.id;
+    refund.requested_cents := capped.requested_cents;
+    refund.applied_cents := capped.missing_cents;
+    refund.reason := capped.reason;
+    refund.reason_text := capped.reason_text;
+    refund := take_refund(sale, commission, refund);
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  end loop;
+  return sale;
+end $$;
+
+-- Takes what is told for the first time, in the order in which it was told. What was returned before it was told is stored without taking
+-- anything, so that nobody takes it later.
+create or replace function take_told_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
+language plpgsql as $$
+declare
+  reversal processor_reversals;
+  refund refunds;
+begin
+  for reversal in
+    select t.* from unnest(told) t
+    where not exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'id:' || t.reversal_id
+    )
+    order by t.created_at, t.reversal_id
+  loop
+    refund := null;
+    refund.refund_key := 'id:' || reversal.reversal_id;
+    refund.requested_cents := reversal.amount_cents;
+    refund.applied_cents := case when reversal.returned_at is null then reversal.amount_cents else 0 end;
+    refund.reason := reversal.reason;
+    refund.reason_text := reversal.reason_text;
+    refund.returned_at := case when reversal.returned_at is not null then now() end;
+    refund := take_refund(sale, commission, refund);
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  end loop;
+  return sale;
 end $$;

@@ -6,7 +6,7 @@ import { recordClick } from '../../lib/tracking/clicks.ts'
 import type { Database } from '../../lib/database.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { recordSale, type RecordedSale } from '../../lib/money/sales.ts'
-import { type AppliedRefund, refundSale, settleRefundsStatements } from '../../lib/money/refunds.ts'
+import { type AppliedRefund, refundSale } from '../../lib/money/refunds.ts'
 
 /** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
 export interface LedgerProgram {
@@ -41,20 +41,29 @@ export async function createLedgerProgram(
   settings: { commissionBp?: number; leadCommissionCents?: number; holdDays?: number } = {},
 ): Promise<LedgerProgram> {
   const tag = randomUUID().slice(0, 13)
+  const accountId = `acct_${tag.replace('-', '')}`
   const { key, hint } = await generateApiKey()
   const keyHash = await apiKeyHash(`Bearer ${key}`)
   const { rows } = await client.query<{ program_id: string; partner_ids: string[] }>(
     `with workspace as (insert into workspaces (name) values ('Ledger') returning id),
     program as (
-      insert into programs (workspace_id, name, domain, commission_bp, lead_commission_cents, hold_days)
-      select id, 'Ledger', 'shop.example.com', $1, $2, $3 from workspace returning id
+      insert into programs (workspace_id, name, domain, commission_bp, lead_commission_cents, hold_days, processor_account_id)
+      select id, 'Ledger', 'shop.example.com', $1, $2, $3, $7 from workspace returning id
     ),
     key as (insert into api_keys (program_id, key_hash, hint) select id, decode($4, 'hex'), $5 from program),
     partner as (insert into partners (name, email) select 'Partner ' || n, n || '-' || $6 || '@example.com' from generate_series(0, 1) n returning id),
     joined as (insert into partner_programs (program_id, partner_id) select program.id, partner.id from program, partner returning program_id, partner_id),
     link as (insert into referral_links (code, program_id, partner_id) select $6 || '-' || partner_id, program_id, partner_id from joined)
     select program.id as program_id, array_agg(partner.id order by partner.id) as partner_ids from program, partner group by program.id`,
-    [settings.commissionBp ?? 2000, settings.leadCommissionCents ?? 0, settings.holdDays ?? 30, keyHash, hint, tag],
+    [
+      settings.commissionBp ?? 2000,
+      settings.leadCommissionCents ?? 0,
+      settings.holdDays ?? 30,
+      keyHash,
+      hint,
+      tag,
+      accountId,
+    ],
   )
   const programId = Number(rows[0]?.program_id)
   const partnerIds = rows[0]?.partner_ids.map(Number) ?? []
@@ -88,22 +97,35 @@ export async function createLedgerProgram(
       return { id, commissionId: Number(sale.commission_id), commissionCents: sale.commission_cents }
     },
     async refund(saleId, amount, refundId = null) {
-      const refund = { amount_cents: amount, refund_id: refundId, reason: 'refund', reason_text: null } as const
+      const refund = {
+        amount_cents: amount,
+        refund_id: refundId && refundIdOf(saleId, refundId),
+        reason: 'refund',
+        reason_text: null,
+      } as const
       return (await refundSale(db, keyHash, saleId, refund, randomUUID())).applied
     },
     async returnRefund(saleId, refundId) {
       const sale = sql`select * from sales where program_id = ${programId} and transaction_id = ${saleId}`
-      const told = sql`select ${refundId}::text as refund_id, 1 as amount_cents, 'refund' as reason, null as reason_text, true as is_returned,
-        now() as told_at from sale`
-      const [lock, ...rest] = settleRefundsStatements(sale, told)
-      const stood = sql<{ stands: boolean }>`select r.returned_at is null as stands from refunds r join (${sale}) s
-        on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${`id:${refundId}`}`
-      const [, [refund]] = await db.batch([lock, stood, ...rest] as const)
+      const id = refundIdOf(saleId, refundId)
+      const [, [refund]] = await db.batch([
+        sql`${sale} for no key update`,
+        sql<{ stands: boolean }>`select r.returned_at is null as stands from refunds r join (${sale}) s
+          on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${`id:${id}`}`,
+        sql`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
+            returned_event_id, returned_at)
+          select ${accountId}, ${id}, true, 'refund', transaction_id, 1, currency, 'evt_failed', now() from (${sale}) s
+          on conflict do nothing`,
+        sql`select settle_reversals(program_id, id) from (${sale}) s`,
+      ])
       return { returned: refund?.stands ?? false }
     },
   }
   return program
 }
+
+/** A refund's id at the processor is its alone; tests name the refunds of each sale from the beginning. */
+const refundIdOf = (saleId: string, refundId: string) => `${refundId} of ${saleId}`
 
 /** What the tests' clicks, leads and sales leave out. */
 export const noClick = {
