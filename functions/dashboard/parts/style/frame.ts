@@ -1,0 +1,204 @@
+const css = String.raw
+
+/** What stands around a page: brand, navigation and the menu of programs. */
+export const frame = css`
+  .frame {
+    min-height: 100vh;
+  }
+  .frame > aside {
+    background: var(--surface);
+    border-bottom: 1px solid var(--line);
+    padding: 0.75rem 1rem 0;
+  }
+  .brand {
+    display: inline-flex;
+    align-items: center;
+    gap: 0.5rem;
+    font-weight: 650;
+    color: var(--text);
+    text-decoration: none;
+  }
+  .brand svg {
+    width: 1.375rem;
+    height: 1.375rem;
+    color: var(--accent);
+  }
+  .frame nav ul {
+    position: relative;
+    list-style: none;
+    display: flex;
+    gap: 0.25rem;
+    overflow-x: auto;
+    margin: 0.5rem -1rem 0;
+    padding: 0 1rem 0.5rem;
+    scrollbar-width: thin;
+  }
+  .frame nav a {
+    display: flex;
+    align-items: center;
+    justify-content: space-between;
+    gap: 0.5rem;
+    padding: 0.4375rem 0.625rem;
+    border-radius: 0.4375rem;
+    color: var(--muted);
+    text-decoration: none;
+    white-space: nowrap;
+  }
+  .frame nav a:hover {
+    background: var(--sunken);
+    color: var(--text);
+  }
+  .frame nav a[aria-current='page'] {
+    background: var(--accent-soft);
+    color: var(--accent);
+    font-weight: 600;
+  }
+  .frame main {
+    padding: 1.25rem 1rem 4rem;
+    max-width: 76rem;
+    width: 100%;
+    margin: 0 auto;
+    min-width: 0;
+  }
+  .switcher {
+    position: relative;
+  }
+  .switcher summary {
+    list-style: none;
+    cursor: pointer;
+    display: flex;
+    align-items: center;
+    justify-content: space-between;
+    gap: 0.5rem;
+    padding: 0.4375rem 0.625rem;
+    border: 1px solid var(--line);
+    border-radius: 0.4375rem;
+    max-width: 100%;
+  }
+  .switcher summary::-webkit-details-marker {
+    display: none;
+  }
+  .switcher summary > span {
+    overflow: hidden;
+    text-overflow: ellipsis;
+    white-space: nowrap;
+  }
+  .switcher summary::after {
+    content: '';
+    flex: none;
+    width: 0.4375rem;
+    height: 0.4375rem;
+    margin-top: -0.1875rem;
+    border: solid var(--muted);
+    border-width: 0 1.5px 1.5px 0;
+    rotate: 45deg;
+  }
+  .menu {
+    position: absolute;
+    z-index: 1;
+    inset-inline-end: 0;
+    margin-top: 0.25rem;
+    min-width: min(15rem, 80vw);
+    max-height: 70vh;
+    overflow: auto;
+    padding: 0.375rem;
+    display: grid;
+    background: var(--surface);
+    border: 1px solid var(--line);
+    border-radius: var(--radius);
+    box-shadow: 0 0.5rem 1.5rem rgb(0 0 0 / 0.18);
+  }
+  .menu a,
+  .menu button {
+    padding: 0.4375rem 0.625rem;
+    border-radius: 0.375rem;
+    border: 0;
+    background: none;
+    color: var(--text);
+    font: inherit;
+    justify-content: start;
+    text-align: start;
+    text-decoration: none;
+    overflow-wrap: anywhere;
+    cursor: pointer;
+  }
+  .menu a:hover,
+  .menu button:hover {
+    background: var(--sunken);
+  }
+  .menu hr {
+    border: 0;
+    border-top: 1px solid var(--line);
+    margin: 0.375rem 0;
+    width: 100%;
+  }
+  form.menu {
+    padding: 0.75rem;
+    width: min(20rem, 80vw);
+    text-align: start;
+    white-space: normal;
+  }
+  form.menu button {
+    justify-content: center;
+    border: 1px solid var(--bad);
+    color: var(--bad);
+  }
+  .switcher summary.compact {
+    padding: 0.1875rem 0.625rem;
+    min-height: 1.875rem;
+    font-size: var(--small);
+    font-weight: 500;
+    border-color: var(--soft-line);
+  }
+  .menu .label {
+    padding: 0.375rem 0.625rem 0.125rem;
+  }
+  @media (min-width: 60rem) {
+    .frame {
+      display: grid;
+      grid-template-columns: 15rem minmax(0, 1fr);
+    }
+    .frame > aside {
+      position: sticky;
+      top: 0;
+      height: 100vh;
+      overflow-y: auto;
+      border-bottom: 0;
+      border-inline-end: 1px solid var(--line);
+      padding: 1.25rem 0.875rem;
+      display: flex;
+      flex-direction: column;
+      gap: var(--gap);
+    }
+    .frame > aside > .row {
+      display: grid;
+      grid-template-columns: minmax(0, 1fr);
+      gap: var(--gap);
+    }
+    .frame nav ul {
+      display: grid;
+      gap: 0.125rem;
+      margin: 0;
+      padding: 0;
+      overflow: visible;
+    }
+    .frame main {
+      padding: 2rem 2.5rem 5rem;
+    }
+    .frame > aside .menu {
+      inset-inline: 0 auto;
+      min-width: 100%;
+    }
+  }
+  .centre {
+    min-height: 100vh;
+    display: grid;
+    align-content: center;
+    justify-items: center;
+    gap: 1.5rem;
+    padding: 2rem 1rem;
+  }
+  .centre > main {
+    width: min(25rem, 100%);
+  }
+`

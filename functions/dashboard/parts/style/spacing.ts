@@ -1,0 +1,45 @@
+const css = String.raw
+
+/** Rows and columns of things with the one gap. */
+export const spacing = css`
+  .stack {
+    display: grid;
+    grid-template-columns: minmax(0, 1fr);
+    gap: var(--gap);
+    align-content: start;
+  }
+  .stack.tight {
+    gap: 0.375rem;
+  }
+  .stack.loose {
+    gap: 1.5rem;
+  }
+  .row {
+    display: flex;
+    flex-wrap: wrap;
+    gap: 0.5rem;
+    align-items: center;
+  }
+  .row > * {
+    min-width: 0;
+    max-width: 100%;
+  }
+  .row.apart {
+    justify-content: space-between;
+    gap: 0.75rem var(--gap);
+  }
+  .row.end {
+    align-items: end;
+  }
+  .cards {
+    display: grid;
+    gap: var(--gap);
+    grid-template-columns: repeat(auto-fill, minmax(min(9.25rem, 100%), 1fr));
+  }
+  .halves {
+    display: grid;
+    gap: var(--gap);
+    grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr));
+    align-items: start;
+  }
+`

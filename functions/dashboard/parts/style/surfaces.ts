@@ -1,0 +1,151 @@
+const css = String.raw
+
+/** What things stand on: cards, figures, messages, badges and steps. */
+export const surfaces = css`
+  .card {
+    background: var(--surface);
+    border: 1px solid var(--line);
+    border-radius: var(--radius);
+    padding: 1.125rem;
+    min-width: 0;
+  }
+  .metric {
+    display: grid;
+    gap: 0.25rem;
+    padding: 0.875rem 1rem;
+    align-content: start;
+  }
+  .metric dt {
+    color: var(--muted);
+    font-size: var(--small);
+  }
+  .metric dd.value {
+    font-size: 1.375rem;
+    line-height: 1.25;
+    font-weight: 620;
+    letter-spacing: -0.01em;
+    font-variant-numeric: tabular-nums;
+    overflow-wrap: anywhere;
+  }
+  .metric dd.trend {
+    font-size: var(--small);
+    color: var(--muted);
+  }
+  .arrow {
+    display: inline-block;
+    width: 0.5625rem;
+    height: 0.5625rem;
+    margin-inline-end: 0.25rem;
+    background: currentColor;
+    clip-path: polygon(50% 8%, 100% 92%, 0 92%);
+  }
+  .arrow.down {
+    rotate: 180deg;
+  }
+  .notice {
+    border-radius: var(--radius);
+    padding: 0.75rem 1rem;
+    border: 1px solid var(--line);
+    background: var(--surface);
+  }
+  .notice.good {
+    background: var(--good-soft);
+    border-color: transparent;
+  }
+  .notice.bad {
+    background: var(--bad-soft);
+    border-color: transparent;
+  }
+  .notice.warn {
+    background: var(--warn-soft);
+    color: var(--warn);
+    border-color: transparent;
+  }
+  .empty {
+    display: grid;
+    justify-items: center;
+    gap: 0.5rem;
+    padding: 2.5rem 1rem;
+    text-align: center;
+  }
+  .empty p {
+    max-width: 32rem;
+    color: var(--muted);
+  }
+  .badge {
+    display: inline-block;
+    padding: 0.0625rem 0.5rem;
+    border-radius: 1rem;
+    font-size: 0.75rem;
+    font-weight: 600;
+    white-space: nowrap;
+    background: var(--sunken);
+    color: var(--muted);
+  }
+  .badge.good {
+    background: var(--good-soft);
+    color: var(--good);
+  }
+  .badge.warn {
+    background: var(--warn-soft);
+    color: var(--warn);
+  }
+  .badge.bad {
+    background: var(--bad-soft);
+    color: var(--bad);
+  }
+  .badge.accent {
+    background: var(--accent-soft);
+    color: var(--accent);
+  }
+  .steps {
+    list-style: none;
+    counter-reset: step;
+    display: grid;
+  }
+  .steps > li {
+    counter-increment: step;
+    display: grid;
+    grid-template-columns: 1.75rem minmax(0, 1fr);
+    gap: 0.25rem 0.75rem;
+    padding: 1rem 0;
+    border-top: 1px solid var(--line);
+  }
+  .steps > li:first-child {
+    border-top: 0;
+  }
+  .steps > li > * {
+    grid-column: 2;
+  }
+  .steps > li::before {
+    content: counter(step);
+    grid-area: 1 / 1;
+    display: grid;
+    place-items: center;
+    width: 1.625rem;
+    height: 1.625rem;
+    border-radius: 50%;
+    font-size: var(--small);
+    font-weight: 650;
+    background: var(--sunken);
+    color: var(--muted);
+  }
+  .steps > li.done::before {
+    content: '' / 'done';
+    background: var(--good-soft);
+  }
+  .steps > li.done::after {
+    content: '';
+    grid-area: 1 / 1;
+    width: 0.375rem;
+    height: 0.6875rem;
+    margin: 0.3125rem 0 0 0.625rem;
+    border: solid var(--good);
+    border-width: 0 2px 2px 0;
+    rotate: 45deg;
+  }
+  .steps > li.now::before {
+    background: var(--accent);
+    color: var(--on-accent);
+  }
+`

@@ -1,0 +1,106 @@
+const css = String.raw
+
+/** Tables, which become cards where there is no room for columns. */
+export const tables = css`
+  table {
+    width: 100%;
+    border-collapse: collapse;
+  }
+  caption {
+    text-align: start;
+  }
+  th {
+    text-align: start;
+    font-size: var(--small);
+    font-weight: 600;
+    color: var(--muted);
+    padding: 0.375rem 0.625rem;
+    white-space: nowrap;
+  }
+  td {
+    padding: 0.5625rem 0.625rem;
+    border-top: 1px solid var(--line);
+    vertical-align: top;
+    overflow-wrap: anywhere;
+  }
+  th:first-child,
+  td:first-child {
+    padding-inline-start: 0;
+  }
+  th:last-child,
+  td:last-child {
+    padding-inline-end: 0;
+  }
+  th.right,
+  td.right {
+    text-align: end;
+  }
+  td.right {
+    font-variant-numeric: tabular-nums;
+    white-space: nowrap;
+  }
+  td .row.right {
+    justify-content: end;
+    flex-wrap: nowrap;
+  }
+  @media (max-width: 44rem) {
+    table.cards-on-phone thead {
+      position: absolute;
+      width: 1px;
+      height: 1px;
+      overflow: hidden;
+      clip-path: inset(50%);
+    }
+    table.cards-on-phone,
+    table.cards-on-phone tbody,
+    table.cards-on-phone tr,
+    table.cards-on-phone td {
+      display: block;
+      width: 100%;
+    }
+    table.cards-on-phone tr {
+      padding: 0.75rem 0;
+      border-top: 1px solid var(--line);
+    }
+    table.cards-on-phone tr:first-child {
+      border-top: 0;
+    }
+    table.cards-on-phone td {
+      display: flex;
+      justify-content: space-between;
+      gap: 1rem;
+      border: 0;
+      padding: 0.1875rem 0;
+      text-align: end;
+      white-space: normal;
+    }
+    table.cards-on-phone td::before {
+      content: attr(data-label);
+      flex: none;
+      color: var(--muted);
+      font-size: var(--small);
+      text-align: start;
+    }
+    table.cards-on-phone td[data-label='']::before {
+      content: none;
+    }
+    table.cards-on-phone td > .row {
+      justify-content: end;
+      flex-wrap: wrap;
+    }
+    table.cards-on-phone td > .row.right {
+      justify-content: start;
+    }
+    td details.switcher[open] {
+      width: 100%;
+    }
+    td .switcher summary {
+      width: fit-content;
+    }
+    td form.menu {
+      position: static;
+      width: 100%;
+      box-shadow: none;
+    }
+  }
+`
