@@ -7,21 +7,36 @@ import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account/account.tsx'
-import { assets } from './dashboard/parts/assets.ts'
-import { commissionPages } from './dashboard/program/commissions.tsx'
-import { deliveryPages } from './dashboard/program/deliveries.tsx'
-import { eventPages } from './dashboard/program/events.tsx'
-import { renderPlain } from './dashboard/parts/layout.tsx'
-import { noticePages } from './dashboard/program/notices.tsx'
-import { overviewPages } from './dashboard/program/overview.tsx'
-import { partnerListPages } from './dashboard/program/partners.tsx'
+import { invitationPages } from './dashboard/account/invitations.tsx'
 import { memberPages } from './dashboard/account/members.tsx'
-import { createPages, type DashboardEnv, flash, loadViewer, safePath } from './dashboard/parts/page.ts'
-import { partnerPages } from './dashboard/partner/partner.tsx'
-import { Card } from './dashboard/parts/parts.tsx'
-import { programPages } from './dashboard/program/programs.tsx'
-import { settingsPages } from './dashboard/program/settings.tsx'
+import { openedProgramPages } from './dashboard/account/opened-programs.tsx'
+import { passwordPages } from './dashboard/account/password.tsx'
 import { signInPages } from './dashboard/account/sign-in.tsx'
+import { signUpPages } from './dashboard/account/sign-up.tsx'
+import { startPages } from './dashboard/account/start.ts'
+import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
+import { earningsPages } from './dashboard/partner/earnings.tsx'
+import { linkPages } from './dashboard/partner/links.tsx'
+import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
+import { partnerWithdrawalPages } from './dashboard/partner/withdrawals.tsx'
+import { safePath } from './dashboard/parts/address.ts'
+import { assets } from './dashboard/parts/assets.ts'
+import { Card } from './dashboard/parts/blocks.tsx'
+import { redirectWith } from './dashboard/parts/flash.tsx'
+import { renderPlain } from './dashboard/parts/layout.tsx'
+import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
+import { commissionPages } from './dashboard/program/commissions.tsx'
+import { eventPages } from './dashboard/program/events.tsx'
+import { firstStepsPages } from './dashboard/program/first-steps.tsx'
+import { newProgramPages } from './dashboard/program/new-program.tsx'
+import { notificationPages } from './dashboard/program/notifications.tsx'
+import { overviewPages } from './dashboard/program/overview.tsx'
+import { partnerPages } from './dashboard/program/partners.tsx'
+import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
+import { settingsPages } from './dashboard/program/settings.tsx'
+import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
+import { trackerTagPages } from './dashboard/program/tracker-tag.tsx'
+import { webhookEventPages } from './dashboard/program/webhook-events.tsx'
 import { withdrawalPages } from './dashboard/program/withdrawals.tsx'
 
 /**
@@ -91,19 +106,35 @@ pages.use(async (c, next) => {
 })
 pages.use(loadViewer)
 
-pages.route('/', signInPages)
-pages.route('/', programPages)
-pages.route('/', overviewPages)
-pages.route('/', eventPages)
-pages.route('/', partnerListPages)
-pages.route('/', commissionPages)
-pages.route('/', withdrawalPages)
-pages.route('/', noticePages)
-pages.route('/', deliveryPages)
-pages.route('/', settingsPages)
-pages.route('/', memberPages)
-pages.route('/', accountPages)
-pages.route('/', partnerPages)
+const groups = [
+  startPages,
+  accountPages,
+  invitationPages,
+  memberPages,
+  openedProgramPages,
+  passwordPages,
+  signInPages,
+  signUpPages,
+  partnerCommissionPages,
+  earningsPages,
+  linkPages,
+  partnerNotificationPages,
+  partnerWithdrawalPages,
+  commissionPages,
+  eventPages,
+  firstStepsPages,
+  newProgramPages,
+  notificationPages,
+  overviewPages,
+  partnerPages,
+  sentNotificationPages,
+  settingsPages,
+  stripeConnectionPages,
+  trackerTagPages,
+  webhookEventPages,
+  withdrawalPages,
+]
+for (const group of groups) pages.route('/', group)
 
 app.route('/', pages)
 
@@ -125,16 +156,15 @@ function renderRefusal(c: Context, refusal: ApiError) {
   const from = c.req.header('referer')
   if (c.req.method === 'POST' && (status === 400 || status === 409) && from && URL.canParse(from)) {
     const { pathname, search } = new URL(from)
-    flash(c, 'bad', refusal.message)
-    return c.redirect(safePath(pathname + search), 303)
+    return redirectWith(c, safePath(pathname + search), refusal.message, 'bad')
   }
   return renderError(c, refusal.message, status)
 }
 
 function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
-  c.status(status)
   return renderPlain(c, {
     title: 'That did not work',
+    status,
     children: (
       <Card>
         <h1>{status === 404 ? 'Not found' : 'That did not work'}</h1>

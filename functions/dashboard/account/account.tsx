@@ -1,38 +1,34 @@
-import type { Viewer } from '../../../lib/access/viewer.ts'
+import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { Card, Heading } from '../parts/blocks.tsx'
+import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
-import {
-  createPages,
-  emptyForm,
-  flash,
-  type FormState,
-  type PageContext,
-  readForm,
-  requireViewer,
-} from '../parts/page.ts'
-import { Card, Field, Heading, Problem } from '../parts/parts.tsx'
+import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { passOn } from './credentials.tsx'
 
 /** The person's own account. */
 export const accountPages = createPages()
 
-function renderOwn(c: PageContext<{ viewer: Viewer }>, form: FormState, status: 200 | 400 = 200) {
+function renderAccountPage(c: ViewerContext, shown: FormState) {
   const { user } = c.get('viewer')
-  return renderAccount(c, {
+  return renderAccount(c, c.get('viewer'), {
     title: 'Your account',
-    status,
+    status: shown.status,
     children: (
       <>
         <Heading title="Your account" lead={`${user.name}, ${user.email}`} />
         <Card title="Password">
           <form method="post" action="/account/password" class="stack">
-            <Problem form={form} />
+            <Problem form={shown} />
             <div class="fields">
               <Field
                 name="current"
                 label="Current password"
                 type="password"
                 autocomplete="current-password"
-                form={form}
+                form={shown}
                 required
               />
               <Field
@@ -42,35 +38,31 @@ function renderOwn(c: PageContext<{ viewer: Viewer }>, form: FormState, status: 
                 autocomplete="new-password"
                 minlength={10}
                 hint="At least 10 characters. You are signed out everywhere else."
-                form={form}
+                form={shown}
                 required
               />
             </div>
-            <div class="row">
-              <button type="submit" class="primary">
-                Change the password
-              </button>
-            </div>
+            <Submit>Change the password</Submit>
           </form>
           <p class="small muted">
             Signed in another way and have no password yet? <a href="/forgot-password">Have a link sent</a> to choose
             one.
           </p>
         </Card>
-        <form method="post" action="/sign-out">
-          <button type="submit">Sign out</button>
-        </form>
+        <PostButton action="/sign-out">Sign out</PostButton>
       </>
     ),
   })
 }
 
-accountPages.get('/account', requireViewer, (c) => renderOwn(c, emptyForm))
+accountPages.get('/account', requireViewer, (c) => renderAccountPage(c, emptyForm))
 
-accountPages.post('/account/password', requireViewer, async (c) => {
-  const values = await readForm(c)
+const passwordForm = z.object({ current: optionalText, new: optionalText })
+
+accountPages.post('/account/password', requireViewer, form(passwordForm), async (c) => {
+  const { current: currentPassword, new: newPassword } = c.req.valid('form')
   const response = await openAuth(c.env).api.changePassword({
-    body: { currentPassword: values['current'] ?? '', newPassword: values['new'] ?? '', revokeOtherSessions: true },
+    body: { currentPassword, newPassword, revokeOtherSessions: true },
     headers: c.req.raw.headers,
     asResponse: true,
   })
@@ -79,9 +71,8 @@ accountPages.post('/account/password', requireViewer, async (c) => {
       response.status === 429
         ? 'Too many tries. Wait 15 minutes, then try again.'
         : 'The current password is wrong, or the new one is not 10 to 128 characters long.'
-    return renderOwn(c, { values: {}, errors: {}, problem }, 400)
+    return renderAccountPage(c, { ...emptyForm, problem, status: 400 })
   }
-  for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
-  flash(c, 'good', 'Your password is changed.')
-  return c.redirect('/account', 303)
+  passOn(c, response)
+  return redirectWith(c, '/account', 'Your password is changed.')
 })

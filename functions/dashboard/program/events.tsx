@@ -1,17 +1,18 @@
 import type * as z from 'zod/mini'
-import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { newestEvents, type TrackingEvent } from '../../../lib/tracking/events.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { eventsQuery } from '../../../lib/api/tracking-events.ts'
+import { addressOf, momentOf } from '../parts/address.ts'
+import { Badge, Heading, Segments } from '../parts/blocks.tsx'
+import { DateRange } from '../parts/date-range.tsx'
+import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { addressOf, createPages, csvResponse, momentOf, type PageContext, requireProgram } from '../parts/page.ts'
-import { Badge, Card, DateRange, Empty, Heading, Pager, Segments, Table, Time } from '../parts/parts.tsx'
+import { csvResponse, ExportLink, List } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 
 /** What happened, event by event. */
 export const eventPages = createPages()
-
-type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
 
 type EventsQuery = z.output<typeof eventsQuery>
 
@@ -58,13 +59,15 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
   const program = c.get('program')
   const { query, raw, refused } = queryOf(c)
   const { events, before } = await listOf(c, query, 3 * pageSize)
-  const base = `/programs/${program.id}/events`
+  const address = `/programs/${program.id}/events`
   const pageCount = Math.max(Math.ceil(events.length / pageSize), 1)
-  const page = Math.min(query.page ?? 1, pageCount)
-  const data = events.slice((page - 1) * pageSize, page * pageSize)
-  const isFiltered = Object.values(raw).some(Boolean)
-  const turnTo = (target: number) => addressOf(base, { ...raw, page: String(target) })
-  const goOn = before && addressOf(base, { ...raw, before })
+  const number = Math.min(query.page ?? 1, pageCount)
+  const turnTo = (target: number) => addressOf(address, { ...raw, page: String(target) })
+  const page = {
+    rows: events.slice((number - 1) * pageSize, number * pageSize),
+    newer: number > 1 ? turnTo(number - 1) : raw['before'] && addressOf(address, { ...raw, before: undefined }),
+    older: number < pageCount ? turnTo(number + 1) : before && addressOf(address, { ...raw, before }),
+  }
   return renderProgram(c, {
     title: 'Events',
     current: '/events',
@@ -77,67 +80,65 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
           <Segments
             label="Type"
             items={kinds.map(([kind, text]) => ({
-              href: addressOf(base, { ...raw, before: undefined, eventType: kind }),
+              href: addressOf(address, { ...raw, before: undefined, eventType: kind }),
               text,
               current: (query.eventType ?? '') === kind,
             }))}
           />
         </Heading>
         <DateRange
-          action={base}
+          action={address}
           from={(refused ? c.req.query('dateFrom') : raw['dateFrom']?.slice(0, 10)) ?? ''}
           to={(refused ? c.req.query('dateTo') : raw['dateTo']?.slice(0, 10)) ?? ''}
           refused={refused}
           keep={query.eventType ? { eventType: query.eventType } : {}}
-          aside={
-            <a class="button" href={addressOf(`${base}.csv`, raw)}>
-              Export CSV
-            </a>
+          aside={<ExportLink href={addressOf(`${address}.csv`, raw)} />}
+        />
+        <List
+          page={page}
+          caption="Events, newest first"
+          columns={[
+            { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
+            { label: 'Type', cell: (event) => <Kind event={event} /> },
+            { label: 'What', cell: (event) => <What event={event} /> },
+            { label: 'From', cell: (event) => <From event={event} /> },
+            { label: 'Click id', cell: ({ click_id: id }) => <ClickId id={id} /> },
+          ]}
+          empty={Object.values(raw).some(Boolean) ? noneFits(address) : noneYet(program.id)}
+          position={
+            <>
+              Page {number} of {pageCount} of this list, which holds the newest {3 * pageSize} events of a type.
+              {before && ' Older ones follow on its last page.'}
+            </>
           }
         />
-        <Card>
-          {data.length === 0 ? (
-            <Empty title={isFiltered ? 'Nothing here' : 'No events yet'}>
-              <p>
-                {isFiltered ? (
-                  <>
-                    No event fits. <a href={base}>Show all events</a>
-                  </>
-                ) : (
-                  <>
-                    The first one appears when somebody opens your site through a partner's link. The{' '}
-                    <a href={`/programs/${program.id}`}>overview</a> says what is still missing.
-                  </>
-                )}
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <Table
-                caption="Events, newest first"
-                rows={data}
-                columns={[
-                  { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
-                  { label: 'Type', cell: (event) => <Kind event={event} /> },
-                  { label: 'What', cell: (event) => <What event={event} /> },
-                  { label: 'From', cell: (event) => <From event={event} /> },
-                  { label: 'Click id', cell: ({ click_id: id }) => <ClickId id={id} /> },
-                ]}
-              />
-              <Pager
-                newer={page > 1 ? turnTo(page - 1) : raw['before'] && addressOf(base, { ...raw, before: undefined })}
-                older={page < pageCount ? turnTo(page + 1) : goOn}
-              >
-                Page {page} of {pageCount} of this list, which holds the newest {3 * pageSize} events of a type.
-                {before && ' Older ones follow on its last page.'}
-              </Pager>
-            </>
-          )}
-        </Card>
       </>
     ),
   })
 })
+
+function noneFits(address: string) {
+  return {
+    title: 'Nothing here',
+    text: (
+      <>
+        No event fits. <a href={address}>Show all events</a>
+      </>
+    ),
+  }
+}
+
+function noneYet(programId: number) {
+  return {
+    title: 'No events yet',
+    text: (
+      <>
+        The first one appears when somebody opens your site through a partner's link. The{' '}
+        <a href={`/programs/${programId}`}>overview</a> says what is still missing.
+      </>
+    ),
+  }
+}
 
 function Kind({ event }: { event: TrackingEvent }) {
   if (event.event_type === 'conversion') return <Badge tone="good">Sale</Badge>

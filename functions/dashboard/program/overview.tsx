@@ -1,32 +1,22 @@
 import { may } from '../../../lib/access/roles.ts'
-import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
-import { toCsv } from '../../../lib/csv.ts'
-import { topPartners } from '../../../lib/programs/partners.ts'
-import { type Performance, readPerformance, type Trend } from '../../../lib/tracking/performance.ts'
-import { type ProgramProgress, readProgress } from '../../../lib/programs/programs.ts'
 import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
+import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney } from '../../../lib/money.ts'
+import { topPartners } from '../../../lib/programs/partners.ts'
+import { readProgress } from '../../../lib/programs/programs.ts'
+import { type Performance, readPerformance, type Trend } from '../../../lib/tracking/performance.ts'
+import { Card, Empty, Heading, Metric, Segments } from '../parts/blocks.tsx'
 import { type Bar, BarChart } from '../parts/chart.tsx'
+import { DateRange } from '../parts/date-range.tsx'
+import { formatAmount, formatDate, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { createPages, csvResponse, type PageContext, requireProgram } from '../parts/page.ts'
-import {
-  Card,
-  Copy,
-  DateRange,
-  Empty,
-  formatAmount,
-  formatDate,
-  formatNumber,
-  Heading,
-  Segments,
-  Table,
-} from '../parts/parts.tsx'
-import { trackerTag } from './settings.tsx'
+import { csvResponse, ExportLink } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+import { FirstSteps } from './first-steps.tsx'
 
 /** A program at a glance. */
 export const overviewPages = createPages()
-
-type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
 
 const periods = [
   ['7d', '7 days'],
@@ -51,17 +41,10 @@ async function performanceOf(c: ProgramContext) {
 overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
-  const seesPartners = may(program.roles, 'partner:list')
   const [{ performance, custom, refused }, progress] = await Promise.all([
     performanceOf(c),
     readProgress(db, program.id),
   ])
-  const { metrics, meta } = performance
-  const range = { from: new Date(meta.dateFrom), to: new Date(meta.dateTo) }
-  const top = seesPartners ? await topPartners(db, program, range, 5) : []
-  const base = `/programs/${program.id}`
-  const money = (amount: number) => formatAmount(amount, program.currency)
-  const { search } = new URL(c.req.url)
   if (!progress.last_click) {
     return renderProgram(c, {
       title: program.name,
@@ -69,11 +52,15 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
       children: (
         <>
           <Heading title={program.name} lead="Figures stand here once the first click has come." />
-          <FirstSteps c={c} progress={progress} />
+          <FirstSteps baseUrl={c.env.BASE_URL} program={program} progress={progress} />
         </>
       ),
     })
   }
+  const { meta } = performance
+  const address = `/programs/${program.id}`
+  const range = { from: new Date(meta.dateFrom), to: new Date(meta.dateTo) }
+  const top = may(program.roles, 'partner:list') ? await topPartners(db, program, range, 5) : undefined
   return renderProgram(c, {
     title: program.name,
     current: '',
@@ -90,109 +77,70 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
           <Segments
             label="Period"
             items={periods.map(([period, text]) => ({
-              href: `${base}?period=${period}`,
+              href: `${address}?period=${period}`,
               text,
               current: !custom && meta.period === period,
             }))}
           />
         </Heading>
         <DateRange
-          action={base}
+          action={address}
           from={(refused ? c.req.query('dateFrom') : undefined) ?? meta.dateFrom.slice(0, 10)}
           to={(refused ? c.req.query('dateTo') : undefined) ?? meta.dateTo.slice(0, 10)}
           refused={refused}
-          aside={
-            <a class="button" href={`${base}/performance.csv${search}`}>
-              Export CSV
-            </a>
-          }
+          aside={<ExportLink href={`${address}/performance.csv${new URL(c.req.url).search}`} />}
         />
-        <dl class="cards">
-          <Metric label="Clicks" value={formatNumber(metrics.totalClicks)} trend={metrics.clicksTrend} />
-          <Metric label="Leads" value={formatNumber(metrics.totalLeads)} trend={metrics.leadsTrend} />
-          <Metric label="Customers" value={formatNumber(metrics.totalConversions)} trend={metrics.conversionsTrend} />
-          <Metric label="Sales" value={formatNumber(metrics.totalSales)} trend={metrics.salesTrend} />
-          <Metric label="Revenue" value={money(metrics.totalRevenue)} trend={metrics.revenueTrend} />
-          <Metric label="Commission" value={money(metrics.totalPartnersCommission)} trend={metrics.commissionTrend} />
-          <Metric label="Conversion rate" value={`${formatNumber(metrics.conversionRate)} %`} />
-          <Metric label="Average order" value={money(metrics.averageOrderValue)} />
-          <Metric label="New partners" value={formatNumber(metrics.totalPartners)} trend={metrics.partnersTrend} />
-        </dl>
-        <OtherCurrencies others={metrics.otherCurrencies} />
-        <div class="halves">
-          <Card title="Clicks">
-            <BarChart
-              title="Clicks"
-              format={formatNumber}
-              bars={barsOf(performance, ({ clicks }) => clicks, formatNumber)}
-            />
-          </Card>
-          <Card title="Revenue">
-            <BarChart
-              title="Revenue"
-              format={(value) => formatAmount(value, program.currency, 'short')}
-              bars={barsOf(performance, ({ revenue }) => revenue, money)}
-            />
-          </Card>
-        </div>
-        {seesPartners && (
-          <Card title="Top partners" aside={<a href={`${base}/partners`}>All partners</a>}>
-            {top.length === 0 ? (
-              <Empty title="No sales through partners in these days">
-                <p>Who brings the most stands here as soon as the first sale is recorded.</p>
-              </Empty>
-            ) : (
-              <Table
-                caption="Partners who earned most in this period"
-                rows={top}
-                columns={[
-                  { label: 'Partner', cell: ({ name }) => <strong>{name}</strong> },
-                  { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-                  { label: 'Revenue', right: true, cell: (row) => formatMoney(row.revenue_cents, program.currency) },
-                  {
-                    label: 'Commission',
-                    right: true,
-                    cell: (row) => formatMoney(row.commission_cents, program.currency),
-                  },
-                ]}
-              />
-            )}
-          </Card>
-        )}
+        <Figures performance={performance} currency={program.currency} />
+        <Charts performance={performance} currency={program.currency} />
+        {top && <TopPartners partners={top} currency={program.currency} address={`${address}/partners`} />}
       </>
     ),
   })
 })
 
-overviewPages.get('/programs/:programId/performance.csv', requireProgram('performance:read'), async (c) => {
-  const { performance } = await performanceOf(c)
-  const columns = ['date', 'clicks', 'leads', 'conversions', 'revenue', 'partners', 'commission'] as const
-  return csvResponse(c, `performance-${c.get('program').id}`, toCsv(columns, performance.data))
-})
+interface PerformanceProps {
+  performance: Performance
+  currency: string
+}
 
-overviewPages.get('/programs/:programId/first-steps', requireProgram('performance:read'), async (c) => {
-  const progress = await readProgress(c.get('db'), c.get('program').id)
-  return renderProgram(c, { title: 'First steps', current: '', children: <FirstSteps c={c} progress={progress} /> })
-})
-
-function Metric({ label, value, trend }: { label: string; value: string; trend?: Trend }) {
+function Figures({ performance: { metrics }, currency }: PerformanceProps) {
+  const figures: [label: string, value: string, trend?: Trend][] = [
+    ['Clicks', formatNumber(metrics.totalClicks), metrics.clicksTrend],
+    ['Leads', formatNumber(metrics.totalLeads), metrics.leadsTrend],
+    ['Customers', formatNumber(metrics.totalConversions), metrics.conversionsTrend],
+    ['Sales', formatNumber(metrics.totalSales), metrics.salesTrend],
+    ['Revenue', formatAmount(metrics.totalRevenue, currency), metrics.revenueTrend],
+    ['Commission', formatAmount(metrics.totalPartnersCommission, currency), metrics.commissionTrend],
+    ['Conversion rate', `${formatNumber(metrics.conversionRate)} %`],
+    ['Average order', formatAmount(metrics.averageOrderValue, currency)],
+    ['New partners', formatNumber(metrics.totalPartners), metrics.partnersTrend],
+  ]
   return (
-    <div class="card metric">
-      <dt>{label}</dt>
-      <dd class="value">{value}</dd>
-      {trend && (
-        <dd class="trend">
-          {trend.trendDirection === 'stable' ? (
-            'No change'
-          ) : (
-            <span class={trend.trendDirection === 'up' ? 'good' : 'bad'}>
-              <span class={`arrow ${trend.trendDirection}`} aria-hidden="true"></span>
-              <span class="hidden">{trend.trendDirection === 'up' ? 'up' : 'down'}</span> {formatNumber(trend.trend)} %
-            </span>
-          )}
-        </dd>
+    <>
+      <dl class="cards">
+        {figures.map(([label, value, trend]) => (
+          <Metric label={label} value={value}>
+            {trend && <TrendOf trend={trend} />}
+          </Metric>
+        ))}
+      </dl>
+      <OtherCurrencies others={metrics.otherCurrencies} />
+    </>
+  )
+}
+
+function TrendOf({ trend: { trend, trendDirection: direction } }: { trend: Trend }) {
+  return (
+    <dd class="trend">
+      {direction === 'stable' ? (
+        'No change'
+      ) : (
+        <span class={direction === 'up' ? 'good' : 'bad'}>
+          <span class={`arrow ${direction}`} aria-hidden="true"></span>
+          <span class="hidden">{direction}</span> {formatNumber(trend)} %
+        </span>
       )}
-    </div>
+    </dd>
   )
 }
 
@@ -213,6 +161,31 @@ function OtherCurrencies({ others }: { others: Performance['metrics']['otherCurr
   )
 }
 
+function Charts({ performance, currency }: PerformanceProps) {
+  return (
+    <div class="halves">
+      <Card title="Clicks">
+        <BarChart
+          title="Clicks"
+          format={formatNumber}
+          bars={barsOf(performance, ({ clicks }) => clicks, formatNumber)}
+        />
+      </Card>
+      <Card title="Revenue">
+        <BarChart
+          title="Revenue"
+          format={(value) => formatAmount(value, currency, 'short')}
+          bars={barsOf(
+            performance,
+            ({ revenue }) => revenue,
+            (value) => formatAmount(value, currency),
+          )}
+        />
+      </Card>
+    </div>
+  )
+}
+
 /** A bar for each day, or for each seven or thirty days where the range is too long for that. */
 function barsOf(
   { data }: Performance,
@@ -229,59 +202,38 @@ function barsOf(
   })
 }
 
-/** From an empty program to its first click; it keeps itself fresh until that has come. */
-function FirstSteps({ c, progress }: { c: ProgramContext; progress: ProgramProgress }) {
-  const program = c.get('program')
-  const base = `/programs/${program.id}`
-  const { partners, last_click: click } = progress
+interface TopPartnersProps {
+  partners: Awaited<ReturnType<typeof topPartners>>
+  currency: string
+  /** Of all partners. */
+  address: string
+}
+
+function TopPartners({ partners, currency, address }: TopPartnersProps) {
   return (
-    <div data-part data-poll={click ? undefined : `${base}/first-steps`} aria-live="polite">
-      <Card title={click ? 'Your first click is here' : 'First steps'}>
-        <ol class="steps">
-          <li class="done">
-            <h3>Make a program</h3>
-          </li>
-          <li class={click ? 'done' : 'now'}>
-            <div class="stack tight">
-              <h3>Put the tag on your site</h3>
-              {!click && (
-                <>
-                  <p class="muted">Into the head of every page of {program.domain}.</p>
-                  <Copy text={trackerTag(c.env.BASE_URL, program.id)} label="tracker tag" />
-                </>
-              )}
-            </div>
-          </li>
-          <li class={partners ? 'done' : 'now'}>
-            <div class="stack tight">
-              <h3>Add a partner</h3>
-              {!partners && may(program.roles, 'partner:manage') && (
-                <div class="row">
-                  <a class="button primary" href={`${base}/partners`}>
-                    Add the first partner
-                  </a>
-                </div>
-              )}
-            </div>
-          </li>
-          <li class={click ? 'done' : partners ? 'now' : ''}>
-            <div class="stack tight">
-              <h3>See the first click arrive</h3>
-              {click ? (
-                <p>
-                  It came {click.page_url ? `on ${click.page_url}` : 'just now'}. Next, have your server send signups
-                  and sales: make an API key in the <a href={`${base}/settings`}>settings</a>, or connect Stripe there.{' '}
-                  <a href={base}>Show the figures</a>
-                </p>
-              ) : partners ? (
-                <p class="waiting">Waiting. Open your site through the partner's link: this changes by itself.</p>
-              ) : (
-                <p class="muted">Needs a partner and their link.</p>
-              )}
-            </div>
-          </li>
-        </ol>
-      </Card>
-    </div>
+    <Card title="Top partners" aside={<a href={address}>All partners</a>}>
+      {partners.length === 0 ? (
+        <Empty title="No sales through partners in these days">
+          <p>Who brings the most stands here as soon as the first sale is recorded.</p>
+        </Empty>
+      ) : (
+        <Table
+          caption="Partners who earned most in this period"
+          rows={partners}
+          columns={[
+            { label: 'Partner', cell: ({ name }) => <strong>{name}</strong> },
+            { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
+            { label: 'Revenue', right: true, cell: (row) => formatMoney(row.revenue_cents, currency) },
+            { label: 'Commission', right: true, cell: (row) => formatMoney(row.commission_cents, currency) },
+          ]}
+        />
+      )}
+    </Card>
   )
 }
+
+overviewPages.get('/programs/:programId/performance.csv', requireProgram('performance:read'), async (c) => {
+  const { performance } = await performanceOf(c)
+  const columns = ['date', 'clicks', 'leads', 'conversions', 'revenue', 'partners', 'commission'] as const
+  return csvResponse(c, `performance-${c.get('program').id}`, toCsv(columns, performance.data))
+})

@@ -1,144 +1,108 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { sendMail } from '../../../lib/notifications/mail.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { sendMail } from '../../../lib/notifications/mail.ts'
+import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
 import { invitePartner } from '../../../lib/programs/invitations.ts'
 import { linkAddress } from '../../../lib/programs/links.ts'
-import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
+import { idInPath, positiveInteger } from '../parts/address.ts'
+import { Badge, Card } from '../parts/blocks.tsx'
+import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { conflictOf, emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
+import { formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import {
-  createPages,
-  csvResponse,
-  emptyForm,
-  fieldErrors,
-  flash,
-  type FormState,
-  type PageContext,
-  positiveInteger,
-  readForm,
-  requireProgram,
-} from '../parts/page.ts'
-import { Badge, Card, Empty, Field, formatNumber, Heading, Pager, Problem, Table } from '../parts/parts.tsx'
+import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
-export const partnerListPages = createPages()
+export const partnerPages = createPages()
 
-const pageSize = 50
-const csvRows = 10_000
+const addressIn = (programId: number) => `/programs/${programId}/partners`
 
-type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
-
-const addForm = z.object({
-  name: z.string().check(z.trim(), z.minLength(1, "Enter the partner's name."), z.maxLength(200)),
-  email: z.union([
-    z.literal(''),
-    z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
-  ]),
-  code: z
-    .string()
-    .check(z.trim(), z.regex(/^[A-Za-z0-9._@-]{0,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.')),
-})
-
-async function renderPartners(c: ProgramContext, form: FormState, status: 200 | 400 | 409 = 200) {
+async function renderPartners(c: ProgramContext, shown: FormState) {
   const program = c.get('program')
+  const address = addressIn(program.id)
   const before = positiveInteger(c.req.query('before'))
-  const rows = await listPartners(c.get('db'), program.id, { limit: pageSize + 1, before })
-  const partners = rows.slice(0, pageSize)
-  const last = rows.length > pageSize ? partners.at(-1) : undefined
+  const page = await readPage({ address, before, cursorOf: ({ id }: PartnerOfProgram) => id }, (options) =>
+    listPartners(c.get('db'), program.id, options),
+  )
   const manages = may(program.roles, 'partner:manage')
-  const base = `/programs/${program.id}/partners`
-  const refused = form !== emptyForm
   return renderProgram(c, {
     title: 'Partners',
     current: '/partners',
-    status,
+    status: shown.status,
     children: (
-      <>
-        <Heading title="Partners" lead="The people and sites who send you customers.">
-          {partners.length > 0 && (
-            <a class="button" href={`${base}.csv`}>
-              Export CSV
-            </a>
-          )}
-        </Heading>
+      <ListPage
+        title="Partners"
+        lead="The people and sites who send you customers."
+        csv={`${address}.csv`}
+        page={page}
+        caption="Partners of this program"
+        columns={[
+          { label: 'Partner', cell: (partner) => <PartnerName partner={partner} /> },
+          { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
+          { label: 'Clicks', right: true, cell: (partner) => formatNumber(clicksOf(partner)) },
+          { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
+          { label: 'Balance', right: true, cell: (partner) => <Balances partner={partner} program={program} /> },
+          manages && {
+            label: '',
+            right: true,
+            cell: (partner) => <Actions partner={partner} address={address} />,
+          },
+        ]}
+        empty={{
+          title: 'No partners yet',
+          text: 'Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.',
+        }}
+      >
         {manages && (
-          <Card>
-            <details class="more" open={refused || (partners.length === 0 && before === undefined)}>
-              <summary>Add a partner</summary>
-              <form method="post" action={base} class="stack">
-                <Problem form={form} />
-                <div class="fields">
-                  <Field name="name" label="Name" form={form} required />
-                  <Field
-                    name="email"
-                    label="E-mail"
-                    type="email"
-                    hint="They get an invitation to see their earnings. Without it you only make a link."
-                    form={form}
-                  />
-                  <Field
-                    name="code"
-                    label="Code"
-                    hint="Stands in their link as aff=code. Empty: we make one up."
-                    form={form}
-                  />
-                </div>
-                <div class="row">
-                  <button type="submit" class="primary">
-                    Add the partner
-                  </button>
-                </div>
-              </form>
-            </details>
-          </Card>
+          <AddPartner
+            address={address}
+            form={shown}
+            open={shown !== emptyForm || (page.rows.length === 0 && before === undefined)}
+          />
         )}
-        <Card>
-          {partners.length === 0 ? (
-            <Empty title="No partners yet">
-              <p>
-                Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <Table
-                caption="Partners of this program"
-                rows={partners}
-                columns={[
-                  { label: 'Partner', cell: (partner) => <PartnerName partner={partner} /> },
-                  { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
-                  {
-                    label: 'Clicks',
-                    right: true,
-                    cell: ({ links }) => formatNumber(links.reduce((sum, { clicks }) => sum + clicks, 0)),
-                  },
-                  { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-                  {
-                    label: 'Balance',
-                    right: true,
-                    cell: (partner) => <Balances partner={partner} currency={program.currency} />,
-                  },
-                  ...(manages
-                    ? [
-                        {
-                          label: '',
-                          right: true,
-                          cell: (partner: PartnerOfProgram) => <Actions partner={partner} base={base} />,
-                        },
-                      ]
-                    : []),
-                ]}
-              />
-              <Pager newer={before === undefined ? undefined : base} older={last && `${base}?before=${last.id}`} />
-            </>
-          )}
-        </Card>
-      </>
+      </ListPage>
     ),
   })
+}
+
+function clicksOf({ links }: PartnerOfProgram): number {
+  return links.reduce((sum, { clicks }) => sum + clicks, 0)
+}
+
+function AddPartner({ address, form: shown, open }: { address: string; form: FormState; open: boolean }) {
+  return (
+    <Card>
+      <details class="more" open={open}>
+        <summary>Add a partner</summary>
+        <form method="post" action={address} class="stack">
+          <Problem form={shown} />
+          <div class="fields">
+            <Field name="name" label="Name" form={shown} required />
+            <Field
+              name="email"
+              label="E-mail"
+              type="email"
+              hint="They get an invitation to see their earnings. Without it you only make a link."
+              form={shown}
+            />
+            <Field
+              name="code"
+              label="Code"
+              hint="Stands in their link as aff=code. Empty: we make one up."
+              form={shown}
+            />
+          </div>
+          <Submit>Add the partner</Submit>
+        </form>
+      </details>
+    </Card>
+  )
 }
 
 function PartnerName({ partner }: { partner: PartnerOfProgram }) {
@@ -176,7 +140,7 @@ function Links({ partner, domain }: { partner: PartnerOfProgram; domain: string 
   )
 }
 
-function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: string }) {
+function Balances({ partner, program: { currency } }: { partner: PartnerOfProgram; program: ViewerProgram }) {
   const balances = partner.balances.length > 0 ? partner.balances : [{ currency, balance_cents: 0 }]
   return (
     <div class="stack tight">
@@ -189,39 +153,36 @@ function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: 
   )
 }
 
-function Actions({ partner, base }: { partner: PartnerOfProgram; base: string }) {
+function Actions({ partner, address }: { partner: PartnerOfProgram; address: string }) {
+  const { id, name, is_active: isActive } = partner
   return (
     <div class="row right">
       {!partner.has_account && partner.email && (
-        <form method="post" action={`${base}/${partner.id}/invite`}>
-          <button type="submit" class="compact" aria-label={`Invite ${partner.name}`}>
-            Invite
-          </button>
-        </form>
+        <PostButton action={`${address}/${id}/invite`} class="compact" label={`Invite ${name}`}>
+          Invite
+        </PostButton>
       )}
-      <form method="post" action={`${base}/${partner.id}/${partner.is_active ? 'deactivate' : 'activate'}`}>
-        <button
-          type="submit"
+      {isActive ? (
+        <PostButton
+          action={`${address}/${id}/deactivate`}
           class="compact"
-          aria-label={`${partner.is_active ? 'Deactivate' : 'Activate'} ${partner.name}`}
-          data-confirm={
-            partner.is_active
-              ? `Deactivate ${partner.name}? Clicks on their links are refused from then on.`
-              : undefined
-          }
+          label={`Deactivate ${name}`}
+          confirm={`Deactivate ${name}? Clicks on their links are refused from then on.`}
         >
-          {partner.is_active ? 'Deactivate' : 'Activate'}
-        </button>
-      </form>
+          Deactivate
+        </PostButton>
+      ) : (
+        <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`}>
+          Activate
+        </PostButton>
+      )}
     </div>
   )
 }
 
-partnerListPages.get('/programs/:programId/partners', requireProgram('partner:list'), (c) =>
-  renderPartners(c, emptyForm),
-)
+partnerPages.get('/programs/:programId/partners', requireProgram('partner:list'), (c) => renderPartners(c, emptyForm))
 
-partnerListPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
+partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const partners = await listPartners(c.get('db'), program.id, { limit: csvRows })
   const rows = partners.map((partner) => ({
@@ -230,7 +191,7 @@ partnerListPages.get('/programs/:programId/partners.csv', requireProgram('partne
     email: partner.email,
     active: partner.is_active,
     codes: partner.links.map(({ code }) => code).join(' '),
-    clicks: partner.links.reduce((sum, { clicks }) => sum + clicks, 0),
+    clicks: clicksOf(partner),
     sales: partner.sales,
     balance: partner.balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
     added: partner.created_at,
@@ -238,6 +199,44 @@ partnerListPages.get('/programs/:programId/partners.csv', requireProgram('partne
   const columns = ['id', 'name', 'email', 'active', 'codes', 'clicks', 'sales', 'balance', 'added'] as const
   return csvResponse(c, `partners-${program.id}`, toCsv(columns, rows))
 })
+
+const addForm = z.object({
+  name: z.string().check(z.trim(), z.minLength(1, "Enter the partner's name."), z.maxLength(200)),
+  email: z.pipe(
+    optionalText,
+    z.union([
+      z.literal(''),
+      z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
+    ]),
+  ),
+  code: optionalText.check(
+    z.trim(),
+    z.regex(/^[A-Za-z0-9._@-]{0,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.'),
+  ),
+})
+
+partnerPages.post(
+  '/programs/:programId/partners',
+  requireProgram('partner:manage'),
+  form(addForm, renderPartners),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { name, email, code } = c.req.valid('form')
+    try {
+      const partner = { programId, name, email: email || null, code: code || null }
+      const added = await addPartner(c.get('db'), partner)
+      // The partner is added whatever becomes of the mail, which can be sent again from the list.
+      const invited = await mailInvitation(c, added.partnerId).catch((error: unknown) => {
+        if (!(error instanceof ApiError)) throw error
+        return false
+      })
+      const text = `${name} is a partner with the code ${added.code}.${invited ? ' An invitation is on its way.' : ''}`
+      return redirectWith(c, addressIn(programId), text)
+    } catch (error) {
+      return await renderPartners(c, await conflictOf(c, 'code', error))
+    }
+  },
+)
 
 /** Mails the link by which the partner takes over their account. */
 async function mailInvitation(c: ProgramContext, partnerId: number): Promise<boolean> {
@@ -255,70 +254,31 @@ async function mailInvitation(c: ProgramContext, partnerId: number): Promise<boo
   return true
 }
 
-partnerListPages.post('/programs/:programId/partners', requireProgram('partner:manage'), async (c) => {
-  const values = await readForm(c)
-  const parsed = addForm.safeParse({ email: '', code: '', ...values })
-  if (!parsed.success) return renderPartners(c, { values, errors: fieldErrors(parsed.error.issues) }, 400)
-  const { name, email, code } = parsed.data
-  const program = c.get('program')
-  try {
-    const added = await addPartner(c.get('db'), {
-      programId: program.id,
-      name,
-      email: email === '' ? null : email,
-      code: code === '' ? null : code,
-    })
-    // The partner is added whatever becomes of the mail, which can be sent again from the list.
-    const invited = await mailInvitation(c, added.partnerId).catch((error: unknown) => {
-      if (!(error instanceof ApiError)) throw error
-      return false
-    })
-    flash(
-      c,
-      'good',
-      `${name} is a partner with the code ${added.code}.${invited ? ' An invitation is on its way.' : ''}`,
-    )
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
-    return renderPartners(c, { values, errors: { code: error.message } }, 409)
-  }
-  return c.redirect(`/programs/${program.id}/partners`, 303)
-})
-
 /** The partner in the path, of this program alone. */
 async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
-  const partnerId = positiveInteger(c.req.param('partnerId'))
-  const [partner] =
-    partnerId === undefined ? [] : await listPartners(c.get('db'), c.get('program').id, { limit: 1, partnerId })
-  if (!partner) throw new ApiError('not_found', 'There is no such partner in this program.')
+  const missing = 'There is no such partner in this program.'
+  const partnerId = idInPath(c, 'partnerId', missing)
+  const [partner] = await listPartners(c.get('db'), c.get('program').id, { limit: 1, partnerId })
+  if (!partner) throw new ApiError('not_found', missing)
   return partner
 }
 
-partnerListPages.post(
-  '/programs/:programId/partners/:partnerId/invite',
-  requireProgram('partner:manage'),
-  async (c) => {
-    const partner = await partnerOf(c)
-    if (!(await mailInvitation(c, partner.id))) {
-      throw new ApiError('conflict', `${partner.name} has no e-mail address, or an account already.`)
-    }
-    flash(c, 'good', `An invitation to ${partner.name} is on its way.`)
-    return c.redirect(`/programs/${c.get('program').id}/partners`, 303)
-  },
-)
+partnerPages.post('/programs/:programId/partners/:partnerId/invite', requireProgram('partner:manage'), async (c) => {
+  const partner = await partnerOf(c)
+  if (!(await mailInvitation(c, partner.id))) {
+    throw new ApiError('conflict', `${partner.name} has no e-mail address, or an account already.`)
+  }
+  return redirectWith(c, addressIn(c.get('program').id), `An invitation to ${partner.name} is on its way.`)
+})
 
 for (const [verb, active, done] of [
   ['activate', true, 'active again'],
   ['deactivate', false, 'off: clicks on their links are refused'],
 ] as const) {
-  partnerListPages.post(
-    `/programs/:programId/partners/:partnerId/${verb}`,
-    requireProgram('partner:manage'),
-    async (c) => {
-      const partner = await partnerOf(c)
-      await setPartnerActive(c.get('db'), c.get('program').id, partner.id, active)
-      flash(c, 'good', `${partner.name} is ${done}.`)
-      return c.redirect(`/programs/${c.get('program').id}/partners`, 303)
-    },
-  )
+  partnerPages.post(`/programs/:programId/partners/:partnerId/${verb}`, requireProgram('partner:manage'), async (c) => {
+    const { id: programId } = c.get('program')
+    const partner = await partnerOf(c)
+    await setPartnerActive(c.get('db'), programId, partner.id, active)
+    return redirectWith(c, addressIn(programId), `${partner.name} is ${done}.`)
+  })
 }

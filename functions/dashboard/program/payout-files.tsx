@@ -1,7 +1,7 @@
 import { ApiError } from '../../../lib/errors.ts'
 import { isCurrency } from '../../../lib/money.ts'
 import { maxPayments, type PayoutLayout, payoutLayouts } from '../../../lib/money/payout-files.ts'
-import { addressOf } from './page.ts'
+import { addressOf } from '../parts/address.ts'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise' }
 

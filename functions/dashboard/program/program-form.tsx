@@ -1,7 +1,9 @@
-import { currencyExponent, isCurrency, majorUnits } from '../../../lib/money.ts'
-import type { ProgramSettings } from '../../../lib/programs/programs.ts'
-import type { FormState } from './page.ts'
-import { Field } from './parts.tsx'
+import * as z from 'zod/mini'
+import { majorUnits } from '../../../lib/money.ts'
+import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
+import { Field } from '../parts/fields.tsx'
+import { type FormState, optionalText, shortText } from '../parts/form.ts'
+import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
 
 const currencyNames = new Intl.DisplayNames('en', { type: 'currency' })
 const currencyOptions = Intl.supportedValuesOf('currency').map(
@@ -94,20 +96,8 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
   )
 }
 
-/** A decimal number as typed, as an integer of its smallest unit; NaN where it is none or has too many decimals. */
-function decimalToInteger(text: string, decimals: number): number {
-  const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(text.trim())
-  const [, whole = '', fraction = ''] = match ?? []
-  return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
-}
-
-/** An amount as typed in a currency's major unit, in its minor unit; NaN where it is none. */
-export function smallestUnits(text: string, currency: string): number {
-  return isCurrency(currency) ? decimalToInteger(text, currencyExponent(currency)) : Number.NaN
-}
-
-/** The settings in a form post, for `programSettings` to check. */
-export function readProgramSettings(values: Record<string, string>): Record<string, unknown> {
+/** The settings as typed, for a schema of them to check. */
+function readSettings(values: Record<string, string>): unknown {
   const { currency = '', commission_duration_months: months = '' } = values
   const leadCents = smallestUnits(values['lead_commission'] ?? '0', currency)
   return {
@@ -119,3 +109,15 @@ export function readProgramSettings(values: Record<string, string>): Record<stri
     commission_duration_months: months.trim() === '' ? null : decimalToInteger(months, 0),
   }
 }
+
+/** The settings in a form post. */
+export const programForm = z.pipe(z.transform(readSettings), programSettings)
+
+/** The same with the workspace that a new program belongs to: one of the person's, or a new one's name. */
+export const newProgramForm = z.pipe(
+  z.transform(readSettings),
+  z.extend(programSettings, {
+    workspace: optionalText.check(shortText(100)),
+    workspace_id: z.optional(z.string()),
+  }),
+)

@@ -1,0 +1,73 @@
+import type { Child } from 'hono/jsx'
+import * as z from 'zod/mini'
+import { safePath } from '../parts/address.ts'
+import { Problem } from '../parts/fields.tsx'
+import type { FormState } from '../parts/form.ts'
+import type { PageContext } from '../parts/page.ts'
+
+export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
+export const passwordField = z
+  .string()
+  .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))
+
+/** better-auth's answer as what the page does: its cookies are passed on, its refusals become the form's problem. */
+export function passOn(c: Pick<PageContext, 'header'>, response: Response): string | undefined {
+  if (!response.ok) {
+    const refusals: Record<number, string> = {
+      401: 'The e-mail address or the password is wrong.',
+      422: 'There is an account with this e-mail address. Sign in instead.',
+      429: 'Too many tries. Wait 15 minutes, then try again.',
+    }
+    return refusals[response.status] ?? 'That did not work. Check what you entered and try again.'
+  }
+  for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
+  return undefined
+}
+
+/** Where the person wanted to go before they had to sign in. */
+export function nextOf(c: Pick<PageContext, 'req'>): string {
+  return safePath(c.req.query('next'))
+}
+
+export function withNext(path: string, next: string): string {
+  return next === '/' ? path : `${path}?next=${encodeURIComponent(next)}`
+}
+
+/** Buttons for the OAuth providers whose secrets are set. */
+export function Providers({ c, next }: { c: PageContext; next: string }) {
+  const providers = [
+    ...(c.env.GITHUB_CLIENT_ID ? [['github', 'GitHub'] as const] : []),
+    ...(c.env.GOOGLE_CLIENT_ID ? [['google', 'Google'] as const] : []),
+  ]
+  return (
+    <>
+      {providers.map(([id, name]) => (
+        <form method="post" action={withNext(`/sign-in/${id}`, next)}>
+          <button type="submit" class="wide-button">
+            Continue with {name}
+          </button>
+        </form>
+      ))}
+    </>
+  )
+}
+
+interface CredentialsProps {
+  children: Child
+  action: string
+  submit: string
+  form: FormState
+}
+
+/** The form of a page without navigation. */
+export function Credentials({ children, action, submit, form }: CredentialsProps) {
+  return (
+    <form method="post" action={action} class="stack">
+      <Problem form={form} />
+      {children}
+      <button type="submit" class="primary wide-button">
+        {submit}
+      </button>
+    </form>
+  )
+}

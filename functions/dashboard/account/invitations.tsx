@@ -1,0 +1,113 @@
+import type { Child } from 'hono/jsx'
+import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/invitations.ts'
+import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
+import { Card } from '../parts/blocks.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { renderPlain } from '../parts/layout.tsx'
+import { createPages, type PageContext, requireViewer } from '../parts/page.ts'
+
+/** Mailed invitations: to a workspace as a member, and to a program as its partner. */
+export const invitationPages = createPages()
+
+function tokenOf(c: Pick<PageContext, 'req'>): string {
+  return c.req.query('token') ?? ''
+}
+
+interface Shown {
+  title: string
+  /** What one is invited to. */
+  what: Child
+  accept: string
+  /** Whom the invitation was mailed to. */
+  email: string
+}
+
+/** An invitation for somebody who is signed in to accept, or to sign in first. Undefined is one that holds no longer. */
+function renderInvitation(c: PageContext, invitation: Shown | undefined) {
+  return renderPlain(c, {
+    title: 'Invitation',
+    children: (
+      <Card>
+        {invitation ? (
+          <>
+            <h1>{invitation.title}</h1>
+            <p>{invitation.what}</p>
+            <Accept c={c} invitation={invitation} />
+          </>
+        ) : (
+          <>
+            <h1>This link no longer works</h1>
+            <p>It was used, taken back or is too old. Ask for a new one.</p>
+          </>
+        )}
+      </Card>
+    ),
+  })
+}
+
+/** The button to accept, or what somebody does first who is not signed in, keeping the way back. */
+function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitation: Shown }) {
+  const viewer = c.get('viewer')
+  const { pathname, search } = new URL(c.req.url)
+  if (viewer) {
+    return (
+      <form method="post" action={`${pathname}?token=${encodeURIComponent(tokenOf(c))}`} class="stack">
+        <p class="muted">You are signed in as {viewer.user.email}.</p>
+        <button type="submit" class="primary">
+          {accept}
+        </button>
+      </form>
+    )
+  }
+  const next = encodeURIComponent(pathname + search)
+  return (
+    <div class="row">
+      <a class="button primary" href={`/sign-up?next=${next}&email=${encodeURIComponent(email)}`}>
+        Create an account
+      </a>
+      <a class="button" href={`/sign-in?next=${next}`}>
+        Sign in
+      </a>
+    </div>
+  )
+}
+
+invitationPages.get('/invitation', async (c) => {
+  const invitation = await findInvitation(c.get('db'), tokenOf(c))
+  return renderInvitation(
+    c,
+    invitation && {
+      title: `Join ${invitation.workspace_name}`,
+      what: (
+        <>
+          You are invited as <strong>{invitation.role}</strong>, with the address {invitation.email}.
+        </>
+      ),
+      accept: 'Accept the invitation',
+      email: invitation.email,
+    },
+  )
+})
+
+invitationPages.post('/invitation', requireViewer, async (c) => {
+  await acceptInvitation(c.get('db'), tokenOf(c), c.get('viewer').user.id)
+  return redirectWith(c, '/', 'Welcome: you are a member now.')
+})
+
+invitationPages.get('/partner-invitation', async (c) => {
+  const partner = await findPartnerInvitation(c.get('db'), tokenOf(c))
+  return renderInvitation(
+    c,
+    partner && {
+      title: 'Your partner account',
+      what: `See what ${partner.name} earns, copy your links and ask for withdrawals.`,
+      accept: 'Open the partner account',
+      email: partner.email,
+    },
+  )
+})
+
+invitationPages.post('/partner-invitation', requireViewer, async (c) => {
+  await acceptPartnerInvitation(c.get('db'), tokenOf(c), c.get('viewer').user.id)
+  return c.redirect('/partner', 303)
+})

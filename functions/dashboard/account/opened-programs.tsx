@@ -1,0 +1,105 @@
+import * as z from 'zod/mini'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { type listOpenedPrograms, type Member, openProgram } from '../../../lib/programs/members.ts'
+import { Card } from '../parts/blocks.tsx'
+import { Field, PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form } from '../parts/form.ts'
+import { createPages, requireWorkspace } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+
+/** Programs of a workspace that are opened to single members. */
+export const openedProgramPages = createPages()
+
+const programRoles = ['member', 'admin', 'billing'] as const
+
+interface OpenedProgramsProps {
+  address: string
+  opened: Awaited<ReturnType<typeof listOpenedPrograms>>
+  programs: ViewerProgram[]
+  members: Member[]
+}
+
+/** Which programs are opened to whom, and opening another. It stands on the page of the members. */
+export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
+  if (programs.length === 0) return null
+  return (
+    <Card title="Programs opened to single members">
+      <p class="muted">A role on one program, beside the one above: for guests, or to let somebody do more there.</p>
+      {opened.length > 0 && (
+        <Table
+          caption="Programs opened to single members"
+          rows={opened}
+          columns={[
+            { label: 'Member', cell: ({ user_name: user }) => user },
+            { label: 'Program', cell: ({ program_name: program }) => program },
+            { label: 'Role', cell: ({ role }) => role },
+            {
+              label: '',
+              right: true,
+              cell: (opening) => (
+                <PostButton
+                  action={address}
+                  fields={{ user: opening.user_id, program: String(opening.program_id), program_role: '' }}
+                  class="compact"
+                  label={`Close ${opening.program_name} to ${opening.user_name}`}
+                >
+                  Close
+                </PostButton>
+              ),
+            },
+          ]}
+        />
+      )}
+      <form method="post" action={address} class="stack">
+        <div class="fields">
+          <Field
+            name="user"
+            label="Member"
+            options={members.map((member) => [member.user_id, member.name] as const)}
+            form={emptyForm}
+          />
+          <Field
+            name="program"
+            label="Program"
+            options={programs.map((program) => [String(program.id), program.name] as const)}
+            form={emptyForm}
+          />
+          <Field
+            name="program_role"
+            label="Role there"
+            options={programRoles.map((role) => [role, role] as const)}
+            form={emptyForm}
+          />
+        </div>
+        <div class="row">
+          <button type="submit">Open the program</button>
+        </div>
+      </form>
+    </Card>
+  )
+}
+
+const incomplete = 'Choose a member, a program and a role.'
+const openingForm = z.object({
+  user: z.string(incomplete),
+  program: z.coerce.number(incomplete),
+  /** Empty closes the program to the member again. */
+  program_role: z.union([z.literal(''), z.enum(programRoles)], incomplete),
+})
+
+openedProgramPages.post(
+  '/workspaces/:workspaceId/members/programs',
+  requireWorkspace('member:manage'),
+  form(openingForm),
+  async (c) => {
+    const { id: workspaceId } = c.get('workspace')
+    const { user: userId, program: programId, program_role: role } = c.req.valid('form')
+    const program = c.get('viewer').programs.find((own) => own.id === programId && own.workspaceId === workspaceId)
+    if (!program) throw new ApiError('invalid_request', incomplete)
+    await openProgram(c.get('db'), { programId, userId, role: role || null })
+    const text = role === '' ? `${program.name} is closed to them.` : `${program.name} is open to them.`
+    return redirectWith(c, `/workspaces/${workspaceId}/members`, text)
+  },
+)

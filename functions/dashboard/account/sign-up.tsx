@@ -1,0 +1,71 @@
+import * as z from 'zod/mini'
+import { openAuth } from '../../../lib/access/sign-in.ts'
+import { Card } from '../parts/blocks.tsx'
+import { Field } from '../parts/fields.tsx'
+import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { renderPlain } from '../parts/layout.tsx'
+import { createPages, type PageContext } from '../parts/page.ts'
+import { Credentials, emailField, nextOf, passOn, passwordField, Providers, withNext } from './credentials.tsx'
+
+/** Making an account. */
+export const signUpPages = createPages()
+
+signUpPages.get('/sign-up', (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, emptyForm)))
+
+function renderSignUp(c: PageContext, shown: FormState) {
+  const next = nextOf(c)
+  return renderPlain(c, {
+    title: 'Create an account',
+    status: shown.status,
+    children: (
+      <>
+        <Card>
+          <h1>Create an account</h1>
+          <Credentials action={withNext('/sign-up', next)} submit="Create account" form={shown}>
+            <Field name="name" label="Your name" autocomplete="name" form={shown} required />
+            <Field
+              name="email"
+              label="E-mail"
+              type="email"
+              autocomplete="username"
+              form={shown}
+              value={c.req.query('email')}
+              required
+            />
+            <Field
+              name="password"
+              label="Password"
+              type="password"
+              autocomplete="new-password"
+              minlength={10}
+              hint="At least 10 characters."
+              form={shown}
+              required
+            />
+          </Credentials>
+          <Providers c={c} next={next} />
+        </Card>
+        <p class="small">
+          Have an account? <a href={withNext('/sign-in', next)}>Sign in</a>
+        </p>
+      </>
+    ),
+  })
+}
+
+const signUpForm = z.object({
+  name: z.string().check(z.trim(), z.minLength(1, 'Enter your name.'), z.maxLength(100)),
+  email: emailField,
+  password: passwordField,
+})
+
+signUpPages.post('/sign-up', form(signUpForm, renderSignUp), async (c) => {
+  const response = await openAuth(c.env).api.signUpEmail({
+    body: c.req.valid('form'),
+    headers: c.req.raw.headers,
+    asResponse: true,
+  })
+  const problem = passOn(c, response)
+  if (problem !== undefined) return renderSignUp(c, await formAgain(c, { problem }))
+  return c.redirect(nextOf(c), 303)
+})

@@ -1,0 +1,69 @@
+import { toCsv } from '../../../lib/csv.ts'
+import { listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
+import { positiveInteger } from '../parts/address.ts'
+import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { csvResponse, csvRows, ListPage, noneInState, readPage, StateFilter, stateIn } from '../parts/list.tsx'
+import { createPages, requirePartner } from '../parts/page.ts'
+
+/** What each sale earned a partner, in all their programs. */
+export const partnerCommissionPages = createPages()
+
+const address = '/partner/commissions'
+
+partnerCommissionPages.get(address, requirePartner, async (c) => {
+  const { id: partnerId } = c.get('partner')
+  const status = stateIn(c, commissionStates)
+  const page = await readPage(
+    {
+      address,
+      filters: { status },
+      before: positiveInteger(c.req.query('before')),
+      cursorOf: ({ id }: ListedCommission) => id,
+    },
+    (options) => listCommissions(c.get('db'), { partnerId }, { ...options, status }),
+  )
+  const { made, cause, state, amount } = commissionColumns
+  return renderPartner(c, {
+    title: 'Commissions',
+    current: '/commissions',
+    children: (
+      <ListPage
+        title="Commissions"
+        lead="What each sale earned you, and what became of it."
+        filter={<StateFilter address={address} states={commissionStates} current={status} />}
+        csv={`${address}.csv`}
+        page={page}
+        caption="Your commissions, newest first"
+        columns={[made, cause, state, amount]}
+        empty={status ? noneInState(address, 'commissions') : noneYet}
+      />
+    ),
+  })
+})
+
+const noneYet = {
+  title: 'No commissions yet',
+  text: (
+    <>
+      The first sale that comes through one of your <a href="/partner/links">links</a> stands here.
+    </>
+  ),
+}
+
+partnerCommissionPages.get(`${address}.csv`, requirePartner, async (c) => {
+  const { id: partnerId } = c.get('partner')
+  const commissions = await listCommissions(c.get('db'), { partnerId }, { limit: csvRows })
+  const columns = [
+    'id',
+    'made',
+    'kind',
+    'transaction_id',
+    'status',
+    'currency',
+    'amount',
+    'reversed',
+    'reason',
+  ] as const
+  return csvResponse(c, 'commissions', toCsv(columns, commissions.map(commissionRow)))
+})

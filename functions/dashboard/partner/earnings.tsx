@@ -1,0 +1,73 @@
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import type { PartnerBalance } from '../../../lib/money/balances.ts'
+import { earningsByDay } from '../../../lib/money/commission-list.ts'
+import { Card, Heading, Metric } from '../parts/blocks.tsx'
+import { BarChart } from '../parts/chart.tsx'
+import { formatAmount, formatDate } from '../parts/format.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { createPages, requirePartner } from '../parts/page.ts'
+import { readMoney } from './money.ts'
+
+/** What a partner earned and can withdraw. Everything is read by the partner account tied to the signed-in user. */
+export const earningsPages = createPages()
+
+const chartDays = 30
+
+earningsPages.get('/partner', requirePartner, async (c) => {
+  const money = await readMoney(c)
+  const currency = money[0]?.program.currency ?? 'usd'
+  const days = await earningsByDay(c.get('db'), c.get('partner').id, currency, chartDays)
+  return renderPartner(c, {
+    title: 'Earnings',
+    current: '',
+    children: (
+      <>
+        <Heading
+          title="Earnings"
+          lead="Commissions are pending while their hold lasts, then they are yours to withdraw."
+        />
+        {money.map(({ program, balances }) => (
+          <section class="stack">
+            <h2>{program.name}</h2>
+            {balances.map((balance) => (
+              <Balance balance={balance} />
+            ))}
+          </section>
+        ))}
+        <Card title={`Earned in the last ${chartDays} days`}>
+          <BarChart
+            title="Earned"
+            format={(value) => formatAmount(majorUnits(value, currency), currency, 'short')}
+            bars={days.map(({ date, amount_cents: cents }) => ({
+              label: formatDate(date),
+              value: cents,
+              text: formatMoney(cents, currency),
+            }))}
+          />
+        </Card>
+        {days.every(({ amount_cents: cents }) => cents === 0) && (
+          <p class="muted">
+            Nothing earned in these days. Put one of your <a href="/partner/links">links</a> where people read you.
+          </p>
+        )}
+      </>
+    ),
+  })
+})
+
+function Balance({ balance }: { balance: PartnerBalance }) {
+  const figures: [label: string, cents: number][] = [
+    ['Pending', balance.pending_cents],
+    ['Available', balance.available_cents],
+    ['In withdrawals', balance.requested_cents],
+    ['Paid', balance.paid_cents],
+  ]
+  if (balance.balance_cents < 0) figures.push(['Owed after reversals', balance.balance_cents])
+  return (
+    <dl class="cards">
+      {figures.map(([label, cents]) => (
+        <Metric label={label} value={formatMoney(cents, balance.currency)} bad={cents < 0} />
+      ))}
+    </dl>
+  )
+}

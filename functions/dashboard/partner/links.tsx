@@ -1,0 +1,109 @@
+import * as z from 'zod/mini'
+import { ApiError } from '../../../lib/errors.ts'
+import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
+import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partners.ts'
+import { Card, Copy, Heading } from '../parts/blocks.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { formatNumber } from '../parts/format.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
+
+/** A partner's links in each program. */
+export const linkPages = createPages()
+
+linkPages.get('/partner/links', requirePartner, (c) => renderLinks(c, emptyForm))
+
+async function renderLinks(c: PartnerContext, shown: FormState) {
+  const programs = await listProgramsOfPartner(c.get('db'), c.get('partner').id)
+  const open = programs.filter(({ is_active: active }) => active)
+  return renderPartner(c, {
+    title: 'Links',
+    current: '/links',
+    status: shown.status,
+    children: (
+      <>
+        <Heading title="Links" lead="Every visitor who comes through one of these counts as yours." />
+        {programs.map((program) => (
+          <LinksOf program={program} />
+        ))}
+        {open.length > 0 && <NewLink programs={open} form={shown} />}
+      </>
+    ),
+  })
+}
+
+function LinksOf({ program }: { program: ProgramOfPartner }) {
+  return (
+    <Card
+      title={program.name}
+      aside={<span class="muted small">{formatNumber(program.commission_bp / 100)} % of each sale</span>}
+    >
+      {!program.is_active && (
+        <p class="notice warn">This program has switched you off: clicks on your links are refused.</p>
+      )}
+      {program.links.map(({ code, page_url: pageUrl, clicks }) => (
+        <div class="stack tight">
+          <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
+          <p class="muted small">{formatNumber(clicks)} clicks</p>
+        </div>
+      ))}
+      {program.links.length === 0 && <p class="muted">No link yet. Make one below.</p>}
+    </Card>
+  )
+}
+
+function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form: FormState }) {
+  return (
+    <Card title="Make another link">
+      <form method="post" action="/partner/links" class="stack">
+        <Problem form={shown} />
+        <div class="fields">
+          <Field
+            name="program"
+            label="Program"
+            options={programs.map(({ id, name }) => [String(id), name] as const)}
+            form={shown}
+          />
+          <Field
+            name="page"
+            label="Page it opens"
+            type="url"
+            inputmode="url"
+            placeholder={`https://${programs[0]?.domain ?? ''}/…`}
+            hint="A page of the program's site. Empty: its start page."
+            form={shown}
+          />
+          <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." form={shown} required />
+        </div>
+        <Submit>Make the link</Submit>
+      </form>
+    </Card>
+  )
+}
+
+const linkForm = z.object({
+  program: z.string(),
+  page: z.string().check(z.trim(), z.maxLength(2048)),
+  code: z
+    .string()
+    .check(z.trim(), z.regex(/^[A-Za-z0-9._@-]{1,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.')),
+})
+
+linkPages.post('/partner/links', requirePartner, form(linkForm, renderLinks), async (c) => {
+  const { id: partnerId } = c.get('partner')
+  const { program: chosen, page, code } = c.req.valid('form')
+  const programs = await listProgramsOfPartner(c.get('db'), partnerId)
+  const program = programs.find(({ id, is_active: active }) => active && String(id) === chosen)
+  if (!program) throw new ApiError('forbidden', 'Choose one of your programs.')
+  if (page !== '' && !isPageOf(page, program.domain)) {
+    return await renderLinks(c, await formAgain(c, { errors: { page: `Enter a page of ${program.domain}.` } }))
+  }
+  try {
+    await addLink(c.get('db'), { programId: program.id, partnerId, code, pageUrl: page || null })
+  } catch (error) {
+    return await renderLinks(c, await conflictOf(c, 'code', error))
+  }
+  return redirectWith(c, '/partner/links', 'The link is ready.')
+})

@@ -1,0 +1,51 @@
+import { type InboxItem, listInbox, markInboxRead } from '../../../lib/notifications/notification-list.ts'
+import { positiveInteger } from '../parts/address.ts'
+import { redirectWith } from '../parts/flash.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
+import { createPages, requirePartner } from '../parts/page.ts'
+
+/** What a partner was told, in all their programs. */
+export const partnerNotificationPages = createPages()
+
+const address = '/partner/notifications'
+
+partnerNotificationPages.get(address, requirePartner, async (c) => {
+  const { id: partnerId, unread } = c.get('partner')
+  const page = await readPage(
+    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: InboxItem) => id },
+    (options) => listInbox(c.get('db'), { partnerId }, c.get('viewer').user.id, options),
+  )
+  const { at, program, text, state } = notificationColumns
+  return renderPartner(c, {
+    title: 'Notifications',
+    current: '/notifications',
+    children: (
+      <ListPage
+        title="Notifications"
+        lead="What changed in your earnings."
+        csv={`${address}.csv`}
+        actions={<MarkRead address={address} unread={unread} />}
+        page={page}
+        caption="Notifications, newest first"
+        columns={[at, program, text, state]}
+        empty={{
+          title: 'Nothing yet',
+          text: 'You are told here when a commission is reversed or a withdrawal is reduced.',
+        }}
+      />
+    ),
+  })
+})
+
+partnerNotificationPages.get(`${address}.csv`, requirePartner, async (c) => {
+  const { id: partnerId } = c.get('partner')
+  const notifications = await listInbox(c.get('db'), { partnerId }, c.get('viewer').user.id, { limit: csvRows })
+  return csvResponse(c, 'notifications', notificationsCsv(notifications))
+})
+
+partnerNotificationPages.post(`${address}/read`, requirePartner, async (c) => {
+  await markInboxRead(c.get('db'), { partnerId: c.get('partner').id }, c.get('viewer').user.id)
+  return redirectWith(c, address, 'All notifications are marked as read.')
+})

@@ -1,0 +1,171 @@
+import * as z from 'zod/mini'
+import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { askWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
+import { listProgramsOfPartner, type ProgramOfPartner, setPayoutEmail } from '../../../lib/programs/partners.ts'
+import { Card, Heading } from '../parts/blocks.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { renderPartner } from '../parts/layout.tsx'
+import { csvResponse, csvRows, ExportLink, List } from '../parts/list.tsx'
+import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
+import { smallestUnits } from '../parts/typed-number.ts'
+import { withdrawalColumns, withdrawalRow } from '../parts/withdrawal.tsx'
+import { type ProgramMoney, readMoney } from './money.ts'
+
+/** Asking for withdrawals, where they are paid to, and what became of each. */
+export const partnerWithdrawalPages = createPages()
+
+const address = '/partner/withdrawals'
+const newestOfProgram = 50
+
+partnerWithdrawalPages.get(address, requirePartner, (c) => renderWithdrawals(c, emptyForm))
+
+async function renderWithdrawals(c: PartnerContext, shown: FormState) {
+  const money = await readMoney(c)
+  const programs = money.map(({ program }) => program)
+  const withdrawals = await withdrawalsIn(c, programs, newestOfProgram)
+  const { asked, state, amount } = withdrawalColumns
+  return renderPartner(c, {
+    title: 'Withdrawals',
+    current: '/withdrawals',
+    status: shown.status,
+    children: (
+      <>
+        <Heading
+          title="Withdrawals"
+          lead="Ask for what is available. The advertiser transfers it and marks it as paid."
+        >
+          {withdrawals.length > 0 && <ExportLink href={`${address}.csv`} />}
+        </Heading>
+        <AskForWithdrawal money={money} form={shown} />
+        <PayoutAddress payoutEmail={c.get('partner').payoutEmail} form={shown} />
+        <List
+          title="Your withdrawals"
+          page={{ rows: withdrawals }}
+          caption="Your withdrawals, newest first"
+          columns={[asked, { label: 'Program', cell: ({ program }) => program.name }, state, amount]}
+          empty={{
+            title: 'None yet',
+            text: 'What you ask for stands here, with its state, until it is paid and after.',
+          }}
+        />
+      </>
+    ),
+  })
+}
+
+/** The partner's withdrawals in all programs, the newest first, `limit` of each program at most. */
+async function withdrawalsIn(c: PartnerContext, programs: ProgramOfPartner[], limit: number) {
+  const options = { limit, partnerId: c.get('partner').id }
+  const lists = await Promise.all(
+    programs.map(async (program) => {
+      const withdrawals = await listWithdrawals(c.get('db'), program.id, options)
+      return withdrawals.map((withdrawal): Withdrawal & { program: ProgramOfPartner } => ({ ...withdrawal, program }))
+    }),
+  )
+  return lists.flat().toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime())
+}
+
+function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form: FormState }) {
+  const available = money.flatMap(({ program, balances }) =>
+    balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
+  )
+  return (
+    <Card title="Ask for a withdrawal">
+      {available.length === 0 ? (
+        <p class="muted">
+          Nothing is available now. Commissions become available when their hold ends: see{' '}
+          <a href="/partner">earnings</a>.
+        </p>
+      ) : (
+        <form method="post" action={address} class="stack">
+          <input type="hidden" name="request_id" value={crypto.randomUUID()} />
+          <Problem form={shown} />
+          <div class="fields">
+            <Field
+              name="balance"
+              label="From"
+              options={available.map(
+                ({ program, currency, available_cents: cents }) =>
+                  [`${program.id} ${currency}`, `${program.name}: ${formatMoney(cents, currency)} available`] as const,
+              )}
+              form={shown}
+            />
+            <Field
+              name="amount"
+              label="Amount"
+              inputmode="decimal"
+              value={String(majorUnits(available[0]?.available_cents ?? 0, available[0]?.currency ?? 'usd'))}
+              form={shown}
+              required
+            />
+          </div>
+          <Submit>Ask for it</Submit>
+        </form>
+      )}
+    </Card>
+  )
+}
+
+function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | null; form: FormState }) {
+  return (
+    <Card title="Where to pay you">
+      <form method="post" action="/partner/payout" class="row end">
+        <Field
+          name="payout_email"
+          label="Payout address"
+          type="email"
+          value={payoutEmail ?? ''}
+          form={shown}
+          required
+        />
+        <button type="submit">Save</button>
+      </form>
+    </Card>
+  )
+}
+
+partnerWithdrawalPages.get(`${address}.csv`, requirePartner, async (c) => {
+  const programs = await listProgramsOfPartner(c.get('db'), c.get('partner').id)
+  const withdrawals = await withdrawalsIn(c, programs, csvRows)
+  const rows = withdrawals.map((withdrawal) => ({ ...withdrawalRow(withdrawal), program: withdrawal.program.name }))
+  const columns = ['id', 'asked', 'program', 'status', 'currency', 'amount', 'requested', 'decided', 'reason'] as const
+  return csvResponse(c, 'withdrawals', toCsv(columns, rows))
+})
+
+const stale = 'Load the page again, then ask for the withdrawal.'
+const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), request_id: z.uuid(stale) })
+
+partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) => {
+  const { balance: chosen, amount, request_id: requestId } = c.req.valid('form')
+  const [programText, currency = ''] = chosen.split(' ')
+  const money = await readMoney(c)
+  const own = money.find(({ program }) => String(program.id) === programText)
+  if (!own?.balances.some((balance) => balance.currency === currency)) {
+    throw new ApiError('forbidden', 'Choose one of your balances.')
+  }
+  const amountCents = smallestUnits(amount, currency)
+  if (!(amountCents > 0)) {
+    return await renderWithdrawals(c, await formAgain(c, { errors: { amount: 'Enter an amount above zero.' } }))
+  }
+  const programId = own.program.id
+  const partnerId = c.get('partner').id
+  try {
+    await askWithdrawal(c.get('db'), { programId, partnerId, currency, amountCents, requestId })
+  } catch (error) {
+    return await renderWithdrawals(c, await conflictOf(c, 'amount', error))
+  }
+  return redirectWith(c, address, `You asked for ${formatMoney(amountCents, currency)}.`)
+})
+
+const payoutForm = z.object({
+  payout_email: z.string().check(z.trim(), z.maxLength(320), z.email('Enter an e-mail address.')),
+})
+
+partnerWithdrawalPages.post('/partner/payout', requirePartner, form(payoutForm, renderWithdrawals), async (c) => {
+  await setPayoutEmail(c.get('db'), c.get('partner').id, c.req.valid('form').payout_email)
+  return redirectWith(c, address, 'Your payout address is saved.')
+})

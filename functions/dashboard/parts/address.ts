@@ -1,0 +1,31 @@
+import type { Context } from 'hono'
+import { ApiError } from '../../../lib/errors.ts'
+
+/** `base` with those query parameters that have a value. */
+export function addressOf(base: string, parameters: Record<string, string | undefined>): string {
+  const entries = Object.entries(parameters).filter((entry): entry is [string, string] => Boolean(entry[1]))
+  return entries.length === 0 ? base : `${base}?${new URLSearchParams(entries).toString()}`
+}
+
+/** A path of this site to go on to, or `/` where the value is anything else, so that no link leads people astray. */
+export function safePath(value: string | undefined): string {
+  return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~]*$/.test(value) ? value : '/'
+}
+
+/** A positive integer in a query or form, or undefined where it is anything else. */
+export function positiveInteger(text: string | undefined): number | undefined {
+  return text !== undefined && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined
+}
+
+/** The id in the path's parameter `name`. Refuses with `not_found` and `missing` what can be no id. */
+export function idInPath(c: Context, name: string, missing: string): number {
+  const id = positiveInteger(c.req.param(name))
+  if (id === undefined) throw new ApiError('not_found', missing)
+  return id
+}
+
+/** An ISO 8601 moment in a query, or undefined where it is none that anything here could have happened at. */
+export function momentOf(text: string | undefined): Date | undefined {
+  const moment = new Date(text ?? '')
+  return moment.getTime() > 0 ? moment : undefined
+}

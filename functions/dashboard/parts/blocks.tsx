@@ -1,0 +1,93 @@
+import type { Child, PropsWithChildren } from 'hono/jsx'
+
+/** The heading of a page with what can be done on it. */
+export function Heading({ title, lead, children }: PropsWithChildren<{ title: string; lead?: Child }>) {
+  return (
+    <header class="row apart end">
+      <div class="stack tight">
+        <h1>{title}</h1>
+        {lead && <p class="muted">{lead}</p>}
+      </div>
+      {children && <div class="row">{children}</div>}
+    </header>
+  )
+}
+
+export function Card({ title, aside, children }: PropsWithChildren<{ title?: string | undefined; aside?: Child }>) {
+  return (
+    <section class="card stack">
+      {title && (
+        <div class="row apart">
+          <h2>{title}</h2>
+          {aside}
+        </div>
+      )}
+      {children}
+    </section>
+  )
+}
+
+/** One figure, with what stands below it. `bad` figures should be looked at. */
+export function Metric({
+  label,
+  value,
+  bad,
+  children,
+}: PropsWithChildren<{ label: string; value: string; bad?: boolean }>) {
+  return (
+    <div class="card metric">
+      <dt>{label}</dt>
+      <dd class={bad ? 'value bad' : 'value'}>{value}</dd>
+      {children}
+    </div>
+  )
+}
+
+/** What stands where there is nothing yet, and what to do about it. */
+export function Empty({ title, children }: PropsWithChildren<{ title: string }>) {
+  return (
+    <div class="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  )
+}
+
+export type Tone = 'good' | 'warn' | 'bad' | 'accent' | 'plain'
+
+export function Badge({ tone = 'plain', children }: PropsWithChildren<{ tone?: Tone }>) {
+  return <span class={`badge ${tone}`}>{children}</span>
+}
+
+/** Text to copy, with a button that does it. */
+export function Copy({ text, label }: { text: string; label: string }) {
+  return (
+    <div class="copy">
+      <pre tabindex={0} aria-label={label}>
+        {text}
+      </pre>
+      <button type="button" data-copy={text} aria-label={`Copy ${label}`}>
+        Copy
+      </button>
+    </div>
+  )
+}
+
+/** Links to choose one of a few views of a page. */
+export function Segments({
+  label,
+  items,
+}: {
+  label: string
+  items: { href: string; text: string; current: boolean }[]
+}) {
+  return (
+    <nav class="segments" aria-label={label}>
+      {items.map(({ href, text, current }) => (
+        <a href={href} aria-current={current ? 'true' : undefined}>
+          {text}
+        </a>
+      ))}
+    </nav>
+  )
+}

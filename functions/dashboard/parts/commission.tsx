@@ -1,0 +1,91 @@
+import type { CommissionStatus, ListedCommission } from '../../../lib/money/commission-list.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { Badge } from './blocks.tsx'
+import { Day } from './format.tsx'
+import type { States } from './list.tsx'
+import type { Column } from './table.tsx'
+
+export const commissionStates: States<CommissionStatus> = {
+  pending: { name: 'Pending', tone: 'warn' },
+  approved: { name: 'Approved', tone: 'accent' },
+  paid: { name: 'Paid', tone: 'good' },
+  refunded: { name: 'Partly reversed', tone: 'bad' },
+  reversed: { name: 'Reversed', tone: 'bad' },
+}
+
+/** What a list of commissions says of each. */
+export const commissionColumns = {
+  made: { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
+  cause: { label: 'For', cell: (commission) => <Cause commission={commission} /> },
+  state: { label: 'State', cell: (commission) => <State commission={commission} /> },
+  amount: { label: 'Commission', right: true, cell: (commission) => <Amount commission={commission} /> },
+} satisfies Record<string, Column<ListedCommission>>
+
+/** A commission as a row of a CSV file. */
+export function commissionRow(commission: ListedCommission) {
+  return {
+    id: commission.id,
+    made: commission.created_at,
+    partner_id: commission.partner_id,
+    partner: commission.partner_name,
+    kind: commission.kind,
+    transaction_id: commission.transaction_id,
+    status: commission.status,
+    currency: commission.currency,
+    amount: majorUnits(commission.amount_cents, commission.currency),
+    reversed: majorUnits(commission.reversed_cents, commission.currency),
+    reason: commission.reason,
+    hold_until: commission.hold_until,
+  }
+}
+
+/** The state of a commission, and what it waits for or what took it back. */
+function State({ commission }: { commission: ListedCommission }) {
+  const { status, refunds, currency, reason, rejected_at: rejectedAt, hold_until: holdUntil } = commission
+  const { name, tone } = commissionStates[status]
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={tone}>{rejectedAt ? 'Rejected' : name}</Badge>
+      </span>
+      {status === 'pending' && (
+        <span class="muted small">
+          credited on <Day at={holdUntil} />
+        </span>
+      )}
+      {rejectedAt && reason && <span class="small">{reason}</span>}
+      {refunds.map((refund) => (
+        <span class="small">
+          {refund.reason === 'chargeback' ? 'Chargeback' : 'Refund'} of {formatMoney(refund.amount_cents, currency)} on{' '}
+          <Day at={refund.at} />
+          {refund.reason_text && `: ${refund.reason_text}`}
+          {refund.returned && ' (put back)'}
+        </span>
+      ))}
+    </div>
+  )
+}
+
+/** What a commission is worth now, and what it was before reversals. */
+function Amount({ commission }: { commission: ListedCommission }) {
+  const { amount_cents: amount, reversed_cents: reversed, currency } = commission
+  return (
+    <div>
+      <strong>{formatMoney(amount - reversed, currency)}</strong>
+      {reversed > 0 && <div class="muted small">of {formatMoney(amount, currency)}</div>}
+    </div>
+  )
+}
+
+/** What was earned for: a sale with its transaction id, or a signup. */
+function Cause({ commission }: { commission: ListedCommission }) {
+  if (commission.kind === 'lead') return <span>Signup</span>
+  return (
+    <div>
+      <span class="number">
+        Sale{commission.sale_cents !== null && ` of ${formatMoney(commission.sale_cents, commission.currency)}`}
+      </span>
+      <div class="muted small">{commission.transaction_id}</div>
+    </div>
+  )
+}

@@ -1,0 +1,44 @@
+import type { Child } from 'hono/jsx'
+import { maxRangeDays } from '../../../lib/api/date-range.ts'
+
+interface DateRangeProps {
+  action: string
+  from: string
+  to: string
+  /** Whether these dates were asked for and are no range. */
+  refused: boolean
+  aside?: Child
+  /** Other query parameters that the form keeps. */
+  keep?: Record<string, string>
+}
+
+/** Two dates and a button: a range of the reader's own. Both days belong to it. */
+export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
+  return (
+    <div class="stack tight">
+      <div class="row apart end">
+        <form method="get" action={action} class="row end inline">
+          {Object.entries(keep).map(([name, value]) => (
+            <input type="hidden" name={name} value={value} />
+          ))}
+          <div class="field">
+            <label for="dateFrom">From</label>
+            <input id="dateFrom" name="dateFrom" type="date" value={from} required />
+          </div>
+          <div class="field">
+            <label for="dateTo">To</label>
+            <input id="dateTo" name="dateTo" type="date" value={to} required />
+          </div>
+          <button type="submit">Show</button>
+        </form>
+        {aside}
+      </div>
+      {refused && (
+        <p class="small bad" role="alert">
+          This range cannot be shown. Choose a last day that is not before the first one, and at most {maxRangeDays}{' '}
+          days in all.
+        </p>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,140 @@
+import type { PropsWithChildren } from 'hono/jsx'
+import type { FormState } from './form.ts'
+
+interface FieldProps {
+  name: string
+  label: string
+  form: FormState
+  type?: string
+  hint?: string
+  value?: string | undefined
+  required?: boolean
+  autocomplete?: string
+  inputmode?: 'numeric' | 'decimal' | 'email' | 'url'
+  placeholder?: string
+  autofocus?: boolean
+  minlength?: number
+  options?: readonly (readonly [value: string, label: string])[]
+}
+
+/** A labelled input or choice with its hint and, after a refusal, what is wrong with it. */
+export function Field({ name, label, form, hint, value, options, type = 'text', ...rest }: FieldProps) {
+  const error = form.errors[name]
+  const described = [error && `${name}-error`, hint && `${name}-hint`].filter(Boolean).join(' ')
+  const shared = {
+    id: name,
+    name,
+    'aria-invalid': error ? 'true' : undefined,
+    'aria-describedby': described || undefined,
+  } as const
+  const current = type === 'password' ? undefined : (form.values[name] ?? value)
+  return (
+    <div class="field">
+      <label for={name}>{label}</label>
+      {options ? (
+        <select {...shared}>
+          {options.map(([option, text]) => (
+            <option value={option} selected={option === current}>
+              {text}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input {...shared} {...rest} type={type} value={current} />
+      )}
+      {error && (
+        <p class="small bad" id={`${name}-error`}>
+          {error}
+        </p>
+      )}
+      {hint && (
+        <p class="hint" id={`${name}-hint`}>
+          {hint}
+        </p>
+      )}
+    </div>
+  )
+}
+
+export function Problem({ form }: { form: FormState }) {
+  if (form.problem === undefined) return null
+  return (
+    <p class="notice bad" role="alert">
+      {form.problem}
+    </p>
+  )
+}
+
+/** The button that sends a form of several fields. */
+export function Submit({ children }: PropsWithChildren) {
+  return (
+    <div class="row">
+      <button type="submit" class="primary">
+        {children}
+      </button>
+    </div>
+  )
+}
+
+interface PostButtonProps {
+  action: string
+  class?: string
+  /** What it does and to whom, where its text alone does not say it. */
+  label?: string
+  /** What is asked before. */
+  confirm?: string | undefined
+  /** What is sent with it. */
+  fields?: Record<string, string>
+}
+
+/** A button that posts to `action`. */
+export function PostButton({
+  action,
+  class: look,
+  label,
+  confirm,
+  fields = {},
+  children,
+}: PropsWithChildren<PostButtonProps>) {
+  return (
+    <form method="post" action={action}>
+      {Object.entries(fields).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <button type="submit" class={look} aria-label={label} data-confirm={confirm}>
+        {children}
+      </button>
+    </form>
+  )
+}
+
+interface ReasonMenuProps {
+  action: string
+  /** Tells the inputs of one page apart. */
+  id: number
+  verb: string
+  subject: string
+  /** Who reads the reason. */
+  label: string
+  submit: string
+}
+
+/** A button that asks for a reason before it posts to `action`. */
+export function ReasonMenu({ action, id, verb, subject, label, submit }: ReasonMenuProps) {
+  return (
+    <details class="switcher">
+      <summary class="compact" aria-label={`${verb} ${subject}`}>
+        {verb}
+      </summary>
+      <form method="post" action={action} class="menu stack">
+        <div class="field">
+          <label for={`reason-${id}`}>{label}</label>
+          <input id={`reason-${id}`} name="reason" required maxlength={1000} />
+        </div>
+        <button type="submit" class="danger">
+          {submit}
+        </button>
+      </form>
+    </details>
+  )
+}

@@ -1,0 +1,36 @@
+const locale = 'en-US'
+const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: 'UTC' })
+const timeFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+const numberFormat = new Intl.NumberFormat(locale)
+
+export function formatNumber(value: number): string {
+  return numberFormat.format(value)
+}
+
+/** An amount in major units; `short` leaves out decimals that are zero. */
+export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
+  const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
+  return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
+}
+
+export function formatDate(date: Date | string): string {
+  return dateFormat.format(new Date(date))
+}
+
+/** A moment, in UTC like the days of every figure. */
+export function Time({ at }: { at: Date | string }) {
+  const moment = new Date(at)
+  return (
+    <time class="number" datetime={moment.toISOString()} title={moment.toISOString()}>
+      {timeFormat.format(moment)}
+    </time>
+  )
+}
+
+export function Day({ at }: { at: Date | string }) {
+  return (
+    <time class="number" datetime={new Date(at).toISOString()}>
+      {formatDate(at)}
+    </time>
+  )
+}

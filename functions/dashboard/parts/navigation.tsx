@@ -1,0 +1,101 @@
+import { type Action, may } from '../../../lib/access/roles.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
+
+export interface NavItem {
+  href: string
+  label: string
+  action?: Action
+  count?: number
+}
+
+export function programNav(program: ViewerProgram): NavItem[] {
+  const base = `/programs/${program.id}`
+  const items: NavItem[] = [
+    { href: base, label: 'Overview', action: 'performance:read' },
+    { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
+    { href: `${base}/partners`, label: 'Partners', action: 'partner:list' },
+    { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list' },
+    { href: `${base}/withdrawals`, label: 'Withdrawals', action: 'withdrawal:list' },
+    { href: `${base}/notices`, label: 'Notices', action: 'notice:list', count: program.unread },
+    { href: `${base}/deliveries`, label: 'Delivery log', action: 'delivery:list' },
+    { href: `${base}/settings`, label: 'Settings', action: 'program:read' },
+  ]
+  return items.filter(({ action }) => action === undefined || may(program.roles, action))
+}
+
+export function partnerNav(viewer: Viewer): NavItem[] {
+  return [
+    { href: '/partner', label: 'Earnings' },
+    { href: '/partner/links', label: 'Links' },
+    { href: '/partner/commissions', label: 'Commissions' },
+    { href: '/partner/withdrawals', label: 'Withdrawals' },
+    { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
+  ]
+}
+
+/** The menu of everything the person can reach: their programs, workspaces, partner account and own account. */
+export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
+  return (
+    <details class="switcher">
+      <summary>
+        <span>{label}</span>
+      </summary>
+      <div class="menu">
+        {viewer.programs.length > 0 && <span class="label muted small">Programs</span>}
+        {viewer.programs.map((program) => (
+          <a href={`/programs/${program.id}`}>{program.name}</a>
+        ))}
+        {viewer.workspaces.some(({ role }) => may([role], 'program:create')) && (
+          <a href="/programs/new">New program…</a>
+        )}
+        {viewer.workspaces.some(({ role }) => may([role], 'member:manage')) && (
+          <>
+            <hr />
+            <span class="label muted small">Members</span>
+            {viewer.workspaces
+              .filter(({ role }) => may([role], 'member:manage'))
+              .map((workspace) => (
+                <a href={`/workspaces/${workspace.id}/members`}>{workspace.name}</a>
+              ))}
+          </>
+        )}
+        {viewer.partner && (
+          <>
+            <hr />
+            <a href="/partner">Partner: {viewer.partner.name}</a>
+          </>
+        )}
+        <hr />
+        <span class="label muted small">{viewer.user.email}</span>
+        <a href="/account">Your account</a>
+        <form method="post" action="/sign-out" class="stack">
+          <button type="submit">Sign out</button>
+        </form>
+      </div>
+    </details>
+  )
+}
+
+/** Links to the pages beside this one. `current` is the address of the one that is shown. */
+export function Navigation({ items, current }: { items: NavItem[]; current: string }) {
+  if (items.length === 0) return null
+  return (
+    <nav aria-label="Main">
+      <ul>
+        {items.map(({ href, label, count = 0 }) => (
+          <li>
+            <a href={href} aria-current={href === current ? 'page' : undefined}>
+              {label}
+              {count > 0 && (
+                <span class="badge warn">
+                  {count}
+                  <span class="hidden"> unread</span>
+                </span>
+              )}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  )
+}

@@ -1,0 +1,61 @@
+import { toCsv } from '../../../lib/csv.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import type { InboxItem } from '../../../lib/notifications/notification-list.ts'
+import { Badge } from './blocks.tsx'
+import { PostButton } from './fields.tsx'
+import { Time } from './format.tsx'
+import type { Column } from './table.tsx'
+
+/** What a list of notifications says of each, the unread ones marked. */
+export const notificationColumns = {
+  at: { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+  program: { label: 'Program', cell: ({ program_name: name }) => name },
+  text: { label: 'What happened', cell: (notification) => <span>{textOf(notification)}</span> },
+  state: {
+    label: 'State',
+    cell: ({ read }) => (read ? <span class="muted">Read</span> : <Badge tone="warn">New</Badge>),
+  },
+} satisfies Record<string, Column<InboxItem>>
+
+/** What marks all notifications of a list as read, where `unread` of them are not. */
+export function MarkRead({ address, unread }: { address: string; unread: number }) {
+  return unread > 0 && <PostButton action={`${address}/read`}>Mark all as read</PostButton>
+}
+
+/** Notifications as CSV text. */
+export function notificationsCsv(notifications: InboxItem[]): string {
+  const columns = ['id', 'when', 'program', 'kind', 'text', 'transaction_id', 'amount', 'currency', 'read'] as const
+  const rows = notifications.map((notification) => ({
+    id: notification.id,
+    when: notification.created_at,
+    program: notification.program_name,
+    kind: notification.kind,
+    text: textOf(notification),
+    transaction_id: notification.payload.transaction_id ?? null,
+    amount: majorUnits(notification.payload.amount_cents, notification.payload.currency),
+    currency: notification.payload.currency,
+    read: notification.read,
+  }))
+  return toCsv(columns, rows)
+}
+
+/** A notification in words. */
+function textOf({ kind, payload, partner_name: partner }: InboxItem): string {
+  const amount = formatMoney(payload.amount_cents, payload.currency)
+  const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
+  const why = payload.reason ? ` Reason: ${payload.reason}.` : ''
+  switch (kind) {
+    case 'commission_reversed':
+      return `Your commission${sale} was reversed: ${amount}${payload.deducted ? ' is deducted from your balance' : ' will not be credited'}.${why}`
+    case 'commission_refunded':
+      return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
+    case 'withdrawal_reduced':
+      return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency)} to ${amount}, because a commission${sale} was reversed.${why}`
+    case 'paid_commission_reversed':
+      return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
+    case 'dispute_reinstated':
+      return `Review by hand: a dispute was decided for you, and the commission${sale} of ${partner} is put back.${why}`
+    default:
+      return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
+  }
+}

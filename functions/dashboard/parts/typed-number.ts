@@ -1,0 +1,13 @@
+import { currencyExponent, isCurrency } from '../../../lib/money.ts'
+
+/** A decimal number as typed, as an integer of its smallest unit; NaN where it is none or has too many decimals. */
+export function decimalToInteger(text: string, decimals: number): number {
+  const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(text.trim())
+  const [, whole = '', fraction = ''] = match ?? []
+  return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
+}
+
+/** An amount as typed in a currency's major unit, in its minor unit; NaN where it is none. */
+export function smallestUnits(text: string, currency: string): number {
+  return isCurrency(currency) ? decimalToInteger(text, currencyExponent(currency)) : Number.NaN
+}

@@ -1,0 +1,69 @@
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import type { Withdrawal, WithdrawalStatus } from '../../../lib/money/withdrawals.ts'
+import { Badge } from './blocks.tsx'
+import { Day } from './format.tsx'
+import type { States } from './list.tsx'
+import type { Column } from './table.tsx'
+
+export const withdrawalStates: States<WithdrawalStatus> = {
+  requested: { name: 'Open', tone: 'warn' },
+  paid: { name: 'Paid', tone: 'good' },
+  refused: { name: 'Refused', tone: 'bad' },
+  cancelled: { name: 'Cancelled', tone: 'plain' },
+}
+
+/** What a list of withdrawals says of each. */
+export const withdrawalColumns = {
+  asked: { label: 'Asked', cell: ({ created_at: at }) => <Day at={at} /> },
+  state: { label: 'State', cell: (withdrawal) => <State withdrawal={withdrawal} /> },
+  amount: { label: 'Amount', right: true, cell: (withdrawal) => <Amount withdrawal={withdrawal} /> },
+} satisfies Record<string, Column<Withdrawal>>
+
+/** A withdrawal as a row of a CSV file. */
+export function withdrawalRow(withdrawal: Withdrawal) {
+  return {
+    id: withdrawal.id,
+    asked: withdrawal.created_at,
+    partner_id: withdrawal.partner_id,
+    partner: withdrawal.partner_name,
+    payout_email: withdrawal.payout_email,
+    status: withdrawal.status,
+    currency: withdrawal.currency,
+    amount: majorUnits(withdrawal.amount_cents, withdrawal.currency),
+    requested: majorUnits(withdrawal.requested_cents, withdrawal.currency),
+    decided: withdrawal.decided_at,
+    reason: withdrawal.reason,
+  }
+}
+
+/** The state of a withdrawal with the reason of a refusal. */
+function State({ withdrawal }: { withdrawal: Withdrawal }) {
+  const { name, tone } = withdrawalStates[withdrawal.status]
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={tone}>{name}</Badge>
+        {withdrawal.decided_at && (
+          <span class="muted small">
+            {' '}
+            <Day at={withdrawal.decided_at} />
+          </span>
+        )}
+      </span>
+      {withdrawal.reason && <span class="small">{withdrawal.reason}</span>}
+    </div>
+  )
+}
+
+/** What a withdrawal stands at, and what was asked for where a reversal reduced it. */
+function Amount({ withdrawal }: { withdrawal: Withdrawal }) {
+  const { amount_cents: amount, requested_cents: requested, currency } = withdrawal
+  return (
+    <div>
+      <strong>{formatMoney(amount, currency)}</strong>
+      {amount < requested && (
+        <div class="muted small">reduced from {formatMoney(requested, currency)} by a reversal</div>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,55 @@
+import type { StoredApiKey } from '../../../lib/access/api-keys.ts'
+import { Badge, Card, Copy } from '../parts/blocks.tsx'
+import { Field, PostButton } from '../parts/fields.tsx'
+import { emptyForm } from '../parts/form.ts'
+import { Day } from '../parts/format.tsx'
+import { Table } from '../parts/table.tsx'
+
+/** A program's API keys. `made` is one that was just made: nobody can be shown it again. */
+export function ApiKeys({ address, keys, made }: { address: string; keys: StoredApiKey[]; made: string | undefined }) {
+  return (
+    <Card title="API keys">
+      <p class="muted">
+        Your server sends leads, sales and refunds with one of these. A key is for this program alone.
+      </p>
+      {made !== undefined && (
+        <div class="notice good stack tight" role="status">
+          <p>
+            <strong>This is the new key. Copy it now: it is not shown again.</strong>
+          </p>
+          <Copy text={made} label="API key" />
+        </div>
+      )}
+      {keys.length > 0 && (
+        <Table
+          caption="API keys"
+          rows={keys}
+          columns={[
+            { label: 'Name', cell: ({ name }) => name },
+            { label: 'Key', cell: ({ hint }) => <code>svc_live_…{hint}</code> },
+            { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
+            { label: '', right: true, cell: (key) => <Retire address={address} apiKey={key} /> },
+          ]}
+        />
+      )}
+      <form method="post" action={address} class="row end">
+        <Field name="key_name" label="Name of a new key" value="server" form={emptyForm} />
+        <button type="submit">Make a key</button>
+      </form>
+    </Card>
+  )
+}
+
+function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) {
+  if (apiKey.retired_at) return <Badge>Retired</Badge>
+  return (
+    <PostButton
+      action={`${address}/${apiKey.id}/retire`}
+      class="compact danger"
+      label={`Retire the key ${apiKey.name}`}
+      confirm="Retire this key? Calls that use it are refused at once, for good."
+    >
+      Retire
+    </PostButton>
+  )
+}

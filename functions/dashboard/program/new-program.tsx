@@ -1,0 +1,85 @@
+import { may } from '../../../lib/access/roles.ts'
+import type { Viewer } from '../../../lib/access/viewer.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { createProgram, programDefaults } from '../../../lib/programs/programs.ts'
+import { createWorkspace } from '../../../lib/programs/workspaces.ts'
+import { Card, Heading } from '../parts/blocks.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { renderAccount } from '../parts/layout.tsx'
+import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { newProgramForm, ProgramFields } from './program-form.tsx'
+
+/** Making a program, and with the first one a workspace. */
+export const newProgramPages = createPages()
+
+/** The workspaces in which the person may make a program. */
+function ownWorkspaces(viewer: Viewer) {
+  return viewer.workspaces.filter(({ role }) => may([role], 'program:create'))
+}
+
+newProgramPages.get('/programs/new', requireViewer, (c) => renderNew(c, emptyForm))
+
+function renderNew(c: ViewerContext, shown: FormState) {
+  const viewer = c.get('viewer')
+  const workspaces = ownWorkspaces(viewer)
+  return renderAccount(c, viewer, {
+    title: 'New program',
+    status: shown.status,
+    children: (
+      <>
+        <Heading
+          title={workspaces.length === 0 ? 'Welcome. Make your first program' : 'New program'}
+          lead="A program is one site whose sales partners bring you. Everything here can be changed later."
+        />
+        <form method="post" action="/programs/new" class="stack loose">
+          <Problem form={shown} />
+          <Card>
+            {workspaces.length === 0 ? (
+              <Field
+                name="workspace"
+                label="Company"
+                hint="Your workspace. You can invite others to it."
+                autocomplete="organization"
+                form={shown}
+                required
+              />
+            ) : (
+              <Field
+                name="workspace_id"
+                label="Workspace"
+                options={workspaces.map(({ id, name }) => [id, name] as const)}
+                form={shown}
+              />
+            )}
+            <ProgramFields form={shown} settings={{ ...programDefaults, name: '', domain: '' }} />
+          </Card>
+          <Submit>Make the program</Submit>
+        </form>
+      </>
+    ),
+  })
+}
+
+/** Says with everything else that the first program needs a company. */
+function renderRefused(c: ViewerContext, refused: FormState) {
+  const missing = ownWorkspaces(c.get('viewer')).length === 0 && !refused.values['workspace']?.trim()
+  const errors = { ...refused.errors, ...(missing && { workspace: 'Enter the name of your company.' }) }
+  return renderNew(c, { ...refused, errors })
+}
+
+newProgramPages.post('/programs/new', requireViewer, form(newProgramForm, renderRefused), async (c) => {
+  const viewer = c.get('viewer')
+  const { workspace: company, workspace_id: asked, ...settings } = c.req.valid('form')
+  const workspaces = ownWorkspaces(viewer)
+  const chosen = asked ?? workspaces[0]?.id
+  if (chosen === undefined && company === '') return renderRefused(c, await formAgain(c, {}))
+  if (workspaces.length > 0 && !workspaces.some(({ id }) => id === chosen)) {
+    throw new ApiError('forbidden', 'Choose a workspace in which you may make programs.')
+  }
+  const db = c.get('db')
+  const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
+  const programId = await createProgram(db, workspaceId, settings)
+  return redirectWith(c, `/programs/${programId}`, `${settings.name} is ready.`)
+})

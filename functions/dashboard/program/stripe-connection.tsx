@@ -1,0 +1,143 @@
+import * as z from 'zod/mini'
+import { may } from '../../../lib/access/roles.ts'
+import { readSessionToken } from '../../../lib/access/sessions.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import {
+  connectAddress,
+  connectByCode,
+  connectProcessor,
+  disconnectProcessor,
+  takeConnectState,
+} from '../../../lib/stripe/connect.ts'
+import { Badge, Card } from '../parts/blocks.tsx'
+import { Field, PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form } from '../parts/form.ts'
+import { createPages, type DashboardEnv, type PageContext, requireProgram, requireViewer } from '../parts/page.ts'
+
+/** Connecting a program to the account of its payment processor. */
+export const stripeConnectionPages = createPages()
+
+const settingsOf = (programId: number) => `/programs/${programId}/settings`
+
+/** How an account can be connected here: by Stripe's own page, by naming it, or not at all. */
+function wayToConnect({ STRIPE_CLIENT_ID, BASE_URL }: DashboardEnv): 'consent' | 'name' | undefined {
+  if (STRIPE_CLIENT_ID) return 'consent'
+  // Anybody can name an account; only Stripe's consent page shows that it is theirs. On one machine there is nobody else.
+  return ['127.0.0.1', 'localhost', '[::1]'].includes(new URL(BASE_URL).hostname) ? 'name' : undefined
+}
+
+interface StripeConnectionProps {
+  env: DashboardEnv
+  programId: number
+  accountId: string | null
+}
+
+export function StripeConnection({ env, programId, accountId }: StripeConnectionProps) {
+  const address = `${settingsOf(programId)}/processor`
+  return (
+    <Card
+      title="Payment processor"
+      aside={accountId ? <Badge tone="good">Connected</Badge> : <Badge>Not connected</Badge>}
+    >
+      {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
+    </Card>
+  )
+}
+
+function Connected({ accountId, address }: { accountId: string; address: string }) {
+  return (
+    <>
+      <p>
+        Stripe account <code>{accountId}</code>. Its payments, refunds and disputes arrive by themselves.
+      </p>
+      <PostButton
+        action={`${address}/disconnect`}
+        class="danger"
+        confirm="Disconnect Stripe? Payments are no longer recorded from then on."
+      >
+        Disconnect
+      </PostButton>
+    </>
+  )
+}
+
+function NotConnected({ env, address }: { env: DashboardEnv; address: string }) {
+  const way = wayToConnect(env)
+  if (way === undefined) {
+    return (
+      <p class="muted">Connecting Stripe is not set up here: its operator has to give the service STRIPE_CLIENT_ID.</p>
+    )
+  }
+  return (
+    <>
+      <p class="muted">
+        Connect Stripe and sales, renewals, refunds and disputes are recorded without a call from your server.
+      </p>
+      <form method="post" action={`${address}/connect`} class="row end">
+        {way === 'name' && (
+          <Field name="account_id" label="Stripe account id" placeholder="acct_…" form={emptyForm} required />
+        )}
+        <button type="submit" class="primary">
+          Connect Stripe
+        </button>
+      </form>
+    </>
+  )
+}
+
+const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
+const connectForm = z.object({
+  /** Where the account is named here and not chosen on Stripe's page. */
+  account_id: z.optional(z.string().check(z.trim(), z.regex(/^acct_[A-Za-z0-9_]{1,100}$/, noAccount))),
+})
+
+/** What ties the way back from Stripe to who set out. */
+async function sessionOf({ req, env }: Pick<PageContext, 'req' | 'env'>): Promise<string> {
+  return (await readSessionToken(req.raw.headers, env.AUTH_SECRET)) ?? ''
+}
+
+stripeConnectionPages.post(
+  '/programs/:programId/settings/processor/connect',
+  requireProgram('processor:manage'),
+  form(connectForm),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { account_id: accountId } = c.req.valid('form')
+    const way = wayToConnect(c.env)
+    if (way === undefined) throw new ApiError('conflict', 'Connecting Stripe is not set up here.')
+    if (way === 'consent') {
+      const returnAddress = `${c.env.BASE_URL}/processor/callback`
+      return c.redirect(await connectAddress(c.get('db'), c.env, programId, await sessionOf(c), returnAddress), 303)
+    }
+    if (accountId === undefined) throw new ApiError('invalid_request', noAccount)
+    await connectProcessor(c.get('db'), programId, accountId)
+    return redirectWith(c, settingsOf(programId), 'Stripe is connected.')
+  },
+)
+
+/** Where Stripe leads back to after somebody let us into their account. */
+stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
+  const programId = await takeConnectState(c.get('db'), c.req.query('state') ?? '', await sessionOf(c))
+  const program = c.get('viewer').programs.find(({ id }) => id === programId)
+  if (!program || !may(program.roles, 'processor:manage')) {
+    throw new ApiError(
+      'forbidden',
+      'This link works once, and for who asked for it. Connect Stripe from the settings of your program.',
+    )
+  }
+  const code = c.req.query('code')
+  if (code === undefined) return redirectWith(c, settingsOf(program.id), 'Stripe was not connected.', 'bad')
+  await connectByCode(c.get('db'), c.env, program.id, code)
+  return redirectWith(c, settingsOf(program.id), 'Stripe is connected.')
+})
+
+stripeConnectionPages.post(
+  '/programs/:programId/settings/processor/disconnect',
+  requireProgram('processor:manage'),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    await disconnectProcessor(c.get('db'), c.env, programId)
+    return redirectWith(c, settingsOf(programId), 'Stripe is disconnected.')
+  },
+)
