@@ -284,6 +284,31 @@ test("an owner's ids of another program are not found through their own program"
   expect(await state()).toEqual(before)
 })
 
+test("a first program makes a workspace of its own, and goes into no other's", async () => {
+  const founder = await person('founder')
+  const program = {
+    name: 'First',
+    domain: 'first.example',
+    commission_bp: '10',
+    currency: 'usd',
+    cookie_window_days: '30',
+    hold_days: '14',
+    lead_auth_policy: 'server_verified',
+    attribution_model: 'last_click',
+  }
+  const nameless = await post('/programs/new', { ...program, name: '' }, founder.token)
+  expect(nameless.status).toBe(400)
+  expect(nameless.text).toContain('Give the program a name.')
+  expect(nameless.text).toContain('Enter the name of your company.')
+  const before = await state()
+  const foreign = { ...program, workspace: 'Founders', workspace_id: workspaceId }
+  expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
+  expect(await state()).toEqual(before)
+  const made = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
+  expect([made.status, made.headers.get('location')]).toEqual([303, expect.stringMatching(/^\/programs\/\d+$/)])
+  expect((await get(made.headers.get('location') ?? '', founder.token)).text).toContain('First')
+})
+
 test('the pages sign up, in and out', async () => {
   const email = `ada-${crypto.randomUUID()}@example.com`
   const password = 'correct horse battery'

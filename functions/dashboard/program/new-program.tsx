@@ -75,7 +75,7 @@ newProgramPages.post('/programs/new', requireViewer, form(newProgramForm, render
   const workspaces = ownWorkspaces(viewer)
   const chosen = asked ?? workspaces[0]?.id
   if (chosen === undefined && company === '') return renderRefused(c, await formAgain(c, {}))
-  if (workspaces.length > 0 && !workspaces.some(({ id }) => id === chosen)) {
+  if (chosen !== undefined && !workspaces.some(({ id }) => id === chosen)) {
     throw new ApiError('forbidden', 'Choose a workspace in which you may make programs.')
   }
   const db = c.get('db')
