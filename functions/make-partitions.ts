@@ -1,15 +1,12 @@
-import { sql } from 'kysely'
-import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import { call, type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
 const monthsAhead = 3
 
 /** Scheduled: makes the monthly partitions of the event tables ahead of time. A write never needs it to have run. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
-    const made = await openDatabase(env).query(
-      sql<{ name: string }>`select make_event_partitions(${monthsAhead}) as name`,
-    )
-    if (made.length > 0)
-      console.log(JSON.stringify({ function: 'make-partitions', made: made.map(({ name }) => name) }))
+    const rows = await openDatabase(env).query(call('make_event_partitions', { months_ahead: monthsAhead }))
+    const made = rows.map((row) => row.make_event_partitions)
+    if (made.length > 0) console.log(JSON.stringify({ function: 'make-partitions', made }))
   },
 }

@@ -570,6 +570,14 @@ export interface DatabaseFunctions {
     arguments: { commission: unknown | null; balance_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
     row: { fit_withdrawals: unknown | null }
   }
+  fold_daily_money: {
+    arguments: { max_rows: number | null }
+    row: { fold_daily_money: number | null }
+  }
+  fold_daily_totals: {
+    arguments: { max_rows: number | null }
+    row: { fold_daily_totals: number | null }
+  }
   give_back_refunds: {
     arguments: { sale: unknown | null; commission: unknown | null; told: (unknown)[] | null }
     row: { give_back_refunds: unknown | null }
