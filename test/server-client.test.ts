@@ -183,7 +183,7 @@ describe('a call that may have failed', () => {
     ['429', refusal(429, 'rate_limited', {}, { 'retry-after': '1' })],
     ["a gateway's page", { status: 502, body: '<h1>Bad gateway</h1>' }],
   ] satisfies [string, Answer][])('with %s is sent again', async (_, answer) => {
-    const quick = new SvcClient({ apiKey: 'k', baseUrl, timeoutMs: 300 })
+    const quick = new SvcClient({ apiKey: 'k', baseUrl, timeoutMs: answer === 'hang' ? 300 : 10_000 })
     answers = [answer, ok({ lead_id: 1 })]
     expect(await quick.trackLead({ customerExternalId: 'u', clickId: null })).toMatchObject({
       ok: true,
@@ -198,7 +198,7 @@ describe('a call that may have failed', () => {
     [refusal(503, 'unavailable'), 503, 'unavailable'],
     [{ status: 502, body: '<h1>Bad gateway</h1>' }, 502, 'invalid_response'],
   ] satisfies [Answer, number, string][])('three times is a result: %s', async (answer, status, code) => {
-    const quick = new SvcClient({ apiKey: 'k', baseUrl, timeoutMs: 200 })
+    const quick = new SvcClient({ apiKey: 'k', baseUrl, timeoutMs: answer === 'hang' ? 200 : 10_000 })
     answers = [answer, answer, answer]
     expect(await quick.trackSale(sale)).toMatchObject({ ok: false, status, error: { code }, data: null })
     expect(received).toHaveLength(3)

@@ -12,6 +12,8 @@ declare module 'vitest' {
     adminUrl: string
     /** Folder of the built functions, `<name>.js`. */
     scriptsFolder: string
+    /** False where no test of the run starts a function, so that none is built. */
+    withFunctions?: boolean
   }
 }
 
@@ -20,6 +22,7 @@ declare module 'vitest' {
  * server keeps its promises to nobody after the run, so it does not wait for disks.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const { withFunctions } = project.getProvidedContext()
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-test-'))
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
@@ -34,7 +37,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await migrate(postgres.urlOf('template1'))
     const scriptsFolder = path.join(folder, 'functions')
     mkdirSync(scriptsFolder)
-    for (const [name, script] of await bundleFunctions(readFunctions())) {
+    for (const [name, script] of await bundleFunctions(withFunctions === false ? [] : readFunctions())) {
       writeFileSync(path.join(scriptsFolder, `${name}.js`), script)
     }
     project.provide('adminUrl', postgres.urlOf('postgres'))

@@ -1,38 +1,55 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { exec } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
 import { styleText } from 'node:util'
 import { startVitest, type TestModule } from 'vitest/node'
 
 /**
- * `npm test`: formatter, linter and type checker, then every test. `npm test -- <part of a file's name>` runs the tests of
- * these files only. The last line is `N passed, N failed`, where a check counts as one.
+ * `npm test`: formatter, linter, type checkers and bundles, then every test. `npm test -- <part of a file's name>` runs the tests of
+ * these files only. `npm run check` leaves out the bundles and every test that starts more than a database. The last line is
+ * `N passed, N failed`, where a check counts as one.
  */
-const filters = process.argv.slice(2)
+const isCheck = process.argv.includes('--check')
+const filters = process.argv.slice(2).filter((argument) => argument !== '--check')
 
-const checks = [
-  // First and always, because tests run what it builds; it fails where a size is over its limit.
-  ['build and sizes of the tracker', 'npm run -s build -w tracker'],
-  ['formatter', 'prettier --check .'],
-  ['linter', 'oxlint'],
-  ['types', 'tsc --noEmit'],
-  ...(existsSync('tracker/tsconfig.json') ? [['types of the tracker', 'tsc --noEmit -p tracker']] : []),
-  ['bundles', 'node lib/commands/deploy.ts --dry-run'],
-] as const
+interface Check {
+  name: string
+  command: string
+}
+
+/** First and always, because tests run what it builds; it fails where a size is over its limit. */
+const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
+const checks: Check[] = [
+  { name: 'formatter', command: 'prettier --check --cache .' },
+  { name: 'linter', command: 'oxlint' },
+  { name: 'types', command: 'tsc --noEmit' },
+  { name: 'types of the tracker', command: 'tsc --noEmit -p tracker' },
+]
+const bundles: Check = { name: 'bundles', command: 'node lib/commands/deploy.ts --dry-run' }
 
 let passed = 0
 let failed = 0
 
-for (const [name, command] of filters.length === 0 ? checks : checks.slice(0, 1)) {
+async function check({ name, command }: Check): Promise<void> {
   const started = Date.now()
-  const { status, stdout, stderr } = spawnSync(command, { shell: true, encoding: 'utf8' })
+  const { isOk, output } = await new Promise<{ isOk: boolean; output: string }>((resolve) => {
+    exec(command, (error, stdout, stderr) => resolve({ isOk: error === null, output: stdout + stderr }))
+  })
   const seconds = ((Date.now() - started) / 1000).toFixed(1)
-  if (status === 0) {
+  if (isOk) {
     passed += 1
     console.log(`${styleText('green', '✓')} ${name} ${styleText('dim', `${seconds} s`)}`)
   } else {
     failed += 1
-    console.log(`${styleText('red', '✗')} ${name}: ${command}\n${stdout}${stderr}`)
+    console.log(`${styleText('red', '✗')} ${name}: ${command}\n${output}`)
   }
+}
+
+/** The test files that start nothing but a database: no function, endpoint, queue, browser or command. */
+function testsWithoutStack(): string[] {
+  return readdirSync('test', { encoding: 'utf8' })
+    .filter((name) => /\.test\.tsx?$/.test(name))
+    .map((name) => `test/${name}`)
+    .filter((file) => !/\b(start[A-Z]\w*|launchBrowser|spawn|execFile)\(/.test(readFileSync(file, 'utf8')))
 }
 
 const counter = {
@@ -50,10 +67,14 @@ const counter = {
   },
 }
 
-const vitest = await startVitest('test', filters, {
+await check(build)
+if (filters.length === 0) await Promise.all([...checks, ...(isCheck ? [] : [bundles])].map(check))
+
+const vitest = await startVitest('test', isCheck ? testsWithoutStack() : filters, {
   config: 'test/vitest.config.ts',
   watch: false,
   reporters: ['default', counter],
+  provide: { withFunctions: !isCheck },
 })
 await vitest.close()
 console.log(`${passed} passed, ${failed} failed`)
