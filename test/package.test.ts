@@ -163,11 +163,15 @@ test('the package holds what is needed and no more', () => {
   expect(packed.toSorted()).toEqual([
     'LICENSE',
     'README.md',
+    'dist/addresses.d.ts',
     'dist/browser.d.ts',
+    'dist/proxy.d.ts',
+    'dist/proxy.js',
     'dist/react.d.ts',
     'dist/react.js',
     'dist/server.d.ts',
     'dist/server.js',
+    'dist/stripe-amounts.d.ts',
     'dist/svc-tracker.js',
     'dist/svc.js',
     'dist/svc.js.LICENSES.txt',
@@ -207,7 +211,8 @@ describe.each([
 
 test('client and proxy run on Workers', async () => {
   const contents = `
-    import { createTrackerProxy, getClickId, SvcClient } from 'svc-tracker'
+    import { getClickId, SvcClient } from 'svc-tracker'
+import { createTrackerProxy } from 'svc-tracker/proxy'
     const baseUrl = '${stack.baseUrl}'
     const proxy = createTrackerProxy({ baseUrl })
     export default {
@@ -286,7 +291,7 @@ describe('the instructions that svc init wrote', () => {
       'app/signup/page.tsx',
       'app/svc/[...path]/route.ts',
       'lib/checkout.ts',
-      'lib/money/sales.ts',
+      'lib/sales.ts',
       'public/signup.html',
       'server.js',
     ])
@@ -367,7 +372,7 @@ describe('the instructions that svc init wrote', () => {
   })
 
   test('record the payments, renewals and refunds of a shop that sends them itself, each once', async () => {
-    const { trackPayment, trackOrderRefund } = await load<Actions>('lib/money/sales.ts')
+    const { trackPayment, trackOrderRefund } = await load<Actions>('lib/sales.ts')
     const code = await newLink()
     const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
       method: 'POST',
@@ -448,7 +453,8 @@ test('a fresh Vite app and a fresh Node server record click, lead, sale and refu
     'web/server.js',
     `import { readFile } from 'node:fs/promises'
     import { createServer } from 'node:http'
-    import { createTrackerProxy, getClickId, SvcClient } from 'svc-tracker'
+    import { getClickId, SvcClient } from 'svc-tracker'
+import { createTrackerProxy } from 'svc-tracker/proxy'
 
     const svc = new SvcClient({ apiKey: process.env.SVC_API_KEY, baseUrl: process.env.SVC_BASE_URL })
     const proxy = createTrackerProxy({ baseUrl: process.env.SVC_BASE_URL })

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { checkoutMetadata, createTrackerProxy, getClickId, renewalFromInvoice, SvcClient } from 'svc-tracker'
+import { checkoutMetadata, getClickId, renewalFromInvoice, stripeAmount, SvcClient } from 'svc-tracker'
+import { createTrackerProxy } from 'svc-tracker/proxy'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { asRequest } from './support/shop.ts'
 
@@ -76,6 +77,12 @@ describe('what is sent', () => {
       () => client.trackSale(sale),
       '/api/v1/track/sale',
       { transaction_id: 'inv-1', customer_key: 'user-1', amount_cents: 4990, currency: 'usd' },
+    ],
+    [
+      "a sale in the client's currency",
+      () => new SvcClient({ apiKey: 'svc_live_key', baseUrl, currency: 'jpy' }).trackSale(sale),
+      '/api/v1/track/sale',
+      { transaction_id: 'inv-1', customer_key: 'user-1', amount_cents: 4990, currency: 'jpy' },
     ],
     [
       'a renewal',
@@ -307,6 +314,18 @@ describe('checkoutMetadata', () => {
   })
 })
 
+test.each([
+  ['usd', 990, 990],
+  ['jpy', 990, 990],
+  ['kwd', 990, 990],
+  ['isk', 99_000, 990],
+  ['ISK', 99_050, 991],
+  ['ugx', 99_049, 990],
+  ['mga', 990, 99_000],
+])('%s %i of Stripe are %i minor units by ISO 4217', (currency, amount, expected) => {
+  expect(stripeAmount(amount, currency)).toBe(expected)
+})
+
 describe('renewalFromInvoice', () => {
   const metadata = { svc_customer_key: 'user-1' }
   const base = { id: 'in_1', amount_paid: 990, billing_reason: 'subscription_cycle', currency: 'eur' }
@@ -337,6 +356,11 @@ describe('renewalFromInvoice', () => {
       'both shapes, the current one first',
       { ...current, subscription_details: { metadata: { svc_customer_key: 'other' } }, subscription: 'sub_other' },
       renewal,
+    ],
+    [
+      'krónur, which Stripe writes with two decimals',
+      { ...current, amount_paid: 99_050, currency: 'isk' },
+      { ...renewal, amount: 991, currency: 'isk' },
     ],
     ['no subscription id', { ...base, subscription_details: { metadata } }, { ...renewal, subscriptionId: undefined }],
     ['the first payment', { ...current, billing_reason: 'subscription_create' }, null],

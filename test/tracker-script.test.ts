@@ -1,6 +1,6 @@
 import { brotliDecompressSync } from 'node:zlib'
 import type { BrowserContext, Page } from 'playwright-core'
-import { createTrackerProxy } from 'svc-tracker'
+import { createTrackerProxy } from 'svc-tracker/proxy'
 import type { SignupResult } from 'svc-tracker/react'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import trackerScript from '../functions/tracker-script.ts'

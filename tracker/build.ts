@@ -53,6 +53,7 @@ mkdirSync(dist)
 
 const script = await bundle('svc-tracker.js', { entryPoints: ['src/browser.ts'], format: 'iife', target: 'es2021' })
 const server = await bundle('server.js', { entryPoints: ['src/server.ts'] })
+const proxy = await bundle('proxy.js', { entryPoints: ['src/proxy.ts'] })
 const react = await bundle('react.js', { entryPoints: ['src/react.tsx'], external: ['react', 'react/jsx-runtime'] })
 const command = await bundle('svc.js', {
   entryPoints: ['src/cli/svc.ts'],
@@ -80,7 +81,7 @@ const tsc = fileURLToPath(new URL('bin/tsc', import.meta.resolve('typescript/pac
 const options =
   '--ignoreConfig --declaration --emitDeclarationOnly --strict --skipLibCheck --isolatedModules --allowImportingTsExtensions ' +
   '--target es2022 --module esnext --moduleResolution bundler --lib es2022,dom --jsx react-jsx --rootDir src --outDir dist'
-execFileSync(process.execPath, [tsc, ...options.split(' '), 'src/server.ts', 'src/react.tsx'], {
+execFileSync(process.execPath, [tsc, ...options.split(' '), 'src/server.ts', 'src/proxy.ts', 'src/react.tsx'], {
   cwd: here,
   stdio: 'inherit',
 })
@@ -100,6 +101,7 @@ function writeLicenses(inputs: string[]) {
 const sizes = [
   { file: 'svc-tracker.js', encoding: 'brotli', bytes: compressed.length, limit: 1024 },
   { file: 'server.js', encoding: 'gzip', bytes: gzipSync(server.text, { level: 9 }).length, limit: 2048 },
+  { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 1024 },
   { file: 'react.js', encoding: 'gzip', bytes: gzipSync(react.text, { level: 9 }).length, limit: 1024 },
 ]
 for (const { file, encoding, bytes, limit } of sizes) {

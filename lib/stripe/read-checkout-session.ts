@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { minorUnits } from './amounts.ts'
+import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import {
   amount,
   currency,
@@ -66,8 +66,8 @@ export async function readCheckout(
   const total = checkout.amount_total ?? 0
   const isFree = total === 0 || (!succeeded && checkout.payment_status === 'no_payment_required')
   if (awaitsPayment || isFree || !checkout.currency) return purchase
-  const paid = minorUnits(total, checkout.currency)
-  const untaxed = minorUnits(Math.max(0, total - (checkout.total_details?.amount_tax ?? 0)), checkout.currency)
+  const paid = stripeAmount(total, checkout.currency)
+  const untaxed = stripeAmount(Math.max(0, total - (checkout.total_details?.amount_tax ?? 0)), checkout.currency)
   return {
     ...purchase,
     sale: {

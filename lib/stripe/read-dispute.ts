@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { minorUnits } from './amounts.ts'
+import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { amount, currency, type Fact, ignored, reference } from './facts.ts'
 
 const dispute = z.looseObject({
@@ -28,7 +28,7 @@ export function readDispute(type: string, object: unknown): Fact {
         reversal_id: disputed.id,
         reason: 'chargeback',
         reason_text: null,
-        amount_cents: minorUnits(disputed.amount, disputed.currency),
+        amount_cents: stripeAmount(disputed.amount, disputed.currency),
         currency: disputed.currency,
         returned: type === 'charge.dispute.funds_reinstated',
       },

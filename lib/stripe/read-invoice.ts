@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { minorUnits } from './amounts.ts'
+import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import {
   amount,
   currency,
@@ -84,8 +84,8 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     payment_ids: [...new Set(paymentIds.filter((id) => id !== null))],
     sale: {
       transaction_id: paid.id,
-      amount_cents: minorUnits(paid.amount_paid, paid.currency),
-      commission_base_cents: minorUnits(Math.max(0, Math.min(untaxed, paid.amount_paid)), paid.currency),
+      amount_cents: stripeAmount(paid.amount_paid, paid.currency),
+      commission_base_cents: stripeAmount(Math.max(0, Math.min(untaxed, paid.amount_paid)), paid.currency),
       currency: paid.currency,
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { minorUnits } from './amounts.ts'
+import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { amount, currency, type Fact, freeText, ignored, reference, type Reversal } from './facts.ts'
 
 /** A refund as far as it is read. */
@@ -23,7 +23,7 @@ export function asReversal(object: unknown): Reversal | undefined {
     reversal_id: id,
     reason: 'refund',
     reason_text: reason,
-    amount_cents: minorUnits(refunded, unit),
+    amount_cents: stripeAmount(refunded, unit),
     currency: unit,
     returned,
   }

@@ -1,22 +1,13 @@
-/** The address the package was built for; see build.ts. */
-declare const SVC_BASE_URL: string
+import { address, type Addresses, type Headers, type Route } from './addresses.ts'
+import { stripeAmount } from './stripe-amounts.ts'
 
-/** One address for everything, or an address for a route that stands alone (a function's own URL). */
-export interface Addresses {
-  /** Default: the address the package was built for. */
-  baseUrl?: string | undefined
-  urls?: Partial<Record<Route, string>> | undefined
-}
-type Route = 'script' | 'click' | 'lead' | 'sale' | 'refund'
-
-const pathOf = (route: Route) => (route === 'script' ? '/js/svc-tracker.js' : `/api/v1/track/${route}`)
-
-const address = ({ baseUrl = SVC_BASE_URL, urls }: Addresses, route: Route) =>
-  urls?.[route] ?? baseUrl.replace(/\/+$/, '') + pathOf(route)
+export { stripeAmount }
 
 export interface SvcClientOptions extends Addresses {
   /** The program's API key. Keep it on the server. */
   apiKey: string | undefined
+  /** The currency (ISO 4217) of sales that name none. Default `usd`: name your program's. */
+  currency?: string | undefined
   /** How long one attempt may take, in milliseconds. Default 10,000. */
   timeoutMs?: number | undefined
   /** How often a call is tried again after no answer, 429 or 5xx. Default 2. */
@@ -34,11 +25,11 @@ export interface LeadInput {
 
 export interface SaleInput {
   customerExternalId: string
-  /** In cents (the currency's minor unit): a positive integer. */
+  /** In the currency's minor unit by ISO 4217 (cents; whole yen): a positive integer. `stripeAmount` makes it of Stripe's. */
   amount: number
   /** Names this sale for ever: a second call with it is refused with 409, and a refund needs it. */
   invoiceId: string
-  /** ISO 4217. Default `usd`. */
+  /** ISO 4217. Default: the client's `currency`. */
   currency?: string | undefined
   isRecurring?: boolean | undefined
   saleType?: string | undefined
@@ -137,7 +128,7 @@ export class SvcClient {
         transaction_id: sale.invoiceId,
         customer_key: sale.customerExternalId,
         amount_cents: sale.amount,
-        currency: sale.currency ?? 'usd',
+        currency: sale.currency ?? this.#options.currency ?? 'usd',
         is_recurring: sale.isRecurring,
         sale_type: sale.saleType,
         subscription_id: sale.subscriptionId,
@@ -203,8 +194,6 @@ export class SvcClient {
   }
 }
 
-type Headers = { get(name: string): string | null }
-
 /** The click id in a request's cookies, or null. Takes a `Request`, a Node or Express request, or `{ headers: await headers() }`. */
 export function getClickId(request: { headers: Headers | { cookie?: string | undefined } }): string | null {
   const { headers } = request
@@ -264,64 +253,11 @@ export function renewalFromInvoice(invoice: PaidInvoice): SaleInput | null {
     return null
   return {
     customerExternalId,
-    amount: invoice.amount_paid,
+    amount: stripeAmount(invoice.amount_paid, invoice.currency),
     invoiceId: invoice.id,
     currency: invoice.currency,
     isRecurring: true,
     saleType: 'subscription',
     subscriptionId: typeof subscription === 'string' ? subscription : subscription?.id,
-  }
-}
-
-export interface ProxyOptions extends Addresses {
-  /** Domain of the cookie. Default: the page's registrable domain, guessed from its name. */
-  cookieDomain?: string | undefined
-}
-
-/** The headers that are passed on; an absent one is left out. */
-const pick = (headers: Headers, names: string[]): Record<string, string> =>
-  Object.fromEntries(names.map((name) => [name, headers.get(name) ?? '']).filter(([, value]) => value))
-
-/**
- * A handler that serves the script, the click and the browser lead under the page's own domain, at any prefix: `/svc/js/svc-tracker.js`,
- * `/svc/api/v1/track/click` and `/svc/api/v1/track/lead`. It passes on the visitor's address, place and user agent but no cookie,
- * and sets the click id by `Set-Cookie`, which browsers keep for as long as it says.
- */
-export function createTrackerProxy(options: ProxyOptions = {}) {
-  return async (request: Request): Promise<Response> => {
-    try {
-      const { method, headers: sent, cf }: Request & { cf?: Record<string, string> } = request
-      const { pathname } = new URL(request.url)
-      const route = (['script', 'click', 'lead'] as const).find((name) => pathname.endsWith(pathOf(name)))
-      if (!route) return new Response(null, { status: 404 })
-
-      const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match', 'x-forwarded-for'])
-      // Empty where this server's edge (Vercel, Cloudflare) does not know it, so that the service does not take this server's place.
-      for (const name of ['country', 'country-region', 'city'])
-        headers[`svc-visitor-${name}`] =
-          sent.get(`x-vercel-ip-${name}`) ?? encodeURIComponent(cf?.[name.slice(name.indexOf('-') + 1)] ?? '')
-      const response = await fetch(address(options, route), {
-        method,
-        headers,
-        body: method === 'POST' ? await request.arrayBuffer() : null,
-        signal: AbortSignal.timeout(10_000),
-      })
-      const { status } = response
-      const answer = pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after'])
-      if (route !== 'click' || status !== 200) return new Response(response.body, { status, headers: answer })
-
-      const click = await response.json()
-      // A browser names the page's origin, whatever name this server goes by behind its proxies.
-      const origin = sent.get('origin')
-      const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
-      const domain = options.cookieDomain ?? hostname.match(/[^.]+\.((com?|org|net|gov|edu|ac)\.)?[a-z][^.]+$/)?.[0]
-      answer['set-cookie'] =
-        `svc_click_id=${click.click_id}; Path=/; Max-Age=${click.cookie_window_days * 86400}; SameSite=Lax` +
-        (domain ? `; Domain=${domain}` : '') +
-        (protocol === 'https:' ? '; Secure' : '')
-      return Response.json({ ...click, cookie_set: true }, { headers: answer })
-    } catch {
-      return new Response(null, { status: 503 })
-    }
   }
 }

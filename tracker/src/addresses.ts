@@ -1,0 +1,19 @@
+/** The address the package was built for; see build.ts. */
+declare const SVC_BASE_URL: string
+
+/** One address for everything, or an address for a route that stands alone (a function's own URL). */
+export interface Addresses {
+  /** Default: the address the package was built for. */
+  baseUrl?: string | undefined
+  urls?: Partial<Record<Route, string>> | undefined
+}
+export type Route = 'script' | 'click' | 'lead' | 'sale' | 'refund'
+
+export const pathOf = (route: Route) => (route === 'script' ? '/js/svc-tracker.js' : `/api/v1/track/${route}`)
+
+/** The address at which a route is called. */
+export const address = ({ baseUrl = SVC_BASE_URL, urls }: Addresses, route: Route) =>
+  urls?.[route] ?? baseUrl.replace(/\/+$/, '') + pathOf(route)
+
+/** Headers of a `Request`, or whatever reads like them. */
+export type Headers = { get(name: string): string | null }
