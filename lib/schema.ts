@@ -546,6 +546,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
     row: { bind_customer: unknown | null }
   }
+  check_api_key: {
+    arguments: { hash: Uint8Array | null }
+    row: { key_retired: boolean | null }
+  }
   count_customers: {
     arguments: { of_program_id: number | null; at: Date | null; more_leads: number | null; more_conversions: number | null }
     row: { count_customers: unknown | null }

@@ -757,6 +757,15 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, OUT key_retired boolean)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select k.retired_at is not null from api_keys k where k.key_hash = hash
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
  RETURNS void
  LANGUAGE plpgsql

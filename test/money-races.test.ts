@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { apiKeyHash, createApiKey } from '../lib/access/api-keys.ts'
+import { apiKeyHash } from '../lib/access/api-keys.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { readBalances } from '../lib/money/balances.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'

@@ -1,7 +1,7 @@
 import { Stripe } from 'stripe'
 import { expect, test } from 'vitest'
 import { type Action, may } from '../lib/access/roles.ts'
-import { createApiKey } from '../lib/access/api-keys.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Database, retryOnce } from '../database.ts'
+import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 
 const prefix = 'svc_live_'
@@ -108,39 +108,6 @@ export function requireActiveKey<State extends KeyState>(state: State | undefine
 
 /** Refuses the key alone. For a request whose body is bad: a caller with a bad key learns of the key and nothing else. */
 export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
-  const statement = sql<KeyState>`with ${keyCte(keyHash)} select ${keyRetiredColumn}`
-  const [row] = await retryOnce(() => db.query(statement))
+  const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash) })))
   requireActiveKey(row)
-}
-
-export interface StoredApiKey {
-  id: number
-  name: string
-  /** The key's last four characters. */
-  hint: string
-  created_at: Date
-  retired_at: Date | null
-}
-
-/** Makes an API key for a program and returns it. It is not kept and cannot be shown again. */
-export async function createApiKey(db: Database, programId: number, name: string): Promise<string> {
-  const { key, keyHash, hint } = await generateApiKey()
-  await db.query(sql`
-    insert into api_keys (program_id, key_hash, name, hint)
-    values (${programId}, decode(${keyHash}, 'hex'), ${name}, ${hint})`)
-  return key
-}
-
-/** A program's keys, the newest first, retired ones last. */
-export async function listApiKeys(db: Database, programId: number): Promise<StoredApiKey[]> {
-  const rows = await db.query<Omit<StoredApiKey, 'id'> & { id: string }>(sql`
-    select id, name, hint, created_at, retired_at from api_keys
-    where program_id = ${programId} order by retired_at is not null, id desc`)
-  return rows.map((row) => ({ ...row, id: Number(row.id) }))
-}
-
-/** Retires a key for good: calls that use it are refused with `api_key_retired` from now on. */
-export async function retireApiKey(db: Database, programId: number, keyId: number): Promise<void> {
-  await db.query(sql`
-    update api_keys set retired_at = now() where program_id = ${programId} and id = ${keyId} and retired_at is null`)
 }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { SessionEnv } from '../access/sessions.ts'
-import { apiKeyHash, createApiKey } from '../access/api-keys.ts'
+import { apiKeyHash } from '../access/api-keys.ts'
+import { createApiKey } from '../access/program-keys.ts'
 import { recordClick } from '../tracking/clicks.ts'
 import { approveDueCommissions } from '../money/commissions.ts'
 import type { Database } from '../database.ts'

@@ -1,4 +1,4 @@
-import type { StoredApiKey } from '../../../lib/access/api-keys.ts'
+import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { emptyForm } from '../parts/form.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { createApiKey, listApiKeys, retireApiKey } from '../../../lib/access/api-keys.ts'
+import { createApiKey, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type ProgramSettings, readProgram, updateProgram } from '../../../lib/programs/programs.ts'
