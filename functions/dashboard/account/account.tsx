@@ -6,7 +6,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
-import { passOn } from './credentials.tsx'
+import { NewPassword, passOn } from './credentials.tsx'
 
 /** The person's own account. */
 export const accountPages = createPages()
@@ -31,16 +31,7 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
                 form={shown}
                 required
               />
-              <Field
-                name="new"
-                label="New password"
-                type="password"
-                autocomplete="new-password"
-                minlength={10}
-                hint="At least 10 characters. You are signed out everywhere else."
-                form={shown}
-                required
-              />
+              <NewPassword name="new" label="New password" form={shown} signsOut />
             </div>
             <Submit>Change the password</Submit>
           </form>

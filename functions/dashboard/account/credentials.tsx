@@ -1,7 +1,7 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { safePath } from '../parts/address.ts'
-import { Problem } from '../parts/fields.tsx'
+import { Field, Problem } from '../parts/fields.tsx'
 import type { FormState } from '../parts/form.ts'
 import type { PageContext } from '../parts/page.ts'
 
@@ -57,6 +57,31 @@ interface CredentialsProps {
   action: string
   submit: string
   form: FormState
+}
+
+interface NewPasswordProps {
+  name: string
+  label: string
+  form: FormState
+  /** Whether the person is signed out everywhere else. */
+  signsOut?: boolean
+}
+
+/** The field in which somebody chooses a password. */
+export function NewPassword({ name, label, form, signsOut }: NewPasswordProps) {
+  const hint = `At least 10 characters.${signsOut ? ' You are signed out everywhere else.' : ''}`
+  return (
+    <Field
+      name={name}
+      label={label}
+      type="password"
+      autocomplete="new-password"
+      minlength={10}
+      hint={hint}
+      form={form}
+      required
+    />
+  )
 }
 
 /** The form of a page without navigation. */

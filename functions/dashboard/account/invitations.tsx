@@ -1,6 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/invitations.ts'
 import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
+import { tokenInQuery } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderPlain } from '../parts/layout.tsx'
@@ -8,10 +9,6 @@ import { createPages, type PageContext, requireViewer } from '../parts/page.ts'
 
 /** Mailed invitations: to a workspace as a member, and to a program as its partner. */
 export const invitationPages = createPages()
-
-function tokenOf(c: Pick<PageContext, 'req'>): string {
-  return c.req.query('token') ?? ''
-}
 
 interface Shown {
   title: string
@@ -51,7 +48,7 @@ function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitati
   const { pathname, search } = new URL(c.req.url)
   if (viewer) {
     return (
-      <form method="post" action={`${pathname}?token=${encodeURIComponent(tokenOf(c))}`} class="stack">
+      <form method="post" action={`${pathname}?token=${encodeURIComponent(tokenInQuery(c))}`} class="stack">
         <p class="muted">You are signed in as {viewer.user.email}.</p>
         <button type="submit" class="primary">
           {accept}
@@ -73,7 +70,7 @@ function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitati
 }
 
 invitationPages.get('/invitation', async (c) => {
-  const invitation = await findInvitation(c.get('db'), tokenOf(c))
+  const invitation = await findInvitation(c.get('db'), tokenInQuery(c))
   return renderInvitation(
     c,
     invitation && {
@@ -90,12 +87,12 @@ invitationPages.get('/invitation', async (c) => {
 })
 
 invitationPages.post('/invitation', requireViewer, async (c) => {
-  await acceptInvitation(c.get('db'), tokenOf(c), c.get('viewer').user.id)
+  await acceptInvitation(c.get('db'), tokenInQuery(c), c.get('viewer').user.id)
   return redirectWith(c, '/', 'Welcome: you are a member now.')
 })
 
 invitationPages.get('/partner-invitation', async (c) => {
-  const partner = await findPartnerInvitation(c.get('db'), tokenOf(c))
+  const partner = await findPartnerInvitation(c.get('db'), tokenInQuery(c))
   return renderInvitation(
     c,
     partner && {
@@ -108,6 +105,6 @@ invitationPages.get('/partner-invitation', async (c) => {
 })
 
 invitationPages.post('/partner-invitation', requireViewer, async (c) => {
-  await acceptPartnerInvitation(c.get('db'), tokenOf(c), c.get('viewer').user.id)
+  await acceptPartnerInvitation(c.get('db'), tokenInQuery(c), c.get('viewer').user.id)
   return c.redirect('/partner', 303)
 })

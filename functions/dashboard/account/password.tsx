@@ -1,12 +1,13 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { tokenInQuery } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext } from '../parts/page.ts'
-import { Credentials, emailField, passOn, passwordField } from './credentials.tsx'
+import { Credentials, emailField, NewPassword, passOn, passwordField } from './credentials.tsx'
 
 /** Forgotten passwords: asking for a link, and choosing a new one. */
 export const passwordPages = createPages()
@@ -61,10 +62,6 @@ passwordPages.post('/forgot-password', form(forgotForm, renderForgot), async (c)
   })
 })
 
-function tokenOf(c: Pick<PageContext, 'req'>): string {
-  return c.req.query('token') ?? ''
-}
-
 passwordPages.get('/reset-password', (c) => renderReset(c, emptyForm))
 
 function renderReset(c: PageContext, shown: FormState) {
@@ -75,20 +72,11 @@ function renderReset(c: PageContext, shown: FormState) {
       <Card>
         <h1>Choose a new password</h1>
         <Credentials
-          action={`/reset-password?token=${encodeURIComponent(tokenOf(c))}`}
+          action={`/reset-password?token=${encodeURIComponent(tokenInQuery(c))}`}
           submit="Save the password"
           form={shown}
         >
-          <Field
-            name="password"
-            label="New password"
-            type="password"
-            autocomplete="new-password"
-            minlength={10}
-            hint="At least 10 characters. You are signed out everywhere else."
-            form={shown}
-            required
-          />
+          <NewPassword name="password" label="New password" form={shown} signsOut />
         </Credentials>
       </Card>
     ),
@@ -99,7 +87,7 @@ const resetForm = z.object({ password: passwordField })
 
 passwordPages.post('/reset-password', form(resetForm, renderReset), async (c) => {
   const response = await openAuth(c.env).api.resetPassword({
-    body: { token: tokenOf(c), newPassword: c.req.valid('form').password },
+    body: { token: tokenInQuery(c), newPassword: c.req.valid('form').password },
     headers: c.req.raw.headers,
     asResponse: true,
   })

@@ -5,7 +5,16 @@ import { Field } from '../parts/fields.tsx'
 import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext } from '../parts/page.ts'
-import { Credentials, emailField, nextOf, passOn, passwordField, Providers, withNext } from './credentials.tsx'
+import {
+  Credentials,
+  emailField,
+  NewPassword,
+  nextOf,
+  passOn,
+  passwordField,
+  Providers,
+  withNext,
+} from './credentials.tsx'
 
 /** Making an account. */
 export const signUpPages = createPages()
@@ -32,16 +41,7 @@ function renderSignUp(c: PageContext, shown: FormState) {
               value={c.req.query('email')}
               required
             />
-            <Field
-              name="password"
-              label="Password"
-              type="password"
-              autocomplete="new-password"
-              minlength={10}
-              hint="At least 10 characters."
-              form={shown}
-              required
-            />
+            <NewPassword name="password" label="Password" form={shown} />
           </Credentials>
           <Providers c={c} next={next} />
         </Card>

@@ -12,6 +12,11 @@ export function safePath(value: string | undefined): string {
   return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~]*$/.test(value) ? value : '/'
 }
 
+/** The token of the mailed link that led here. */
+export function tokenInQuery(c: { req: Context['req'] }): string {
+  return c.req.query('token') ?? ''
+}
+
 /** A positive integer in a query or form, or undefined where it is anything else. */
 export function positiveInteger(text: string | undefined): number | undefined {
   return text !== undefined && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined

@@ -3,7 +3,7 @@ import { style } from './style.ts'
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#5b70f0" stroke-width="2.2" stroke-linecap="round"><circle cx="6" cy="12" r="3.2"/><circle cx="18" cy="5.5" r="2.4"/><circle cx="18" cy="18.5" r="2.4"/><path d="M9 10.4 15.8 6.7M9 13.6l6.8 3.7"/></svg>`
 
-export interface Asset {
+interface Asset {
   /** Changes with the content, so that browsers may keep what they have for ever. */
   path: string
   type: string

@@ -8,7 +8,7 @@ export function Heading({ title, lead, children }: PropsWithChildren<{ title: st
         <h1>{title}</h1>
         {lead && <p class="muted">{lead}</p>}
       </div>
-      {children && <div class="row">{children}</div>}
+      {[children].flat().some(Boolean) && <div class="row">{children}</div>}
     </header>
   )
 }

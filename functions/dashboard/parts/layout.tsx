@@ -58,49 +58,49 @@ interface Framed {
   status?: 200 | ErrorStatus
 }
 
+function renderDocument(c: Context, { title, status = 200 }: Omit<Framed, 'current'>, body: Child) {
+  return c.html(html`<!doctype html>${(<Document title={title}>{body}</Document>)}`, status)
+}
+
 /** A page without navigation: signing in, invitations, errors. */
 export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
-  return c.html(
-    html`<!doctype html>${(
-        <Document title={page.title}>
-          <div class="centre">
-            <header>
-              <Brand />
-            </header>
-            <main class="stack" id="main">
-              <FlashMessage flash={takeFlash(c)} />
-              {page.children}
-            </main>
-          </div>
-        </Document>
-      )}`,
-    page.status ?? 200,
+  return renderDocument(
+    c,
+    page,
+    <div class="centre">
+      <header>
+        <Brand />
+      </header>
+      <main class="stack" id="main">
+        <FlashMessage flash={takeFlash(c)} />
+        {page.children}
+      </main>
+    </div>,
   )
 }
 
 function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[], page: Framed) {
-  return c.html(
-    html`<!doctype html>${(
-        <Document title={page.title}>
-          <a class="skip" href="#main">
-            Skip to content
-          </a>
-          <div class="frame">
-            <aside>
-              <div class="row apart">
-                <Brand />
-                <Switcher viewer={viewer} label={label} />
-              </div>
-              <Navigation items={items} current={page.current} />
-            </aside>
-            <main class="stack loose" id="main">
-              <FlashMessage flash={takeFlash(c)} />
-              {page.children}
-            </main>
+  return renderDocument(
+    c,
+    page,
+    <>
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <div class="frame">
+        <aside>
+          <div class="row apart">
+            <Brand />
+            <Switcher viewer={viewer} label={label} />
           </div>
-        </Document>
-      )}`,
-    page.status ?? 200,
+          <Navigation items={items} current={page.current} />
+        </aside>
+        <main class="stack loose" id="main">
+          <FlashMessage flash={takeFlash(c)} />
+          {page.children}
+        </main>
+      </div>
+    </>,
   )
 }
 
