@@ -1,6 +1,4 @@
 import { type Compilable, type Expression, expressionBuilder, type InferResult, sql } from 'kysely'
-import type * as z from 'zod/mini'
-import type { eventsQuery } from '../api/tracking-events.ts'
 import type { Database, Statement } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
@@ -23,8 +21,16 @@ export interface EventPage {
   meta: { pagination: { page: number; pageSize: number; pageCount: number; total: number } }
 }
 
-type EventsQuery = z.output<typeof eventsQuery>
-type EventFilter = Pick<EventsQuery, 'eventType' | 'dateFrom' | 'dateTo'>
+interface EventFilter {
+  eventType?: TrackingEvent['event_type'] | undefined
+  dateFrom?: Date | undefined
+  dateTo?: Date | undefined
+}
+
+interface EventsQuery extends EventFilter {
+  page?: number | undefined
+  pageSize?: number | undefined
+}
 
 const defaultPageSize = 10
 

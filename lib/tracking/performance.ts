@@ -1,9 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
-import type * as z from 'zod/mini'
 import type { Access } from '../access/program-access.ts'
 import type { Database } from '../database.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
-import type { performanceQuery } from '../api/tracking-performance.ts'
 
 /** One calendar day (UTC) of a range. Money is in the currency's major unit. */
 export interface DayPerformance {
@@ -70,7 +68,12 @@ interface Range {
 }
 
 type Program = Pick<NonNullable<Access['program']>, 'id' | 'currency' | 'createdAt'>
-type PerformanceQuery = z.output<typeof performanceQuery>
+
+interface PerformanceQuery {
+  period?: keyof typeof periodDays | 'all' | undefined
+  dateFrom?: Date | undefined
+  dateTo?: Date | undefined
+}
 
 /** `performanceStatement` and its answer, in a request of their own. */
 export async function readPerformance(

@@ -1,0 +1,96 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const root = fileURLToPath(new URL('../', import.meta.url))
+
+/** From the top down. What stands in one layer imports from it and from the layers below. */
+const layers = [
+  ['functions'],
+  ['lib/api'],
+  ['lib/tracking', 'lib/money', 'lib/stripe', 'lib/programs'],
+  ['lib/access', 'lib/notifications'],
+  ['lib/*.ts'],
+]
+
+/** The local stack and the commands import whatever they use, each other too. Nothing else imports them but tests. */
+const tools = 'lib/commands and lib/local'
+
+interface Import {
+  file: string
+  imported: string
+}
+
+/** The imports of files beside it, of types too, in every file of a folder and the folders in it. */
+function importsOf(folder: string): Import[] {
+  return readdirSync(path.join(root, folder), { encoding: 'utf8', recursive: true })
+    .filter((name) => /\.tsx?$/.test(name) && !/\bnode_modules\b/.test(name))
+    .flatMap((name) => {
+      const file = path.posix.join(folder, name)
+      const found = readFileSync(path.join(root, file), 'utf8').matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']*)'/g)
+      return Array.from(found, ([, target = '']) => ({ file, imported: path.posix.join(file, '..', target) }))
+    })
+}
+
+/** The part of the house that a file belongs to: a folder of lib/, the files right in lib/, or another folder of the root. */
+function roomOf(file: string): string {
+  const [top = '', folder = '', ...rest] = file.split('/')
+  if (top !== 'lib') return top
+  if (rest.length === 0) return 'lib/*.ts'
+  return folder === 'commands' || folder === 'local' ? tools : `lib/${folder}`
+}
+
+/** 0 is the highest; -1 where the file belongs to none. */
+function layerOf(file: string): number {
+  return layers.findIndex((layer) => layer.includes(roomOf(file)))
+}
+
+/** Paths along `edges` that come back to where they began. */
+function circles(edges: Import[]): string[][] {
+  const targets = Map.groupBy(edges, ({ file }) => file)
+  const done = new Set<string>()
+  const visit = (file: string, way: string[]): string[][] => {
+    if (way.includes(file)) return [[...way.slice(way.indexOf(file)), file]]
+    if (done.has(file)) return []
+    const found = (targets.get(file) ?? []).flatMap(({ imported }) => visit(imported, [...way, file]))
+    done.add(file)
+    return found
+  }
+  return [...targets.keys()].flatMap((file) => visit(file, []))
+}
+
+const imports = [...importsOf('lib'), ...importsOf('functions')]
+const shown = ({ file, imported }: Import) => `${file} imports ${imported}`
+
+test('every import of functions/ and lib/ is seen', () => {
+  expect(imports).toContainEqual({ file: 'functions/track-sale.ts', imported: 'lib/money/sales.ts' })
+  expect(imports).toContainEqual({ file: 'lib/money/sales.ts', imported: 'lib/database.ts' })
+  const rooms = new Set(imports.map(({ file }) => roomOf(file)))
+  expect([...rooms].filter((room) => room !== tools).toSorted()).toEqual(layers.flat().toSorted())
+})
+
+test('imports point downwards', () => {
+  const upwards = imports.filter(
+    ({ file, imported }) => roomOf(file) !== tools && layerOf(imported) !== -1 && layerOf(imported) < layerOf(file),
+  )
+  expect(upwards.map(shown)).toEqual([])
+})
+
+test('only commands, the local stack and tests import commands or the local stack', () => {
+  const strangers = [...imports, ...importsOf('tracker')].filter(
+    ({ file, imported }) => roomOf(imported) === tools && roomOf(file) !== tools,
+  )
+  expect(strangers.map(shown)).toEqual([])
+})
+
+test('no file and no folder imports itself by way of others', () => {
+  expect(circles(imports)).toEqual([])
+  const between = imports.map(({ file, imported }) => ({ file: roomOf(file), imported: roomOf(imported) }))
+  expect(circles(between.filter(({ file, imported }) => file !== imported))).toEqual([])
+})
+
+test('what runs at the integrator imports nothing of the service', () => {
+  const own = importsOf('tracker').filter(({ imported }) => !imported.startsWith('tracker/'))
+  expect(own.map(shown)).toEqual([])
+})
