@@ -92,6 +92,25 @@ export async function startTrackingApi(
   return api
 }
 
+/** Makes bodies that their endpoints take, each of a customer of its own, and says which key goes with them. */
+export function goodCalls(api: TrackingApi, program: Sandbox) {
+  const key = { key: program.apiKey }
+  let number = 0
+  return {
+    goodBody: async (path: string): Promise<Record<string, unknown>> => {
+      const id = `r${(number += 1)}`
+      if (path === clickPath) return { affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }
+      const click_id = await api.click(program)
+      const sale = { transaction_id: id, customer_key: id, click_id, amount_cents: 1000 }
+      if (path === leadPath) return { customer_key: id, click_id }
+      if (path === salePath) return sale
+      await api.call(salePath, sale, key)
+      return { transaction_id: id, refund_amount_cents: 100 }
+    },
+    keyOf: (path: string) => (path === clickPath ? {} : key),
+  }
+}
+
 /** Both envelopes, and a status that is the one of the code in the table. */
 function expectEnvelope(response: Response, body: unknown): void {
   expect(body).toMatchObject({ success: false, error: { code: expect.any(String), message: expect.any(String) } })

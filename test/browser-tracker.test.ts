@@ -1,0 +1,439 @@
+import type { BrowserContext, Page } from 'playwright-core'
+import { createTrackerProxy } from 'svc-tracker/proxy'
+import type { SignupResult } from 'svc-tracker/react'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { launchBrowser } from './support/browser.ts'
+import { startShop } from './support/shop.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({ functions: ['tracker-script', 'track-click', 'track-lead'] })
+const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+const [verified, allowed] = await Promise.all([
+  createSandbox(stack.db, env),
+  createSandbox(stack.db, env, { lead_auth_policy: 'browser_allowed' }),
+])
+const shop = await startShop(stack.baseUrl)
+const browser = await launchBrowser(shop.browserArg)
+
+const stub = `<script>window.svc||(svc={q:[],getClickId:()=>null,signup:(...a)=>new Promise(r=>svc.q.push(['signup',a,r])),consent:()=>svc.q.push(['consent',[],()=>{}])})</script>`
+const tag = (attributes = '', programId = verified.programId) =>
+  `<script async src="http://api.svc.test/js/svc-tracker.js" data-svc-program-id="${programId}" ${attributes}></script>`
+const html = (...parts: string[]) => `<!doctype html><title>Shop</title>${parts.join('')}<h1>Shop</h1>`
+
+let context: BrowserContext
+let page: Page
+const pageErrors: Error[] = []
+
+beforeEach(async () => {
+  Object.assign(shop, { html: html(tag()), handler: undefined, fault: undefined, delayMs: 0, calls: [] })
+  context = await browser.newContext()
+  context.on('weberror', (error) => pageErrors.push(error.error()))
+  page = await context.newPage()
+})
+
+afterEach(async () => {
+  await context.close()
+  // Whatever happens, the script throws nothing into the page.
+  expect(pageErrors.splice(0)).toEqual([])
+})
+
+/** Opens a page and waits until its script has done what it had to do: a signup is always the last job. */
+async function open(url: string): Promise<void> {
+  await page.goto(url)
+  await done()
+}
+
+async function done(): Promise<void> {
+  await page.waitForFunction(() => window.svc?.v)
+  await signup('done')
+}
+
+/** The same where a signup would change something, or wait. */
+async function openQuietly(url: string): Promise<void> {
+  await page.goto(url, { waitUntil: 'networkidle' })
+}
+
+const cookies = async () =>
+  (await context.cookies())
+    .filter(({ name }) => name === 'svc_click_id')
+    .map(({ domain, value }) => ({ domain, value }))
+const clickId = () => page.evaluate(() => window.svc?.getClickId() ?? null)
+const signup = (key: string, email?: string) =>
+  page.evaluate((args) => window.svc?.signup(...args) as Promise<SignupResult>, [key, email] as [string, string?])
+const clickBodies = () => shop.calls.filter(({ path }) => path.endsWith('/click')).map(({ body }) => JSON.parse(body))
+const referral = (path = '/', code = verified.partnerCode) => `http://shop.example.test${path}?aff=${code}`
+/** A partner code of its own, so that what is stored for it is this test's alone. */
+async function newCode(code = `code-${crypto.randomUUID().slice(0, 8)}`, isActive = true): Promise<string> {
+  await stack.sql.query(
+    `insert into referral_links (program_id, partner_id, code, is_active) values ($1, $2, $3, $4)`,
+    [verified.programId, verified.partnerId, code, isActive],
+  )
+  return code
+}
+const clicksOf = async (code: string) =>
+  (
+    await stack.sql.query(
+      `select e.page_url, e.referrer_url, e.affiliate_url, e.session_id, c.click_id, c.partner_id
+       from affiliate_click_events e join referral_links l on l.id = e.link_id join customers c on c.id = e.customer_id
+       where l.code = $1 order by e.click_timestamp`,
+      [code],
+    )
+  ).rows
+
+describe('the first visit', () => {
+  test('records the click and keeps its id for the window the service answered', async () => {
+    const url = `http://shop.example.test/landing?token=secret&aff=${verified.partnerCode}#top`
+    await page.goto(url, { referer: 'http://blog.example.org/review' })
+    await done()
+    const id = await clickId()
+    expect(id).toMatch(/^cust_\d+_\d+$/)
+    const [cookie] = (await context.cookies()).filter(({ name }) => name === 'svc_click_id')
+    expect(cookie).toMatchObject({ value: id, domain: '.example.test', path: '/', sameSite: 'Lax', secure: false })
+    expect(Math.round(((cookie?.expires ?? 0) - Date.now() / 1000) / 86400)).toBe(30)
+    const rows = await clicksOf(verified.partnerCode)
+    expect(rows).toEqual([
+      {
+        // Without the rest of the query, which is none of the service's business.
+        page_url: 'http://shop.example.test/landing',
+        affiliate_url: `http://shop.example.test/landing?aff=${verified.partnerCode}`,
+        referrer_url: 'http://blog.example.org/review',
+        session_id: expect.any(String),
+        click_id: id,
+        partner_id: String(verified.partnerId),
+      },
+    ])
+  })
+})
+
+describe('a page without a partner code', () => {
+  test('sends, stores and sets nothing', async () => {
+    await open('http://shop.example.test/?utm_source=mail&affiliate=x')
+    expect(shop.calls).toEqual([])
+    expect(await cookies()).toEqual([])
+    expect(await page.evaluate(() => sessionStorage.length + localStorage.length)).toBe(0)
+    expect(await clickId()).toBeNull()
+    expect(await signup('user')).toEqual({ success: false, error: { code: 'no_attribution' } })
+    expect(shop.calls).toEqual([])
+  })
+})
+
+describe('a returning visitor', () => {
+  test('keeps the click id, and the newest link of the program takes the customer', async () => {
+    await open(referral())
+    const first = await clickId()
+    await open('http://shop.example.test/pricing')
+    expect(await clickId()).toBe(first)
+    const code = await newCode()
+    await open(referral('/', code))
+    expect(await clickId()).toBe(first)
+    expect(clickBodies().map((body) => body.existing_click_id)).toEqual([null, first])
+    expect(await clicksOf(code)).toMatchObject([{ click_id: first }])
+  })
+
+  test("loses another program's click id", async () => {
+    await open(referral('/', allowed.partnerCode))
+    const foreign = await clickId()
+    await open(referral())
+    expect(await clickId()).not.toBe(foreign)
+    expect(await cookies()).toHaveLength(1)
+  })
+})
+
+describe('partner codes', () => {
+  test.each(['j.doe', 'j@doe.example', 'J_D-1'])('%s is recorded as it is', async (name) => {
+    const code = await newCode(`${name}${Math.random().toString().slice(2, 8)}`)
+    await open(`http://shop.example.test/?aff=${encodeURIComponent(code)}`)
+    expect(await clicksOf(code)).toHaveLength(1)
+  })
+
+  test.each(['via', 'ref', 'fpr'])('of other vendors are taken from %s where the tag says so', async (name) => {
+    const url = `http://shop.example.test/?${name}=${verified.partnerCode}`
+    await open(url)
+    expect(await clickId()).toBeNull()
+    shop.html = html(tag('data-svc-params="via, ref,fpr"'))
+    await open(url)
+    expect(await clickId()).not.toBeNull()
+  })
+})
+
+describe('a single-page app', () => {
+  const navigations: [string, (target: string) => void][] = [
+    ['history.pushState', (code) => history.pushState({}, '', `/shop?aff=${code}`)],
+    ['history.replaceState', (code) => history.replaceState({}, '', `/shop?aff=${code}`)],
+    ['a query inside the hash', (code) => (location.hash = `#/shop?aff=${code}`)],
+    ['a bare hash', (code) => (location.hash = `#aff=${code}`)],
+  ]
+  test.each(navigations)('records a code that comes by %s', async (_, navigate) => {
+    const code = await newCode()
+    await open('http://shop.example.test/')
+    await page.evaluate(navigate, code)
+    await done()
+    expect(await clicksOf(code)).toHaveLength(1)
+    expect(await clickId()).not.toBeNull()
+  })
+
+  test('records a code once, however long it stays in the address', async () => {
+    const code = await newCode()
+    await open(referral('/', code))
+    await page.evaluate((url) => {
+      for (let step = 0; step < 3; step++) history.pushState({}, '', `/step/${step}${url}`)
+      history.back()
+    }, `?aff=${code}`)
+    await done()
+    expect(await clicksOf(code)).toHaveLength(1)
+  })
+
+  test('whose router drops the query before the script has loaded still gets its click', async () => {
+    const code = await newCode()
+    shop.html = html('<script>history.replaceState({}, "", "/home")</script>', tag())
+    await open(referral('/landing', code))
+    expect(page.url()).toBe('http://shop.example.test/home')
+    expect(await clicksOf(code)).toHaveLength(1)
+  })
+})
+
+describe('the cookie', () => {
+  test.each([
+    ['http://example.test/', '.example.test'],
+    ['http://app.eu.example.test/', '.example.test'],
+    ['http://shop.example.co.uk/', '.example.co.uk'],
+    ['http://mine.github.io/', '.mine.github.io'],
+    ['http://localhost/', 'localhost'],
+    ['http://192.0.2.7/', '192.0.2.7'],
+  ])('of %s is on %s', async (url, domain) => {
+    await open(`${url}?aff=${verified.partnerCode}`)
+    expect(await cookies()).toEqual([{ domain, value: await clickId() }])
+  })
+
+  test('is for https alone on a page that came by it', async () => {
+    await context.route(/^https:/, async (route) => {
+      const request = route.request()
+      const { hostname, pathname } = new URL(request.url())
+      if (hostname !== 'api.svc.test')
+        return route.fulfill({ body: html(tag().replace('http:', 'https:')), contentType: 'text/html' })
+      const response = await route.fetch({ url: stack.baseUrl + pathname })
+      return route.fulfill({ response })
+    })
+    await open(`https://shop.example.test/?aff=${verified.partnerCode}`)
+    const [cookie] = (await context.cookies()).filter(({ name }) => name === 'svc_click_id')
+    expect(cookie).toMatchObject({ value: await clickId(), secure: true })
+  })
+
+  test('is there on every other sub-domain', async () => {
+    await open(`http://app.example.test/?aff=${verified.partnerCode}`)
+    const id = await clickId()
+    await open('http://www.example.test/')
+    expect(await clickId()).toBe(id)
+  })
+
+  test('replaces older ones on narrower domains, which would hide it', async () => {
+    const old = { name: 'svc_click_id', value: 'cust_1_2', path: '/' }
+    await context.addCookies([
+      { ...old, domain: 'app.example.test' },
+      { ...old, domain: '.app.example.test' },
+    ])
+    await open(`http://app.example.test/?aff=${verified.partnerCode}`)
+    expect(await cookies()).toEqual([{ domain: '.example.test', value: await clickId() }])
+  })
+
+  test('is renewed by a later click of the same customer', async () => {
+    await open(referral())
+    await page.evaluate(
+      () => (document.cookie = `svc_click_id=${window.svc?.getClickId()};domain=example.test;path=/;max-age=60`),
+    )
+    await open(referral())
+    const [cookie] = (await context.cookies()).filter(({ name }) => name === 'svc_click_id')
+    expect(cookie?.expires).toBeGreaterThan(Date.now() / 1000 + 29 * 86400)
+  })
+})
+
+describe('where storage is blocked', () => {
+  test('the click is recorded and its id kept for the page', async () => {
+    const code = await newCode()
+    const inner = html(tag())
+    shop.handler = async ({ url }) =>
+      new Response(
+        url.includes('/frame') ? inner : html(`<iframe sandbox="allow-scripts" src="/frame?aff=${code}"></iframe>`),
+        {
+          headers: { 'content-type': 'text/html' },
+        },
+      )
+    await page.goto('http://shop.example.test/')
+    const frame = page.frames().find((inside) => inside.url().includes('/frame')) ?? page.mainFrame()
+    await frame.waitForFunction(() => window.svc?.getClickId())
+    const [click] = await clicksOf(code)
+    expect(await frame.evaluate(() => window.svc?.getClickId())).toBe(click.click_id)
+    expect(await frame.evaluate(() => window.svc?.signup('blocked-1'))).toMatchObject({
+      success: true,
+      provisional: true,
+    })
+  })
+})
+
+describe('a click that failed', () => {
+  test.each(['drop', 'page', 429, 500, 503] as const)('with %s is sent again on the next page', async (fault) => {
+    const code = await newCode()
+    shop.fault = fault
+    await page.goto(referral('/landing', code), { referer: 'http://blog.example.org/' })
+    await done()
+    expect(await clickId()).toBeNull()
+    expect(await cookies()).toEqual([])
+    shop.fault = undefined
+    await open('http://shop.example.test/next')
+    expect(await clickId()).not.toBeNull()
+    // As it was: the landing page and where the visitor came from, not the page it is sent from.
+    expect(await clicksOf(code)).toMatchObject([
+      { page_url: 'http://shop.example.test/landing', referrer_url: 'http://blog.example.org/' },
+    ])
+  })
+
+  test('offline is sent as soon as the browser is online', async () => {
+    const code = await newCode()
+    await open('http://shop.example.test/')
+    await context.setOffline(true)
+    await page.evaluate((url) => history.pushState({}, '', url), `/?aff=${code}`)
+    expect(await signup('offline')).toEqual({ success: false, error: { code: 'no_attribution' } })
+    await context.setOffline(false)
+    await page.waitForFunction(() => window.svc?.getClickId())
+    expect(await clicksOf(code)).toHaveLength(1)
+  })
+
+  test.each([
+    ['an unknown code', async () => 'no-such-code', 400],
+    ['a disabled link', () => newCode(undefined, false), 410],
+  ])('because of %s is not', async (_, code) => {
+    await open(referral('/', await code()))
+    await open('http://shop.example.test/next')
+    expect(clickBodies()).toHaveLength(1)
+    expect(await cookies()).toEqual([])
+  })
+
+  test('does not, when the visitor leaves before the answer', async () => {
+    const code = await newCode()
+    shop.delayMs = 300
+    await page.goto(referral('/', code))
+    await expect.poll(() => clickBodies().length).toBe(1)
+    await page.goto('about:blank')
+    await expect.poll(() => clicksOf(code)).toHaveLength(1)
+  })
+})
+
+describe('with consent required', () => {
+  test('nothing is read, stored or sent before it, and everything after', async () => {
+    const code = await newCode()
+    await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
+    shop.html = html(stub, tag('data-svc-consent="required"'))
+    await openQuietly(referral('/', code))
+    await page.evaluate(() => history.pushState({}, '', '/checkout'))
+    expect(await clickId()).toBeNull()
+    expect(shop.calls).toEqual([])
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+    const lead = page.evaluate(() => window.svc?.signup('consenting'))
+    await page.evaluate(() => window.svc?.consent())
+    expect(await lead).toMatchObject({ success: true })
+    expect(await clicksOf(code)).toMatchObject([{ page_url: 'http://shop.example.test/', click_id: await clickId() }])
+  })
+})
+
+describe('signup', () => {
+  test('is provisional on a server-verified program, however often it is sent', async () => {
+    await open(referral())
+    const first = await signup('verified-1', 'a@example.com')
+    expect(first).toMatchObject({ success: true, provisional: true })
+    expect(await signup('verified-1', 'a@example.com')).toEqual(first)
+  })
+
+  test('settles on a program that allows browsers, once', async () => {
+    shop.html = html(tag('', allowed.programId))
+    await openQuietly(referral('/', allowed.partnerCode))
+    expect(await signup('allowed-1', 'a@example.com')).toMatchObject({ success: true, customer_status: 'lead' })
+    expect(await signup('allowed-1')).toMatchObject({ success: false, error: { code: 'already_settled' } })
+  })
+
+  test("is refused with another program's click", async () => {
+    await open(referral('/', allowed.partnerCode))
+    expect(await signup('foreign-1')).toMatchObject({ success: false, error: { code: 'invalid_request' } })
+  })
+
+  test('called through the stub, before the script has loaded, waits for the click', async () => {
+    shop.delayMs = 100
+    shop.html = html(stub, '<script>window.early = svc.signup("early-1"); window.kept = svc.signup</script>', tag())
+    await open(referral())
+    expect(await page.evaluate('early')).toMatchObject({ success: true, provisional: true })
+    // A reference to the stub's function that was taken early works for ever.
+    expect(await page.evaluate('kept("early-1")')).toMatchObject({ success: true, provisional: true })
+  })
+
+  test('resolves where the service is not reached', async () => {
+    await open(referral())
+    shop.fault = 'drop'
+    expect(await signup('dropped-1')).toEqual({ success: false })
+  })
+})
+
+describe('a page that holds it wrong', () => {
+  test.each([
+    ['the tag twice', tag() + tag()],
+    ['no pattern in data-svc-params', tag('data-svc-params="((via,"')],
+    ['another value of data-svc-consent', tag('data-svc-consent="no"')],
+    ['something else as window.svc', `<script>window.svc = { mine: 1 }</script>${tag()}`],
+  ])('with %s still has one click', async (_, script) => {
+    const code = await newCode()
+    shop.html = html(script)
+    await open(referral('/', code))
+    expect(await clicksOf(code)).toHaveLength(1)
+  })
+
+  test('without a program id it does nothing', async () => {
+    shop.html = html('<script async src="http://api.svc.test/js/svc-tracker.js"></script>')
+    await openQuietly(referral())
+    expect(shop.calls).toEqual([])
+  })
+})
+
+describe('through a proxy on the own domain', () => {
+  const proxy = createTrackerProxy({ baseUrl: stack.baseUrl })
+
+  test('script, click and signup work, and the cookie is set by the server', async () => {
+    const seen: string[] = []
+    shop.handler = async (request) => {
+      const { pathname } = new URL(request.url)
+      if (!pathname.startsWith('/svc/')) return undefined
+      const headers = new Headers(request.headers)
+      headers.set('x-forwarded-for', '198.51.100.7')
+      headers.set('x-vercel-ip-country', 'DE')
+      headers.set('x-vercel-ip-city', 'K%C3%B6ln')
+      const response = await proxy(new Request(request, { headers }))
+      seen.push(
+        `${request.method} ${pathname} ${response.status} ${response.headers.get('set-cookie')?.replace(/cust_\w+/, 'id')}`,
+      )
+      return response
+    }
+    shop.html = html(`<script async src="/svc/js/svc-tracker.js" data-svc-program-id="${verified.programId}"></script>`)
+    const code = await newCode()
+    await open(`http://app.example.test/?aff=${code}`)
+    const id = await clickId()
+    expect(await cookies()).toEqual([{ domain: '.example.test', value: id }])
+    expect(await signup('proxied-1')).toMatchObject({ success: true, provisional: true })
+    expect([...new Set(seen)]).toEqual([
+      'GET /svc/js/svc-tracker.js 200 undefined',
+      'POST /svc/api/v1/track/click 200 svc_click_id=id; Path=/; Max-Age=2592000; SameSite=Lax; Domain=example.test',
+      'POST /svc/api/v1/track/lead 200 undefined',
+    ])
+    expect(shop.calls).toEqual([])
+    const { rows } = await stack.sql.query(
+      `select e.geo_country, e.geo_city, e.browser_name from affiliate_click_events e join referral_links l on l.id = e.link_id where l.code = $1`,
+      [code],
+    )
+    expect(rows).toEqual([{ geo_country: 'DE', geo_city: 'Köln', browser_name: expect.stringMatching(/Chrom/) }])
+  })
+
+  test('a cookie that the browser refuses is written by the script', async () => {
+    const wrong = createTrackerProxy({ baseUrl: stack.baseUrl, cookieDomain: 'github.io' })
+    shop.handler = async (request) => (request.url.includes('/svc/') ? wrong(request) : undefined)
+    shop.html = html(`<script async src="/svc/js/svc-tracker.js" data-svc-program-id="${verified.programId}"></script>`)
+    await open(`http://mine.github.io/?aff=${verified.partnerCode}`)
+    expect(await cookies()).toEqual([{ domain: '.mine.github.io', value: await clickId() }])
+  })
+})
