@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import type { SessionEnv } from '../access/sessions.ts'
 import { apiKeyHash } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
@@ -12,6 +11,7 @@ import { refundSale } from '../money/refunds.ts'
 import { recordSale } from '../money/sales.ts'
 import { visitorDevice } from '../tracking/visitor.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
+import { type Journey, moveBack } from './demo-past.ts'
 import { createPerson, tiePartner } from './people.ts'
 
 export interface Demo {
@@ -46,14 +46,6 @@ const agents = [
 ]
 const pricesCents = [2900, 4900, 9900, 19900]
 
-/** What one visitor did, and when it is made to have happened. */
-interface Journey {
-  clickId: string
-  clickAt: Date
-  leadAt: Date
-  saleAt: Date
-}
-
 /**
  * What a new stack shows: a workspace with a program, three partners and four weeks of their visitors. Everything is recorded
  * by the service's own functions and then moved back in time, with the daily totals counted again.
@@ -85,7 +77,7 @@ export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
     }
   }
   await Promise.all(Array.from({ length: 8 }, walk))
-  await moveBack(db, programId, journeys)
+  await moveBack(db, programId, { weeks, holdDays, journeys })
   await approveDueCommissions(db, 500)
   const refund = { refund_id: null, reason: 'refund' as const, reason_text: 'Did not fit' }
   await refundSale(db, keyHash, 'demo-order-0', { ...refund, amount_cents: 1000 }, crypto.randomUUID())
@@ -142,47 +134,4 @@ function pick<Item>(items: readonly Item[]): Item {
   const item = items[Math.floor(Math.random() * items.length)]
   if (item === undefined) throw new Error('There is nothing to pick from.')
   return item
-}
-
-async function moveBack(db: Database, programId: number, journeys: Journey[]): Promise<void> {
-  const iso = (name: 'clickAt' | 'leadAt' | 'saleAt') => journeys.map((journey) => journey[name].toISOString())
-  const opened = sql`now() - make_interval(weeks => ${weeks}, hours => 1)`
-  await db.batch([
-    sql`update programs set created_at = ${opened} where id = ${programId}`,
-    sql`update partner_programs set created_at = ${opened} where program_id = ${programId}`,
-    sql`update customers c set created_at = j.click_at,
-      signup_date = case when c.signup_date is not null then j.lead_at end,
-      first_purchase_date = case when c.first_purchase_date is not null then j.sale_at end
-      from unnest(${journeys.map(({ clickId }) => clickId)}::text[], ${iso('clickAt')}::timestamptz[],
-        ${iso('leadAt')}::timestamptz[], ${iso('saleAt')}::timestamptz[]) as j (click_id, click_at, lead_at, sale_at)
-      where c.program_id = ${programId} and c.click_id = j.click_id`,
-    sql`update affiliate_click_events set created_at = click_timestamp where program_id = ${programId}`,
-    sql`update affiliate_lead_events e set lead_timestamp = c.signup_date, created_at = c.signup_date
-      from customers c where c.program_id = ${programId} and e.program_id = c.program_id and e.customer_id = c.id`,
-    sql`update sales s set sale_date = c.first_purchase_date, created_at = c.first_purchase_date
-      from customers c where c.program_id = ${programId} and s.program_id = c.program_id and s.customer_id = c.id`,
-    sql`update commissions m set created_at = s.sale_date, hold_until = s.sale_date + make_interval(days => ${holdDays})
-      from sales s where s.program_id = ${programId} and m.program_id = s.program_id and m.sale_id = s.id`,
-    // First, because a run of count-clicks may be moving some into the counters: it is waited for.
-    sql`delete from uncounted_clicks where program_id = ${programId}`,
-    sql`delete from link_clicks where program_id = ${programId}`,
-    sql`insert into link_clicks (program_id, link_id, clicks, last_clicked_at)
-      select program_id, link_id, count(*), max(click_timestamp) from affiliate_click_events where program_id = ${programId}
-      group by program_id, link_id`,
-    sql`delete from daily_totals where program_id = ${programId}`,
-    sql`insert into daily_totals (program_id, day, slot, clicks, leads, conversions)
-      select ${programId}, utc_day(at), counter_slot(at), sum(clicks), sum(leads), sum(conversions)
-      from (
-        select click_timestamp, 1, 0, 0 from affiliate_click_events where program_id = ${programId}
-        union all select signup_date, 0, 1, 0 from customers where program_id = ${programId} and signup_date is not null
-        union all select first_purchase_date, 0, 0, 1 from customers
-          where program_id = ${programId} and first_purchase_date is not null
-      ) as fact (at, clicks, leads, conversions)
-      group by utc_day(at), counter_slot(at)`,
-    sql`delete from daily_money where program_id = ${programId}`,
-    sql`insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-      select ${programId}, utc_day(s.sale_date), s.currency, counter_slot(s.sale_date), count(*), sum(s.amount_cents), sum(m.amount_cents)
-      from sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
-      where s.program_id = ${programId} group by utc_day(s.sale_date), s.currency, counter_slot(s.sale_date)`,
-  ])
 }

@@ -21,13 +21,17 @@ export async function createPerson(
 ): Promise<Person> {
   const userId = crypto.randomUUID()
   const email = person.email.toLowerCase()
-  await db.query(
-    sql`insert into users (id, name, email, email_verified) values (${userId}, ${person.name}, ${email}, true)`,
-  )
+  await db.query(kysely.insertInto('users').values({ id: userId, name: person.name, email, email_verified: true }))
   if (person.password !== undefined) {
-    await db.query(sql`
-      insert into accounts (id, user_id, provider_id, account_id, password)
-      values (${crypto.randomUUID()}, ${userId}, 'credential', ${userId}, ${await hashPassword(person.password)})`)
+    await db.query(
+      kysely.insertInto('accounts').values({
+        id: crypto.randomUUID(),
+        user_id: userId,
+        provider_id: 'credential',
+        account_id: userId,
+        password: await hashPassword(person.password),
+      }),
+    )
   }
   return { userId, email, token: await createSession(db, userId, env.AUTH_SECRET) }
 }
@@ -50,12 +54,10 @@ async function createSession(db: Database, userId: string, secret: string): Prom
 
 /** Makes a user an active member of a workspace without an invitation. */
 export async function addMember(db: Database, workspaceId: string, userId: string, role: Role): Promise<void> {
-  await db.query(
-    sql`insert into workspace_members (workspace_id, user_id, role) values (${workspaceId}, ${userId}, ${role})`,
-  )
+  await db.query(kysely.insertInto('workspace_members').values({ workspace_id: workspaceId, user_id: userId, role }))
 }
 
 /** Lets a user sign in as a partner without an invitation. */
 export async function tiePartner(db: Database, partnerId: number, userId: string): Promise<void> {
-  await db.query(sql`update partners set user_id = ${userId} where id = ${partnerId}`)
+  await db.query(kysely.updateTable('partners').set({ user_id: userId }).where('id', '=', partnerId))
 }

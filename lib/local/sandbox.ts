@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
-import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import type { SessionEnv } from '../access/sessions.ts'
-import { generateApiKey } from '../access/api-keys.ts'
+import { createApiKey } from '../access/program-keys.ts'
 import { type Database, openDatabase } from '../database.ts'
+import { kysely } from '../kysely.ts'
 import { addPartner } from '../programs/partners.ts'
 import { createProgram, programDefaults, programSettings, type ProgramSettings } from '../programs/programs.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
@@ -53,10 +53,8 @@ export async function createSandbox(
     domain: 'shop.example.com',
     ...settings,
   })
-  await db.query(sql`update programs set processor_account_id = ${connectedAccountId} where id = ${programId}`)
-  const { key, keyHash, hint } = await generateApiKey()
   await db.query(
-    sql`insert into api_keys (program_id, key_hash, hint) values (${programId}, decode(${keyHash}, 'hex'), ${hint})`,
+    kysely.updateTable('programs').set({ processor_account_id: connectedAccountId }).where('id', '=', programId),
   )
   const { partnerId, code } = await addPartner(db, {
     programId,
@@ -68,7 +66,7 @@ export async function createSandbox(
   return {
     programId,
     workspaceId,
-    apiKey: key,
+    apiKey: await createApiKey(db, programId, 'default'),
     partnerCode: code,
     partnerId,
     dashboardToken: owner.token,

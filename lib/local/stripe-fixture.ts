@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
-import { sql } from 'kysely'
 import color from 'picocolors'
 import { Stripe } from 'stripe'
-import { openDatabase } from '../database.ts'
+import { type Database, openDatabase } from '../database.ts'
+import { kysely } from '../kysely.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 import {
@@ -104,6 +104,29 @@ function disputed(shop: Shop, order: string, event: string, status: string): Fix
   }
 }
 
+/** The program with this id, or the newest one, that has a connected account, and the click id of its latest visitor. */
+async function findProgram(db: Database, id: string | undefined) {
+  let query = kysely
+    .selectFrom('programs as p')
+    .select((eb) => [
+      'p.id',
+      eb.ref('p.processor_account_id').$notNull().as('account'),
+      eb
+        .selectFrom('customers as c')
+        .select('c.click_id')
+        .whereRef('c.program_id', '=', 'p.id')
+        .orderBy('c.last_click_at', 'desc')
+        .limit(1)
+        .as('click_id'),
+    ])
+    .where('p.processor_account_id', 'is not', null)
+    .orderBy('p.id', 'desc')
+    .limit(1)
+  if (id !== undefined) query = query.where('p.id', '=', Number(id))
+  const [program] = await db.query(query)
+  return program
+}
+
 const usage = `Usage: npm run stripe:fixture -- <name> [--order <text>] [--program <id>] [--click-id <id>] [--customer-key <key>]
   [--email <address>] [--generation old|new] [--test-mode]
 
@@ -132,13 +155,7 @@ async function sendFixture(): Promise<void> {
   const fixture = stripeFixtures[name]
   if (!fixture) throw new LocalStackError(usage)
   const { baseUrl, environment } = readState()
-  const [program] = await openDatabase(environment).query(
-    sql<{ id: string; account: string; click_id: string | null }>`select id, processor_account_id as account, (
-      select click_id from customers c where c.program_id = p.id order by last_click_at desc limit 1
-    ) as click_id
-    from programs p where processor_account_id is not null and (${values.program ?? null}::bigint is null or id = ${values.program ?? null}::bigint)
-    order by id desc limit 1`,
-  )
+  const program = await findProgram(openDatabase(environment), values.program)
   if (!program) {
     throw new LocalStackError(
       'No program with a connected account. Make one with `npm run -s sandbox`, or connect yours.',
@@ -147,7 +164,7 @@ async function sendFixture(): Promise<void> {
   const shop: Shop = {
     generation: (values.generation === 'old' ? 'old' : 'new') satisfies Generation,
     account: program.account,
-    programId: Number(program.id),
+    programId: program.id,
     clickId: values['click-id'] ?? program.click_id,
     customerKey: values['customer-key'] ?? `buyer-${values.order}`,
     email: values.email,

@@ -3,6 +3,7 @@ import { newClickIdStem } from './clicks.ts'
 import { type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import type { JsonValue } from '../schema.ts'
 
 /** Who is to be erased: the integrator's user id, or the click id in the visitor's cookie. */
 export type KnownBy = { customer_key: string } | { click_id: string }
@@ -116,7 +117,7 @@ function eraseDeliveries(programId: number, known: Known) {
   return kysely
     .updateTable('processor_events as e')
     .from(known.select(['id', 'customer_key', 'click_id', 'email_hash']).as('k'))
-    .set((eb) => ({ fact: sql`${eb.ref('e.fact')} || ${unknown}::jsonb` }))
+    .set((eb) => ({ fact: sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb` }))
     .where('e.program_id', '=', programId)
     .where((eb) => {
       const fact = (field: string) => sql<string | null>`${eb.ref('e.fact')}->>${sql.lit(field)}`

@@ -1,0 +1,176 @@
+import { sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+
+/** What one visitor did, and when it is made to have happened. */
+export interface Journey {
+  clickId: string
+  clickAt: Date
+  leadAt: Date
+  saleAt: Date
+}
+
+/** Moves what a program has recorded into the past, where its visitors are to have come, and counts its totals again. */
+export async function moveBack(
+  db: Database,
+  programId: number,
+  past: { weeks: number; holdDays: number; journeys: Journey[] },
+): Promise<void> {
+  await db.batch([...moves(programId, past), ...countAgain(programId)])
+}
+
+function moves(
+  programId: number,
+  { weeks, holdDays, journeys }: { weeks: number; holdDays: number; journeys: Journey[] },
+) {
+  const openedAt = sql<Date>`now() - make_interval(weeks => ${weeks}, hours => 1)`
+  const times = (name: 'clickAt' | 'leadAt' | 'saleAt') => journeys.map((journey) => journey[name].toISOString())
+  const journey = sql<{ click_id: string; click_at: Date; lead_at: Date; sale_at: Date }>`unnest(
+    ${journeys.map(({ clickId }) => clickId)}::text[], ${times('clickAt')}::timestamptz[], ${times('leadAt')}::timestamptz[],
+    ${times('saleAt')}::timestamptz[])`.as<'j'>(sql`j (click_id, click_at, lead_at, sale_at)`)
+  return [
+    kysely.updateTable('programs').set({ created_at: openedAt }).where('id', '=', programId),
+    kysely.updateTable('partner_programs').set({ created_at: openedAt }).where('program_id', '=', programId),
+    kysely
+      .updateTable('customers as c')
+      .from(journey)
+      .set((eb) => ({
+        created_at: eb.ref('j.click_at'),
+        signup_date: eb.case().when('c.signup_date', 'is not', null).then(eb.ref('j.lead_at')).end(),
+        first_purchase_date: eb.case().when('c.first_purchase_date', 'is not', null).then(eb.ref('j.sale_at')).end(),
+      }))
+      .where('c.program_id', '=', programId)
+      .whereRef('c.click_id', '=', 'j.click_id'),
+    kysely
+      .updateTable('affiliate_click_events')
+      .set((eb) => ({ created_at: eb.ref('click_timestamp') }))
+      .where('program_id', '=', programId),
+    kysely
+      .updateTable('affiliate_lead_events as e')
+      .from('customers as c')
+      .set((eb) => ({
+        lead_timestamp: eb.ref('c.signup_date').$notNull(),
+        created_at: eb.ref('c.signup_date').$notNull(),
+      }))
+      .where('e.program_id', '=', programId)
+      .whereRef('c.program_id', '=', 'e.program_id')
+      .whereRef('c.id', '=', 'e.customer_id'),
+    kysely
+      .updateTable('sales as s')
+      .from('customers as c')
+      .set((eb) => ({
+        sale_date: eb.ref('c.first_purchase_date').$notNull(),
+        created_at: eb.ref('c.first_purchase_date').$notNull(),
+      }))
+      .where('s.program_id', '=', programId)
+      .whereRef('c.program_id', '=', 's.program_id')
+      .whereRef('c.id', '=', 's.customer_id'),
+    kysely
+      .updateTable('commissions as m')
+      .from('sales as s')
+      .set((eb) => ({
+        created_at: eb.ref('s.sale_date'),
+        hold_until: sql<Date>`${eb.ref('s.sale_date')} + make_interval(days => ${holdDays})`,
+      }))
+      .where('m.program_id', '=', programId)
+      .whereRef('s.program_id', '=', 'm.program_id')
+      .whereRef('s.id', '=', 'm.sale_id'),
+  ]
+}
+
+/** Statements that make the counters anew from the events, each in the hour where its event is now. */
+function countAgain(programId: number) {
+  const clicks = kysely
+    .selectFrom('affiliate_click_events')
+    .select((eb) => [
+      'click_timestamp as at',
+      eb.lit<number>(1).as('clicks'),
+      eb.lit<number>(0).as('leads'),
+      eb.lit<number>(0).as('conversions'),
+    ])
+    .where('program_id', '=', programId)
+  const leads = kysely
+    .selectFrom('customers')
+    .select((eb) => [
+      eb.ref('signup_date').$notNull().as('at'),
+      eb.lit<number>(0).as('clicks'),
+      eb.lit<number>(1).as('leads'),
+      eb.lit<number>(0).as('conversions'),
+    ])
+    .where('program_id', '=', programId)
+    .where('signup_date', 'is not', null)
+  const conversions = kysely
+    .selectFrom('customers')
+    .select((eb) => [
+      eb.ref('first_purchase_date').$notNull().as('at'),
+      eb.lit<number>(0).as('clicks'),
+      eb.lit<number>(0).as('leads'),
+      eb.lit<number>(1).as('conversions'),
+    ])
+    .where('program_id', '=', programId)
+    .where('first_purchase_date', 'is not', null)
+  return [
+    // First, because a run of count-clicks may be moving some into the counters: it is waited for.
+    kysely.deleteFrom('uncounted_clicks').where('program_id', '=', programId),
+    kysely.deleteFrom('link_clicks').where('program_id', '=', programId),
+    kysely
+      .insertInto('link_clicks')
+      .columns(['program_id', 'link_id', 'clicks', 'last_clicked_at'])
+      .expression((eb) =>
+        eb
+          .selectFrom('affiliate_click_events')
+          .select((event) => [
+            'program_id',
+            'link_id',
+            event.fn.countAll().as('clicks'),
+            event.fn.max('click_timestamp').as('last_clicked_at'),
+          ])
+          .where('program_id', '=', programId)
+          .groupBy(['program_id', 'link_id']),
+      ),
+    kysely.deleteFrom('daily_totals').where('program_id', '=', programId),
+    kysely
+      .insertInto('daily_totals')
+      .columns(['program_id', 'day', 'slot', 'clicks', 'leads', 'conversions'])
+      .expression((eb) =>
+        eb
+          .selectFrom(clicks.unionAll(leads).unionAll(conversions).as('fact'))
+          .select((fact) => [
+            fact.val(programId).as('program_id'),
+            fact.fn('utc_day', ['at']).as('day'),
+            fact.fn('counter_slot', ['at']).as('slot'),
+            fact.fn.sum('clicks').as('clicks'),
+            fact.fn.sum('leads').as('leads'),
+            fact.fn.sum('conversions').as('conversions'),
+          ])
+          .groupBy((fact) => [fact.fn('utc_day', ['at']), fact.fn('counter_slot', ['at'])]),
+      ),
+    kysely.deleteFrom('daily_money').where('program_id', '=', programId),
+    kysely
+      .insertInto('daily_money')
+      .columns(['program_id', 'day', 'currency', 'slot', 'sales', 'revenue_cents', 'commission_cents'])
+      .expression((eb) =>
+        eb
+          .selectFrom('sales as s')
+          .innerJoin('commissions as m', (join) =>
+            join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
+          )
+          .select((sale) => [
+            's.program_id',
+            sale.fn('utc_day', ['s.sale_date']).as('day'),
+            's.currency',
+            sale.fn('counter_slot', ['s.sale_date']).as('slot'),
+            sale.fn.countAll().as('sales'),
+            sale.fn.sum('s.amount_cents').as('revenue_cents'),
+            sale.fn.sum('m.amount_cents').as('commission_cents'),
+          ])
+          .where('s.program_id', '=', programId)
+          .groupBy((sale) => [
+            's.program_id',
+            sale.fn('utc_day', ['s.sale_date']),
+            's.currency',
+            sale.fn('counter_slot', ['s.sale_date']),
+          ]),
+      ),
+  ]
+}
