@@ -65,7 +65,7 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       },
     ],
   },
-  'a notice that is written after the reversal, in a request of its own': {
+  'a notification that is written after the reversal, in a request of its own': {
     functions: [
       {
         name: 'tell_reversal',

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
-import { listInbox, markInboxRead } from '../lib/notifications/notification-list.ts'
+import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { listDeliveries } from '../lib/stripe/webhook-events.ts'
@@ -46,8 +46,16 @@ const limit = 4
 const idOf = (item: Item | undefined) => item && Number(item.id)
 const lists: [what: string, count: number, next: (last: Item | undefined) => Promise<Item[]>][] = [
   ['partners of a program', 11, (last) => listPartners(db, programId, { limit, before: idOf(last) })],
-  ["an advertiser's notices", 11, (last) => listInbox(db, { programId }, userId, { limit, before: idOf(last) })],
-  ["a partner's notifications", 11, (last) => listInbox(db, { partnerId }, userId, { limit, before: idOf(last) })],
+  [
+    "an advertiser's notifications",
+    11,
+    (last) => listNotifications(db, { programId }, userId, { limit, before: idOf(last) }),
+  ],
+  [
+    "a partner's notifications",
+    11,
+    (last) => listNotifications(db, { partnerId }, userId, { limit, before: idOf(last) }),
+  ],
   ['messages of a program', 22, (last) => listOutbox(db, programId, { limit, before: idOf(last) })],
   [
     'events of the processor',
@@ -72,11 +80,11 @@ test.each(lists)('turning the pages of %s shows each once, and none of another p
   }
 })
 
-test('an inbox is read by one user, and not for others or elsewhere', async () => {
-  const unread = async (inbox: Parameters<typeof listInbox>[1], reader: string) =>
-    (await listInbox(db, inbox, reader, { limit: 100 })).filter(({ read }) => !read).length
-  await markInboxRead(db, { partnerId }, userId)
-  await markInboxRead(db, { partnerId }, userId)
+test('notifications are read by one user, and not for others or elsewhere', async () => {
+  const unread = async (recipient: Parameters<typeof listNotifications>[1], reader: string) =>
+    (await listNotifications(db, recipient, reader, { limit: 100 })).filter(({ read }) => !read).length
+  await markNotificationsRead(db, { partnerId }, userId)
+  await markNotificationsRead(db, { partnerId }, userId)
   expect(await unread({ partnerId }, userId)).toBe(0)
   expect(await unread({ programId }, userId)).toBe(11)
   expect(await unread({ partnerId: other.partnerId }, userId)).toBe(11)

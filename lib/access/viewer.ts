@@ -23,7 +23,7 @@ export interface ViewerProgram {
   /** ISO 8601. */
   createdAt: string
   roles: Role[]
-  /** Manual-review notices that this user has not read. */
+  /** Manual-review notifications that this user has not read. */
   unread: number
 }
 

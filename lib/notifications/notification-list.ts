@@ -14,27 +14,27 @@ const payload = z.object({
   deducted: z.optional(z.boolean()),
 })
 
-/** Whose notifications: an advertiser's of one program, or a partner's of all their programs. */
-export type Inbox = { programId: number } | { partnerId: number }
+/** To whom notifications go: an advertiser, of one program, or a partner, of all their programs. */
+export type Recipient = { programId: number } | { partnerId: number }
 
-function notificationsOf(inbox: Inbox) {
+function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
-  return 'programId' in inbox
-    ? notifications.where('n.program_id', '=', inbox.programId).where('n.audience', '=', 'advertiser')
-    : notifications.where('n.partner_id', '=', inbox.partnerId).where('n.audience', '=', 'partner')
+  return 'programId' in recipient
+    ? notifications.where('n.program_id', '=', recipient.programId).where('n.audience', '=', 'advertiser')
+    : notifications.where('n.partner_id', '=', recipient.partnerId).where('n.audience', '=', 'partner')
 }
 
-export type InboxItem = Awaited<ReturnType<typeof listInbox>>[number]
+export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]
 
 /** In-app notifications, the newest first: `limit` of them at most, after the one with the id `before` where it is given. */
-export async function listInbox(
+export async function listNotifications(
   db: Database,
-  inbox: Inbox,
+  recipient: Recipient,
   userId: string,
   options: { limit: number; before?: number | undefined },
 ) {
   const { limit, before } = options
-  let query = notificationsOf(inbox)
+  let query = notificationsOf(recipient)
     .innerJoin('programs as g', 'g.id', 'n.program_id')
     .innerJoin('partners as p', 'p.id', 'n.partner_id')
     .leftJoin('notification_reads as r', (join) =>
@@ -57,20 +57,20 @@ export async function listInbox(
     .orderBy('n.id', 'desc')
     .limit(limit)
   if (before !== undefined) {
-    const last = notificationsOf(inbox).where('n.id', '=', before).select(['n.created_at', 'n.id'])
+    const last = notificationsOf(recipient).where('n.id', '=', before).select(['n.created_at', 'n.id'])
     query = query.where((eb) => eb(eb.refTuple('n.created_at', 'n.id'), '<', last.$asTuple('created_at', 'id')))
   }
   const rows = await db.query(query)
   return rows.map((row) => ({ ...row, payload: payload.parse(row.payload) }))
 }
 
-/** Marks everything in an inbox as read by a user. What comes later is unread. */
-export async function markInboxRead(db: Database, inbox: Inbox, userId: string): Promise<void> {
+/** Marks all notifications to a recipient as read by a user. What comes later is unread. */
+export async function markNotificationsRead(db: Database, recipient: Recipient, userId: string): Promise<void> {
   await db.query(
     kysely
       .insertInto('notification_reads')
       .columns(['program_id', 'notification_id', 'user_id'])
-      .expression(notificationsOf(inbox).select((eb) => ['n.program_id', 'n.id', eb.val(userId).as('user_id')]))
+      .expression(notificationsOf(recipient).select((eb) => ['n.program_id', 'n.id', eb.val(userId).as('user_id')]))
       .onConflict((oc) => oc.doNothing()),
   )
 }

@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
-export type OutboxDelivery = Awaited<ReturnType<typeof listOutbox>>[number]
+export type OutboxNotification = Awaited<ReturnType<typeof listOutbox>>[number]
 
 /**
  * The messages that changes in a program have caused, and how far each has come, the newest first: `limit` of them at most, below

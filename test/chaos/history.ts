@@ -591,6 +591,6 @@ export async function deliverEverything(world: World, faults: FaultyQueue, queue
     'select count(*) as rows, count(n.id) as told from outbox o full join notifications n on n.program_id = o.program_id and n.id = o.id',
   )
   const [row] = rows
-  if (row?.rows !== row?.told) wrong.push(`of ${row?.rows} notices ${row?.told} were told`)
+  if (row?.rows !== row?.told) wrong.push(`of ${row?.rows} notifications ${row?.told} were told`)
   return wrong
 }

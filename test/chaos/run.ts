@@ -90,7 +90,7 @@ neon.clearFaults()
 console.log(color.dim(`${throughWorkerd} through workerd, ${seconds()} s`))
 
 wrong.push(...(await deliverEverything(world, faultyQueue, queue.url)), ...(await differences(world)))
-const notices = await world.pool.query<{ count: string }>('select count(*) from notifications')
+const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')
 await world.close()
 await workers.close()
 await faultyQueue.close()
@@ -99,6 +99,6 @@ await stand.close()
 for (const line of wrong.slice(0, 50)) console.log(color.red(line))
 const calls = inProcess.counts.calls + world.counts.calls
 const faults = inProcess.counts.faults + world.counts.faults
-const figures = `${seeds} seeds × ${steps} steps, ${calls} calls, ${faults} faults, ${kills.length} times SIGKILL to Postgres, ${notices.rows[0]?.count} notices told once`
+const figures = `${seeds} seeds × ${steps} steps, ${calls} calls, ${faults} faults, ${kills.length} times SIGKILL to Postgres, ${notifications.rows[0]?.count} notifications told once`
 console.log(`${figures}: ${wrong.length} violations in ${seconds()} s`)
 process.exitCode = wrong.length === 0 ? 0 : 1

@@ -41,7 +41,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
       aside={<span class="muted small">{formatNumber(program.commission_bp / 100)} % of each sale</span>}
     >
       {!program.is_active && (
-        <p class="notice warn">This program has switched you off: clicks on your links are refused.</p>
+        <p class="message warn">This program has switched you off: clicks on your links are refused.</p>
       )}
       {program.links.map(({ code, page_url: pageUrl, clicks }) => (
         <div class="stack tight">

@@ -1,4 +1,8 @@
-import { type InboxItem, listInbox, markInboxRead } from '../../../lib/notifications/notification-list.ts'
+import {
+  type ListedNotification,
+  listNotifications,
+  markNotificationsRead,
+} from '../../../lib/notifications/notification-list.ts'
 import { positiveInteger } from '../parts/address.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderPartner } from '../parts/layout.tsx'
@@ -14,8 +18,8 @@ const address = '/partner/notifications'
 partnerNotificationPages.get(address, requirePartner, async (c) => {
   const { id: partnerId, unread } = c.get('partner')
   const page = await readPage(
-    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: InboxItem) => id },
-    (options) => listInbox(c.get('db'), { partnerId }, c.get('viewer').user.id, options),
+    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: ListedNotification) => id },
+    (options) => listNotifications(c.get('db'), { partnerId }, c.get('viewer').user.id, options),
   )
   const { at, program, text, state } = notificationColumns
   return renderPartner(c, {
@@ -41,11 +45,11 @@ partnerNotificationPages.get(address, requirePartner, async (c) => {
 
 partnerNotificationPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: partnerId } = c.get('partner')
-  const notifications = await listInbox(c.get('db'), { partnerId }, c.get('viewer').user.id, { limit: csvRows })
+  const notifications = await listNotifications(c.get('db'), { partnerId }, c.get('viewer').user.id, { limit: csvRows })
   return csvResponse(c, 'notifications', notificationsCsv(notifications))
 })
 
 partnerNotificationPages.post(`${address}/read`, requirePartner, async (c) => {
-  await markInboxRead(c.get('db'), { partnerId: c.get('partner').id }, c.get('viewer').user.id)
+  await markNotificationsRead(c.get('db'), { partnerId: c.get('partner').id }, c.get('viewer').user.id)
   return redirectWith(c, address, 'All notifications are marked as read.')
 })

@@ -59,7 +59,7 @@ export function Field({ name, label, form, hint, value, options, type = 'text', 
 export function Problem({ form }: { form: FormState }) {
   if (form.problem === undefined) return null
   return (
-    <p class="notice bad" role="alert">
+    <p class="message bad" role="alert">
       {form.problem}
     </p>
   )

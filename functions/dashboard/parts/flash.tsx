@@ -31,7 +31,7 @@ export function takeFlash(c: Context): Flash | undefined {
 export function FlashMessage({ flash }: { flash: Flash | undefined }) {
   if (!flash) return null
   return (
-    <p class={`notice ${flash.kind}`} role={flash.kind === 'bad' ? 'alert' : 'status'}>
+    <p class={`message ${flash.kind}`} role={flash.kind === 'bad' ? 'alert' : 'status'}>
       {flash.text}
     </p>
   )

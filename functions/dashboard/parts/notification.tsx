@@ -1,6 +1,6 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import type { InboxItem } from '../../../lib/notifications/notification-list.ts'
+import type { ListedNotification } from '../../../lib/notifications/notification-list.ts'
 import { Badge } from './blocks.tsx'
 import { PostButton } from './fields.tsx'
 import { Time } from './format.tsx'
@@ -15,7 +15,7 @@ export const notificationColumns = {
     label: 'State',
     cell: ({ read }) => (read ? <span class="muted">Read</span> : <Badge tone="warn">New</Badge>),
   },
-} satisfies Record<string, Column<InboxItem>>
+} satisfies Record<string, Column<ListedNotification>>
 
 /** What marks all notifications of a list as read, where `unread` of them are not. */
 export function MarkRead({ address, unread }: { address: string; unread: number }) {
@@ -23,7 +23,7 @@ export function MarkRead({ address, unread }: { address: string; unread: number 
 }
 
 /** Notifications as CSV text. */
-export function notificationsCsv(notifications: InboxItem[]): string {
+export function notificationsCsv(notifications: ListedNotification[]): string {
   const columns = ['id', 'when', 'program', 'kind', 'text', 'transaction_id', 'amount', 'currency', 'read'] as const
   const rows = notifications.map((notification) => ({
     id: notification.id,
@@ -40,7 +40,7 @@ export function notificationsCsv(notifications: InboxItem[]): string {
 }
 
 /** A notification in words. */
-function textOf({ kind, payload, partner_name: partner }: InboxItem): string {
+function textOf({ kind, payload, partner_name: partner }: ListedNotification): string {
   const amount = formatMoney(payload.amount_cents, payload.currency)
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const why = payload.reason ? ` Reason: ${payload.reason}.` : ''

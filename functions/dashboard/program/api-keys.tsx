@@ -13,7 +13,7 @@ export function ApiKeys({ address, keys, made }: { address: string; keys: Stored
         Your server sends leads, sales and refunds with one of these. A key is for this program alone.
       </p>
       {made !== undefined && (
-        <div class="notice good stack tight" role="status">
+        <div class="message good stack tight" role="status">
           <p>
             <strong>This is the new key. Copy it now: it is not shown again.</strong>
           </p>

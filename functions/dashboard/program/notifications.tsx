@@ -1,4 +1,8 @@
-import { type InboxItem, listInbox, markInboxRead } from '../../../lib/notifications/notification-list.ts'
+import {
+  type ListedNotification,
+  listNotifications,
+  markNotificationsRead,
+} from '../../../lib/notifications/notification-list.ts'
 import { positiveInteger } from '../parts/address.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderProgram } from '../parts/layout.tsx'
@@ -15,8 +19,8 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
   const { id: programId, unread } = c.get('program')
   const address = addressIn(programId)
   const page = await readPage(
-    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: InboxItem) => id },
-    (options) => listInbox(c.get('db'), { programId }, c.get('viewer').user.id, options),
+    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: ListedNotification) => id },
+    (options) => listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, options),
   )
   const { at, text, state } = notificationColumns
   return renderProgram(c, {
@@ -42,12 +46,12 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
 
 notificationPages.get('/programs/:programId/notices.csv', requireProgram('notice:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const notifications = await listInbox(c.get('db'), { programId }, c.get('viewer').user.id, { limit: csvRows })
+  const notifications = await listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, { limit: csvRows })
   return csvResponse(c, `notices-${programId}`, notificationsCsv(notifications))
 })
 
 notificationPages.post('/programs/:programId/notices/read', requireProgram('notice:list'), async (c) => {
   const { id: programId } = c.get('program')
-  await markInboxRead(c.get('db'), { programId }, c.get('viewer').user.id)
+  await markNotificationsRead(c.get('db'), { programId }, c.get('viewer').user.id)
   return redirectWith(c, addressIn(programId), 'All notices are marked as read.')
 })

@@ -1,5 +1,5 @@
 import { toCsv } from '../../../lib/csv.ts'
-import { listOutbox, type OutboxDelivery } from '../../../lib/notifications/outbox-list.ts'
+import { listOutbox, type OutboxNotification } from '../../../lib/notifications/outbox-list.ts'
 import { positiveInteger } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { Time } from '../parts/format.tsx'
@@ -19,7 +19,7 @@ sentNotificationPages.get(
     const log = deliveryLogOf(programId)
     const address = `${log}/notifications`
     const page = await readPage(
-      { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: OutboxDelivery) => id },
+      { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: OutboxNotification) => id },
       (options) => listOutbox(c.get('db'), programId, options),
     )
     return renderProgram(c, {
@@ -52,7 +52,7 @@ sentNotificationPages.get(
   },
 )
 
-function State({ notification }: { notification: OutboxDelivery }) {
+function State({ notification }: { notification: OutboxNotification }) {
   if (notification.delivered_at) {
     return (
       <span>

@@ -42,21 +42,21 @@ export const surfaces = css`
   .arrow.down {
     rotate: 180deg;
   }
-  .notice {
+  .message {
     border-radius: var(--radius);
     padding: 0.75rem 1rem;
     border: 1px solid var(--line);
     background: var(--surface);
   }
-  .notice.good {
+  .message.good {
     background: var(--good-soft);
     border-color: transparent;
   }
-  .notice.bad {
+  .message.bad {
     background: var(--bad-soft);
     border-color: transparent;
   }
-  .notice.warn {
+  .message.warn {
     background: var(--warn-soft);
     color: var(--warn);
     border-color: transparent;
