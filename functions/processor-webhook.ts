@@ -4,7 +4,7 @@ import { emailHash } from '../lib/tracking/customers.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
-import { applyEvent } from '../lib/stripe/apply-fact.ts'
+import { applyEvent } from '../lib/stripe/apply-event.ts'
 import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
 import { readEvent, verifyDelivery } from '../lib/stripe/read-event.ts'
 
@@ -29,7 +29,15 @@ app.on('POST', paths, limitDelivery, async (c) => {
   const delivery = await verifyDelivery(body, c.req.header('stripe-signature'), c.env.STRIPE_WEBHOOK_SECRET)
   const event = await readEvent(delivery, (email) => emailHash(c.env.EMAIL_HASH_KEY, email))
   const { outcome, reason, outbox } = await applyEvent(openDatabase(c.env), openStripe(c.env), event)
-  console.log(JSON.stringify({ function: 'processor-webhook', event_id: event.id, type: event.type, outcome, reason }))
+  console.log(
+    JSON.stringify({
+      function: 'processor-webhook',
+      event_id: event.event_id,
+      type: event.event_type,
+      outcome,
+      reason,
+    }),
+  )
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return c.json({ success: true, outcome, reason })
 })

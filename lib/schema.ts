@@ -542,6 +542,30 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
     row: { add_second_customer: unknown | null }
   }
+  apply_deauthorization: {
+    arguments: { event: unknown | null }
+    row: { apply_deauthorization: unknown | null }
+  }
+  apply_event: {
+    arguments: { told: string | null; answer: string | null; stem: string | null }
+    row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null }
+  }
+  apply_invoice_payment: {
+    arguments: { event: unknown | null }
+    row: { apply_invoice_payment: unknown | null }
+  }
+  apply_purchase: {
+    arguments: { event: unknown | null; stem: string | null }
+    row: { apply_purchase: unknown | null }
+  }
+  apply_reversals: {
+    arguments: { event: unknown | null; answer: string | null }
+    row: { apply_reversals: unknown | null }
+  }
+  became: {
+    arguments: { event: unknown | null; outcome: string | null; reason: string | null }
+    row: { became: unknown | null }
+  }
   bind_customer: {
     arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
     row: { bind_customer: unknown | null }
@@ -570,6 +594,14 @@ export interface DatabaseFunctions {
     arguments: { sale: unknown | null; commission: unknown | null }
     row: { enter_earlier_refunds: unknown | null }
   }
+  find_buyer: {
+    arguments: { program: unknown | null; fact: string | null; stem: string | null }
+    row: { find_buyer: unknown | null }
+  }
+  first_with_prefix: {
+    arguments: { ids: (string)[] | null; prefix: string | null }
+    row: { first_with_prefix: string | null }
+  }
   fit_withdrawals: {
     arguments: { commission: unknown | null; balance_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
     row: { fit_withdrawals: unknown | null }
@@ -590,9 +622,33 @@ export interface DatabaseFunctions {
     arguments: { at: Date | null }
     row: { hour_of_day: number | null }
   }
+  keep_buyer: {
+    arguments: { buyer: unknown | null; fact: string | null }
+    row: { keep_buyer: unknown | null }
+  }
+  keep_reversals: {
+    arguments: { event: unknown | null; fact: string | null }
+    row: { keep_reversals: unknown | null }
+  }
+  learn_payments: {
+    arguments: { of_account_id: string | null; payment_ids: (string)[] | null; of_transaction_id: string | null }
+    row: { learn_payments: unknown | null }
+  }
   lock_balance: {
     arguments: { commission: unknown | null }
     row: { lock_balance: unknown | null }
+  }
+  lock_ids: {
+    arguments: { of_account_id: string | null; ids: (string)[] | null }
+    row: { lock_ids: unknown | null }
+  }
+  lock_payments: {
+    arguments: { of_account_id: string | null; payment_ids: (string)[] | null; of_transaction_id: string | null }
+    row: { lock_payments: unknown | null }
+  }
+  log_event: {
+    arguments: { event: unknown | null }
+    row: { log_event: unknown | null }
   }
   make_event_partitions: {
     arguments: { months_ahead: number | null }
@@ -613,6 +669,10 @@ export interface DatabaseFunctions {
   post_entry: {
     arguments: { entry: unknown | null }
     row: { post_entry: number | null }
+  }
+  record_purchase: {
+    arguments: { event: unknown | null; buyer: unknown | null }
+    row: { record_purchase: unknown | null }
   }
   record_sale: {
     arguments: { given: unknown | null; completes: boolean | null }
@@ -638,6 +698,10 @@ export interface DatabaseFunctions {
     arguments: { commission_cents: number | null; refunded_cents: number | null; sale_cents: number | null }
     row: { reversed_share: number | null }
   }
+  sale_of_payments: {
+    arguments: { of_account_id: string | null; of_test: boolean | null; payment_ids: (string)[] | null }
+    row: { sale_of_payments: unknown | null }
+  }
   settle_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { lead_id: number | null; click_id: string | null; customer_status: string | null }
@@ -647,7 +711,7 @@ export interface DatabaseFunctions {
     row: { settle_refunds: unknown | null }
   }
   settle_reversals: {
-    arguments: { of_program_id: number | null; of_sale_id: number | null }
+    arguments: { sale: unknown | null }
     row: { settle_reversals: unknown | null }
   }
   take_refund: {
@@ -665,10 +729,6 @@ export interface DatabaseFunctions {
   tell_reversal: {
     arguments: { commission: unknown | null; by_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
     row: { tell_reversal: unknown | null }
-  }
-  told_reversals: {
-    arguments: { sale: unknown | null }
-    row: { told_reversals: (unknown)[] | null }
   }
   track_browser_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }

@@ -741,6 +741,163 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+begin
+  with disconnected as (
+    update programs p set processor_account_id = null, processor_connected_at = null
+    where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
+      and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
+    returning p.id
+  )
+  select min(d.id) into event.program_id from disconnected d;
+  if event.program_id is null then
+    return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
+  end if;
+  return became(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  event processor_events := jsonb_populate_record(null::processor_events, told);
+  mark bigint := mark_outbox();
+begin
+  event := case event.fact->>'kind'
+    when 'purchase' then apply_purchase(event, stem)
+    when 'reversals' then apply_reversals(event, answer)
+    when 'charge_refunds' then apply_reversals(event, answer)
+    when 'invoice_payment' then apply_invoice_payment(event)
+    when 'deauthorization' then apply_deauthorization(event)
+    else became(event, 'ignored', event.fact->>'reason')
+  end;
+  if event.outcome is null then
+    return;
+  end if;
+  event := log_event(event);
+  outcome := event.outcome;
+  reason := event.reason;
+  program_id := event.program_id;
+  outbox_ids := outbox_since(program_id, mark);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_invoice_payment(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  invoice_id text := event.fact->>'invoice_id';
+  payment_ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids'));
+  sale sales;
+begin
+  perform lock_payments(event.account_id, payment_ids, invoice_id);
+  perform learn_payments(event.account_id, payment_ids, invoice_id);
+  sale := sale_of_payments(event.account_id, not event.livemode, array[invoice_id]);
+  if sale.id is not null then
+    perform settle_reversals(sale);
+  end if;
+  event.program_id := sale.program_id;
+  return became(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, stem text)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  fact jsonb := event.fact;
+  is_paid boolean := fact->>'sale' is not null;
+  payment_ids text[] := array(select jsonb_array_elements_text(fact->'payment_ids'));
+  program programs;
+  buyer customers;
+begin
+  if is_paid then
+    perform lock_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
+    perform learn_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
+  end if;
+  select p.* into program from programs p where p.id = (fact->>'program_id')::bigint and p.processor_account_id = event.account_id;
+  if program.id is null then
+    return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
+      else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
+  end if;
+  event.program_id := program.id;
+  buyer := find_buyer(program, fact, case when event.livemode then stem end);
+  if event.livemode and buyer.id is not null then
+    perform keep_buyer(buyer, fact);
+  end if;
+
+  if is_paid then
+    return record_purchase(event, buyer);
+  elsif buyer.id is null then
+    return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
+  elsif fact->>'awaits_payment' = 'true' then
+    return became(event, 'recorded', 'Its payment is under way.');
+  end if;
+  return became(event, 'recorded', 'Nothing was paid; a lead is settled.');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_reversals(event processor_events, answer jsonb)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  fact jsonb := event.fact || answer;
+  payment_ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id'], null);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, payment_ids, fact->>'invoice_id');
+  if fact->>'invoice_id' is not null then
+    perform learn_payments(event.account_id, payment_ids, fact->>'invoice_id');
+  end if;
+  if not exists (select from programs p where p.processor_account_id = event.account_id) then
+    return became(event, 'ignored', 'No program is connected to this account.');
+  end if;
+  sale := sale_of_payments(event.account_id, not event.livemode, payment_ids);
+  if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
+    and not exists (select from processor_payments m where m.account_id = event.account_id and m.payment_id = any (payment_ids)) then
+    return event;
+  end if;
+  perform keep_reversals(event, fact);
+  if sale.id is not null then
+    perform settle_reversals(sale);
+  end if;
+  event.program_id := sale.program_id;
+
+  if jsonb_array_length(fact->'reversals') = 0 then
+    return became(event, 'ignored', 'The charge has no refund that took money.');
+  elsif fact#>>'{reversals,0,currency}' <> sale.currency then
+    return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
+      fact#>>'{reversals,0,currency}', sale.currency));
+  elsif not exists (
+    select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
+  ) then
+    return became(event, 'duplicate', 'Another event told it already.');
+  elsif sale.id is null then
+    return became(event, 'parked', 'No sale of this payment is known yet.');
+  end if;
+  return became(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.became(event processor_events, outcome text, reason text)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+begin
+  event.outcome := outcome;
+  event.reason := reason;
+  return event;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
@@ -829,6 +986,43 @@ begin
   end loop;
   return sale;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.find_buyer(program programs, fact jsonb, stem text)
+ RETURNS customers
+ LANGUAGE plpgsql
+AS $function$
+declare
+  key text := fact->>'customer_key';
+  valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  buyer customers;
+begin
+  if stem is not null and key is not null then
+    perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
+  end if;
+  select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
+    (select s.customer_id from processor_sessions s where s.program_id = program.id and s.session_id = fact->>'session_id'),
+    (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
+      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
+    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
+      and c.signup_date is not null order by c.signup_date, c.id limit 1),
+    (select p.customer_id from processor_customers p
+      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id'),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key)
+  );
+  select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
+    (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
+    buyer.id
+  ) for no key update of c;
+  return buyer;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.first_with_prefix(ids text[], prefix text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.fit_withdrawals(commission commissions, balance_cents bigint, by_cause text, of_transaction_id text)
@@ -981,6 +1175,72 @@ CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
 AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.keep_buyer(buyer customers, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  key text := fact->>'customer_key';
+  settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
+begin
+  if fact->>'processor_customer_id' is not null then
+    insert into processor_customers (program_id, processor_customer_id, customer_id)
+    values (buyer.program_id, fact->>'processor_customer_id', buyer.id) on conflict do nothing;
+  end if;
+  if fact->>'awaits_payment' = 'true' then
+    insert into processor_sessions (program_id, session_id, customer_id)
+    values (buyer.program_id, fact->>'session_id', buyer.id) on conflict do nothing;
+  end if;
+  if buyer.customer_key is null and key is not null then
+    update customers c set customer_key = key
+    where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
+      select from customers k where k.program_id = buyer.program_id and k.customer_key = key
+    );
+  end if;
+  if settles then
+    update customers c set
+      signup_date = now(),
+      lead_event_id = nextval('affiliate_lead_events_id_seq'),
+      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+      email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash)
+    where c.program_id = buyer.program_id and c.id = buyer.id
+    returning c.* into buyer;
+    perform record_settled_lead(buyer, null, null, null);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
+    amount_cents, currency, event_id, returned_event_id, returned_at)
+  select event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
+    t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
+    case when t.returned then now() end
+  from jsonb_to_recordset(fact->'reversals')
+    as t (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)
+  order by t.reversal_id
+  on conflict (account_id, reversal_id) do update set
+    event_id = coalesce(stored.event_id, excluded.event_id),
+    returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
+    returned_at = coalesce(stored.returned_at, excluded.returned_at);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.learn_payments(of_account_id text, payment_ids text[], of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into processor_payments (account_id, payment_id, transaction_id)
+  select of_account_id, id, of_transaction_id from unnest(payment_ids) id where id <> of_transaction_id order by id
+  on conflict do nothing;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.lock_balance(commission commissions)
  RETURNS void
  LANGUAGE plpgsql
@@ -989,6 +1249,48 @@ begin
   perform from balances b
   where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
   for no key update;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_ids(of_account_id text, ids text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock(key) from (
+    select distinct hashtextextended(of_account_id || ' ' || id, 0) as key from unnest(ids) id where id is not null order by 1
+  ) keys;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_payments(of_account_id text, payment_ids text[], of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform lock_ids(of_account_id, payment_ids);
+  perform lock_ids(of_account_id, array(
+    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (payment_ids)
+  ) || of_transaction_id);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.log_event(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, fact, event_created_at)
+  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason, event.fact,
+    event.event_created_at)
+  on conflict (account_id, event_id) do update set
+    deliveries = stored.deliveries + 1,
+    last_received_at = now(),
+    program_id = coalesce(excluded.program_id, stored.program_id),
+    outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
+    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end
+  returning * into event;
+  return event;
 end $function$
 ;
 
@@ -1078,6 +1380,31 @@ begin
   update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   return balance.balance_cents + entry.amount_cents;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_purchase(event processor_events, buyer customers)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+  sale sales;
+begin
+  given.program_id := event.program_id;
+  given.is_test := not event.livemode;
+  given.customer_id := buyer.id;
+  given.customer_key := event.fact->>'customer_key';
+  given.payment_status := 'paid';
+  given.processor_event_id := event.event_id;
+  given.processor_session_id := event.fact->>'session_id';
+  given.processor_customer_id := event.fact->>'processor_customer_id';
+  select (r.sale).* into sale from record_sale(given, true) r;
+  perform settle_reversals(sale);
+  if sale.processor_event_id is distinct from event.event_id then
+    return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
+  end if;
+  return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
 end $function$
 ;
 
@@ -1341,6 +1668,22 @@ CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refund
 RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (sale_cents)::numeric))::bigint
 ;
 
+CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test boolean, payment_ids text[])
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale sales;
+begin
+  select s.* into sale from programs p join sales s on s.program_id = p.id
+  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (payment_ids || array(
+    select m.transaction_id from processor_payments m where m.account_id = of_account_id and m.payment_id = any (payment_ids)
+  ))
+  order by s.processor_event_id is null, s.program_id, s.id limit 1;
+  return sale;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
@@ -1383,17 +1726,30 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_reversals(of_program_id bigint, of_sale_id bigint)
+CREATE OR REPLACE FUNCTION public.settle_reversals(sale sales)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
-  sale sales;
+  of_account_id text;
+  payment_ids text[];
   told processor_reversals[];
 begin
-  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id;
-  told := told_reversals(sale);
-  perform settle_refunds(of_program_id, of_sale_id, told);
+  select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
+  payment_ids := array(
+    select m.payment_id from processor_payments m
+    where m.account_id = of_account_id and m.transaction_id = sale.transaction_id order by m.payment_id
+  );
+  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(payment_ids, 'pi_')),
+    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(payment_ids, 'ch_'))
+  where s.program_id = sale.program_id and s.id = sale.id
+    and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
+
+  payment_ids := payment_ids || sale.transaction_id;
+  select array_agg(v) into told from processor_reversals v
+  where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
+    and v.currency = sale.currency and v.livemode <> sale.is_test;
+  perform settle_refunds(sale.program_id, sale.id, told);
   update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.'
   from unnest(told) t
   where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
@@ -1475,26 +1831,6 @@ begin
   if commission.paid_at is not null then
     perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
   end if;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.told_reversals(sale sales)
- RETURNS processor_reversals[]
- LANGUAGE plpgsql
-AS $function$
-declare
-  of_account_id text;
-  payment_ids text[];
-begin
-  select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
-  payment_ids := array(
-    select m.payment_id from processor_payments m where m.account_id = of_account_id and m.transaction_id = sale.transaction_id
-  ) || sale.transaction_id;
-  return (
-    select array_agg(v) from processor_reversals v
-    where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
-      and v.currency = sale.currency and v.livemode <> sale.is_test
-  );
 end $function$
 ;
 

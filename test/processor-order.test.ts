@@ -14,7 +14,7 @@ import {
   type Shop,
   stripeEvent,
 } from '../lib/local/stripe-events.ts'
-import { applyEvent } from '../lib/stripe/apply-fact.ts'
+import { applyEvent } from '../lib/stripe/apply-event.ts'
 import { openStripe } from '../lib/stripe/client.ts'
 import { readEvent } from '../lib/stripe/read-event.ts'
 import { createShops } from './support/shops.ts'

@@ -1,18 +1,16 @@
-import * as z from 'zod/mini'
-import { maxAmountCents } from '../money.ts'
-
 /**
  * What the service takes from one webhook event, whatever the payload's generation: all that is needed to apply it now or again,
- * and all that the delivery log keeps. It holds no e-mail address, only its keyed hash.
+ * and all that the log keeps, under the names of its columns. It holds no e-mail address, only its keyed hash. The functions of
+ * migrations/functions/stripe-*.sql read it.
  */
 export interface ProcessorEvent {
-  id: string
-  type: string
+  event_id: string
+  event_type: string
   /** The connected account, `acct_…`. */
   account_id: string
   livemode: boolean
   /** When it happened, ISO 8601. */
-  created: string
+  event_created_at: string
   fact: Fact
 }
 
@@ -38,6 +36,7 @@ export interface Purchase {
   sale: PurchaseSale | null
 }
 
+/** The columns of `sales` that the payload fills. */
 export interface PurchaseSale {
   /** Invoice, else payment intent, else session. */
   transaction_id: string
@@ -48,9 +47,9 @@ export interface PurchaseSale {
   sale_type: string
   is_recurring: boolean
   subscription_id: string | null
-  invoice_id: string | null
-  payment_intent_id: string | null
-  charge_id: string | null
+  processor_invoice_id: string | null
+  processor_payment_intent_id: string | null
+  processor_charge_id: string | null
   /** ISO 8601. */
   sale_date: string
 }
@@ -101,55 +100,3 @@ export interface Ignored {
 }
 
 export const ignored = (reason: string): Ignored => ({ kind: 'ignored', reason })
-
-/** Hashes an e-mail address; see `emailHash`. */
-export type HashEmail = (email: string) => Promise<string>
-
-/** An id, or the expanded object with it, or neither. */
-export const reference = z.pipe(
-  z.nullish(z.union([z.string(), z.looseObject({ id: z.string() })])),
-  z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
-)
-
-/** Unix seconds as ISO 8601. */
-export const unixTime = z.pipe(
-  z.int().check(z.gte(0), z.lte(8_640_000_000_000)),
-  z.transform((seconds) => new Date(seconds * 1000).toISOString()),
-)
-
-export const amount = z.int().check(z.gte(0), z.lte(maxAmountCents))
-export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
-
-/** Text that people set; what the database could not hold counts as not set. */
-export function freeText(length: number) {
-  return z.pipe(
-    z.optional(z.unknown()),
-    z.transform((value) =>
-      typeof value === 'string' &&
-      value !== '' &&
-      value.length <= length &&
-      value.isWellFormed() &&
-      !value.includes('\0')
-        ? value
-        : null,
-    ),
-  )
-}
-
-/** What the integrator attaches to a checkout session or a subscription. */
-export const metadata = z.nullish(
-  z.pipe(
-    z.looseObject({
-      program_id: freeText(20),
-      svc_click_id: freeText(255),
-      svc_customer_key: freeText(255),
-    }),
-    z.transform(({ program_id, svc_click_id, svc_customer_key }) => ({
-      program_id: program_id !== null && /^[1-9]\d{0,14}$/.test(program_id) ? Number(program_id) : null,
-      click_id: svc_click_id,
-      customer_key: svc_customer_key,
-    })),
-  ),
-)
-
-export const noMetadata = { program_id: null, click_id: null, customer_key: null }

@@ -1,18 +1,7 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import {
-  amount,
-  currency,
-  type Fact,
-  freeText,
-  type HashEmail,
-  ignored,
-  metadata,
-  noMetadata,
-  type Purchase,
-  reference,
-  unixTime,
-} from './facts.ts'
+import { type Fact, ignored, type Purchase } from './facts.ts'
+import { amount, currency, freeText, type HashEmail, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 /** A checkout session as far as it is read, in payloads of every API version. */
 const session = z.looseObject({
@@ -78,9 +67,9 @@ export async function readCheckout(
       sale_type: checkout.mode === 'subscription' ? 'subscription' : 'payment',
       is_recurring: false,
       subscription_id: checkout.subscription,
-      invoice_id: checkout.invoice,
-      payment_intent_id: checkout.payment_intent,
-      charge_id: null,
+      processor_invoice_id: checkout.invoice,
+      processor_payment_intent_id: checkout.payment_intent,
+      processor_charge_id: null,
       sale_date: created,
     },
   }

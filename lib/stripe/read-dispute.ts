@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { amount, currency, type Fact, ignored, reference } from './facts.ts'
+import { type Fact, ignored } from './facts.ts'
+import { amount, currency, reference } from './payload.ts'
 
 const dispute = z.looseObject({
   id: z.string(),

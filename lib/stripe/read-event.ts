@@ -3,7 +3,8 @@ import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
 import { readCheckout } from './read-checkout-session.ts'
 import { readDispute } from './read-dispute.ts'
-import { type Fact, type HashEmail, ignored, type ProcessorEvent, unixTime } from './facts.ts'
+import { type Fact, ignored, type ProcessorEvent } from './facts.ts'
+import { type HashEmail, unixTime } from './payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
@@ -92,8 +93,14 @@ export async function readEvent(delivery: unknown, hashEmail: HashEmail): Promis
   if (!parsed.success)
     throw new ApiError('invalid_request', 'The body is not a Stripe event of a version that is read.')
   const { id, type, account, livemode, created, data } = parsed.data
-  const event = { id, type, account_id: account ?? platformAccount, livemode, created }
-  return { ...event, fact: await readFact({ type, object: data.object, created }, account, hashEmail) }
+  return {
+    event_id: id,
+    event_type: type,
+    account_id: account ?? platformAccount,
+    livemode,
+    event_created_at: created,
+    fact: await readFact({ type, object: data.object, created }, account, hashEmail),
+  }
 }
 
 async function readFact(

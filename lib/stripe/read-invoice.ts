@@ -1,17 +1,7 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import {
-  amount,
-  currency,
-  type Fact,
-  freeText,
-  type HashEmail,
-  ignored,
-  metadata,
-  noMetadata,
-  reference,
-  unixTime,
-} from './facts.ts'
+import { type Fact, ignored } from './facts.ts'
+import { amount, currency, freeText, type HashEmail, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 const payment = z.looseObject({ payment_intent: reference, charge: reference })
 
@@ -90,9 +80,9 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',
       subscription_id: subscriptionId,
-      invoice_id: paid.id,
-      payment_intent_id: paid.payment_intent,
-      charge_id: paid.charge,
+      processor_invoice_id: paid.id,
+      processor_payment_intent_id: paid.payment_intent,
+      processor_charge_id: paid.charge,
       sale_date: paid.status_transitions?.paid_at ?? created,
     },
   }

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { amount, currency, type Fact, freeText, ignored, reference, type Reversal } from './facts.ts'
+import { type Fact, ignored, type Reversal } from './facts.ts'
+import { amount, currency, freeText, reference } from './payload.ts'
 
 /** A refund as far as it is read. */
 const refund = z.looseObject({

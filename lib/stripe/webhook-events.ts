@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { applyEvent, type Handled } from './apply-fact.ts'
+import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import type { ProcessorEvent } from './facts.ts'
 
 /** An event of the processor and what became of it. */
@@ -10,7 +10,7 @@ export interface Delivery {
   event_id: string
   event_type: string
   livemode: boolean
-  outcome: Handled['outcome']
+  outcome: AppliedEvent['outcome']
   /** Why it is so, where that is not plain. */
   reason: string | null
   /** How often it was delivered or replayed. */
@@ -48,10 +48,10 @@ export async function replayDelivery(
   stripe: Stripe,
   programId: number,
   eventId: string,
-): Promise<Handled> {
+): Promise<AppliedEvent> {
   const [row] = await db.query(
-    sql<ProcessorEvent>`select e.event_id as id, e.event_type as type, e.account_id, e.livemode, e.fact,
-  to_char(e.event_created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as created
+    sql<ProcessorEvent>`select e.event_id, e.event_type, e.account_id, e.livemode, e.fact,
+  to_char(e.event_created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as event_created_at
 from ${deliveriesOf(programId)} where e.event_id = ${eventId}`,
   )
   if (!row) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')

@@ -1,30 +1,88 @@
--- What is kept of the refunds and disputes of a sale's payments. A refund in another currency than the sale's is left to people.
-create or replace function told_reversals(sale sales) returns processor_reversals[] language plpgsql as $$
+-- Refunds and disputes of one payment. They are kept as they were told, and applied to the sale of the payment where it is known. Where it is
+-- not, the processor is asked which invoice the payment paid, and then they are parked for the sale that may come.
+create or replace function apply_reversals(event processor_events, answer jsonb) returns processor_events language plpgsql as $$
+declare
+  fact jsonb := event.fact || answer;
+  payment_ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id'], null);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, payment_ids, fact->>'invoice_id');
+  if fact->>'invoice_id' is not null then
+    perform learn_payments(event.account_id, payment_ids, fact->>'invoice_id');
+  end if;
+  if not exists (select from programs p where p.processor_account_id = event.account_id) then
+    return became(event, 'ignored', 'No program is connected to this account.');
+  end if;
+  sale := sale_of_payments(event.account_id, not event.livemode, payment_ids);
+  if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
+    and not exists (select from processor_payments m where m.account_id = event.account_id and m.payment_id = any (payment_ids)) then
+    return event;
+  end if;
+  perform keep_reversals(event, fact);
+  if sale.id is not null then
+    perform settle_reversals(sale);
+  end if;
+  event.program_id := sale.program_id;
+
+  if jsonb_array_length(fact->'reversals') = 0 then
+    return became(event, 'ignored', 'The charge has no refund that took money.');
+  elsif fact#>>'{reversals,0,currency}' <> sale.currency then
+    return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
+      fact#>>'{reversals,0,currency}', sale.currency));
+  elsif not exists (
+    select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
+  ) then
+    return became(event, 'duplicate', 'Another event told it already.');
+  elsif sale.id is null then
+    return became(event, 'parked', 'No sale of this payment is known yet.');
+  end if;
+  return became(event, 'recorded', null);
+end $$;
+
+-- Keeps refunds and disputes as they were told. What was told before stays; that one was returned is added.
+create or replace function keep_reversals(event processor_events, fact jsonb) returns void language plpgsql as $$
+begin
+  insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
+    amount_cents, currency, event_id, returned_event_id, returned_at)
+  select event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
+    t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
+    case when t.returned then now() end
+  from jsonb_to_recordset(fact->'reversals')
+    as t (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)
+  order by t.reversal_id
+  on conflict (account_id, reversal_id) do update set
+    event_id = coalesce(stored.event_id, excluded.event_id),
+    returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
+    returned_at = coalesce(stored.returned_at, excluded.returned_at);
+end $$;
+
+-- Carries what is kept of a sale's payment into the sale: its ids, its refunds and disputes. Events that were parked for it are recorded then.
+-- What is in another currency than the sale is left to people.
+create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
 declare
   of_account_id text;
   payment_ids text[];
+  told processor_reversals[];
 begin
   select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
   payment_ids := array(
-    select m.payment_id from processor_payments m where m.account_id = of_account_id and m.transaction_id = sale.transaction_id
-  ) || sale.transaction_id;
-  return (
-    select array_agg(v) from processor_reversals v
-    where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
-      and v.currency = sale.currency and v.livemode <> sale.is_test
+    select m.payment_id from processor_payments m
+    where m.account_id = of_account_id and m.transaction_id = sale.transaction_id order by m.payment_id
   );
-end $$;
+  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(payment_ids, 'pi_')),
+    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(payment_ids, 'ch_'))
+  where s.program_id = sale.program_id and s.id = sale.id
+    and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
 
--- Carries what is kept of a sale's payments, refunds and disputes into it, and says so of the events that were parked for it.
-create or replace function settle_reversals(of_program_id bigint, of_sale_id bigint) returns void language plpgsql as $$
-declare
-  sale sales;
-  told processor_reversals[];
-begin
-  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id;
-  told := told_reversals(sale);
-  perform settle_refunds(of_program_id, of_sale_id, told);
+  payment_ids := payment_ids || sale.transaction_id;
+  select array_agg(v) into told from processor_reversals v
+  where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
+    and v.currency = sale.currency and v.livemode <> sale.is_test;
+  perform settle_refunds(sale.program_id, sale.id, told);
   update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.'
   from unnest(told) t
   where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
 end $$;
+
+create or replace function first_with_prefix(ids text[], prefix text) returns text language sql immutable
+as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $$;

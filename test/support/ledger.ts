@@ -116,7 +116,7 @@ export async function createLedgerProgram(
             returned_event_id, returned_at)
           select ${accountId}, ${id}, true, 'refund', transaction_id, 1, currency, 'evt_failed', now() from (${sale}) s
           on conflict do nothing`,
-        sql`select settle_reversals(program_id, id) from (${sale}) s`,
+        sql`select settle_reversals(s) from sales s where program_id = ${programId} and transaction_id = ${saleId}`,
       ])
       return { returned: refund?.stands ?? false }
     },

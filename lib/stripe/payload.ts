@@ -1,0 +1,54 @@
+import * as z from 'zod/mini'
+import { maxAmountCents } from '../money.ts'
+
+/** Hashes an e-mail address; see `emailHash`. */
+export type HashEmail = (email: string) => Promise<string>
+
+/** An id, or the expanded object with it, or neither. */
+export const reference = z.pipe(
+  z.nullish(z.union([z.string(), z.looseObject({ id: z.string() })])),
+  z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
+)
+
+/** Unix seconds as ISO 8601. */
+export const unixTime = z.pipe(
+  z.int().check(z.gte(0), z.lte(8_640_000_000_000)),
+  z.transform((seconds) => new Date(seconds * 1000).toISOString()),
+)
+
+export const amount = z.int().check(z.gte(0), z.lte(maxAmountCents))
+export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
+
+/** Text that people set; what the database could not hold counts as not set. */
+export function freeText(length: number) {
+  return z.pipe(
+    z.optional(z.unknown()),
+    z.transform((value) =>
+      typeof value === 'string' &&
+      value !== '' &&
+      value.length <= length &&
+      value.isWellFormed() &&
+      !value.includes('\0')
+        ? value
+        : null,
+    ),
+  )
+}
+
+/** What the integrator attaches to a checkout session or a subscription. */
+export const metadata = z.nullish(
+  z.pipe(
+    z.looseObject({
+      program_id: freeText(20),
+      svc_click_id: freeText(255),
+      svc_customer_key: freeText(255),
+    }),
+    z.transform(({ program_id, svc_click_id, svc_customer_key }) => ({
+      program_id: program_id !== null && /^[1-9]\d{0,14}$/.test(program_id) ? Number(program_id) : null,
+      click_id: svc_click_id,
+      customer_key: svc_customer_key,
+    })),
+  ),
+)
+
+export const noMetadata = { program_id: null, click_id: null, customer_key: null }

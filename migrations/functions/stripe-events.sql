@@ -1,0 +1,71 @@
+-- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-fact.ts is its only caller. `told` is JSON of a row of
+-- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` is what the processor was asked
+-- beside that: `reversals`, all refunds of a charge, and `invoice_id`, which a payment intent paid. `stem` is the beginning of a click id, for a
+-- second customer. The whole effect and the row in the log are one transaction, so whatever breaks, sending the event again is right, and
+-- sending it twice changes nothing. The outcome is null, with nothing done, where the processor must be asked for the invoice.
+create or replace function apply_event(
+  told jsonb, answer jsonb, stem text,
+  out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[]
+) language plpgsql as $$
+declare
+  event processor_events := jsonb_populate_record(null::processor_events, told);
+  mark bigint := mark_outbox();
+begin
+  event := case event.fact->>'kind'
+    when 'purchase' then apply_purchase(event, stem)
+    when 'reversals' then apply_reversals(event, answer)
+    when 'charge_refunds' then apply_reversals(event, answer)
+    when 'invoice_payment' then apply_invoice_payment(event)
+    when 'deauthorization' then apply_deauthorization(event)
+    else became(event, 'ignored', event.fact->>'reason')
+  end;
+  if event.outcome is null then
+    return;
+  end if;
+  event := log_event(event);
+  outcome := event.outcome;
+  reason := event.reason;
+  program_id := event.program_id;
+  outbox_ids := outbox_since(program_id, mark);
+end $$;
+
+-- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so.
+create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
+begin
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, fact, event_created_at)
+  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason, event.fact,
+    event.event_created_at)
+  on conflict (account_id, event_id) do update set
+    deliveries = stored.deliveries + 1,
+    last_received_at = now(),
+    program_id = coalesce(excluded.program_id, stored.program_id),
+    outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
+    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end
+  returning * into event;
+  return event;
+end $$;
+
+-- An event with what became of it.
+create or replace function became(event processor_events, outcome text, reason text) returns processor_events language plpgsql as $$
+begin
+  event.outcome := outcome;
+  event.reason := reason;
+  return event;
+end $$;
+
+-- The account's owner took the service's access away. Its programs are disconnected, unless they were connected again since, or in live
+-- mode where the event is of test mode.
+create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
+begin
+  with disconnected as (
+    update programs p set processor_account_id = null, processor_connected_at = null
+    where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
+      and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
+    returning p.id
+  )
+  select min(d.id) into event.program_id from disconnected d;
+  if event.program_id is null then
+    return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
+  end if;
+  return became(event, 'recorded', null);
+end $$;

@@ -1,0 +1,121 @@
+-- A checkout or an invoice: who bought, and what was paid for it where it was paid. An event of test mode makes a test sale, which binds nobody.
+create or replace function apply_purchase(event processor_events, stem text) returns processor_events language plpgsql as $$
+declare
+  fact jsonb := event.fact;
+  is_paid boolean := fact->>'sale' is not null;
+  payment_ids text[] := array(select jsonb_array_elements_text(fact->'payment_ids'));
+  program programs;
+  buyer customers;
+begin
+  if is_paid then
+    perform lock_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
+    perform learn_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
+  end if;
+  select p.* into program from programs p where p.id = (fact->>'program_id')::bigint and p.processor_account_id = event.account_id;
+  if program.id is null then
+    return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
+      else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
+  end if;
+  event.program_id := program.id;
+  buyer := find_buyer(program, fact, case when event.livemode then stem end);
+  if event.livemode and buyer.id is not null then
+    perform keep_buyer(buyer, fact);
+  end if;
+
+  if is_paid then
+    return record_purchase(event, buyer);
+  elsif buyer.id is null then
+    return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
+  elsif fact->>'awaits_payment' = 'true' then
+    return became(event, 'recorded', 'Its payment is under way.');
+  end if;
+  return became(event, 'recorded', 'Nothing was paid; a lead is settled.');
+end $$;
+
+-- Who bought, locked, so that a click on another link moves them before the sale is recorded or, as a buyer's partner is fixed, not at all. All
+-- null where nobody knows. The partner is that of, in this order, the click id; the lead with this e-mail address; the processor's customer as
+-- an earlier attributed purchase showed them; the customer key. Whose an unpaid session is was settled when it was completed and comes before all.
+--
+-- A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for ever, which is
+-- how renewals are attributed after the cookie's window. Two people can come through one click: where its customer carries another key, the
+-- buyer is the customer of this key with the same partner, made now with `stem` where there is none (null: of test mode, makes nobody).
+create or replace function find_buyer(program programs, fact jsonb, stem text) returns customers language plpgsql as $$
+declare
+  key text := fact->>'customer_key';
+  valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  buyer customers;
+begin
+  if stem is not null and key is not null then
+    perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
+  end if;
+  select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
+    (select s.customer_id from processor_sessions s where s.program_id = program.id and s.session_id = fact->>'session_id'),
+    (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
+      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
+    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
+      and c.signup_date is not null order by c.signup_date, c.id limit 1),
+    (select p.customer_id from processor_customers p
+      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id'),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key)
+  );
+  select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
+    (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
+    buyer.id
+  ) for no key update of c;
+  return buyer;
+end $$;
+
+-- Writes down who the buyer is: the processor's customer; the unpaid session; the customer key, where the customer has none and nobody else has it.
+-- A checkout also settles their provisional lead, which counts it and pays for it.
+create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$
+declare
+  key text := fact->>'customer_key';
+  settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
+begin
+  if fact->>'processor_customer_id' is not null then
+    insert into processor_customers (program_id, processor_customer_id, customer_id)
+    values (buyer.program_id, fact->>'processor_customer_id', buyer.id) on conflict do nothing;
+  end if;
+  if fact->>'awaits_payment' = 'true' then
+    insert into processor_sessions (program_id, session_id, customer_id)
+    values (buyer.program_id, fact->>'session_id', buyer.id) on conflict do nothing;
+  end if;
+  if buyer.customer_key is null and key is not null then
+    update customers c set customer_key = key
+    where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
+      select from customers k where k.program_id = buyer.program_id and k.customer_key = key
+    );
+  end if;
+  if settles then
+    update customers c set
+      signup_date = now(),
+      lead_event_id = nextval('affiliate_lead_events_id_seq'),
+      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+      email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash)
+    where c.program_id = buyer.program_id and c.id = buyer.id
+    returning c.* into buyer;
+    perform record_settled_lead(buyer, null, null, null);
+  end if;
+end $$;
+
+-- What was paid is a sale, once, however many events tell of it; refunds and disputes that were told before it are applied.
+create or replace function record_purchase(event processor_events, buyer customers) returns processor_events language plpgsql as $$
+declare
+  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+  sale sales;
+begin
+  given.program_id := event.program_id;
+  given.is_test := not event.livemode;
+  given.customer_id := buyer.id;
+  given.customer_key := event.fact->>'customer_key';
+  given.payment_status := 'paid';
+  given.processor_event_id := event.event_id;
+  given.processor_session_id := event.fact->>'session_id';
+  given.processor_customer_id := event.fact->>'processor_customer_id';
+  select (r.sale).* into sale from record_sale(given, true) r;
+  perform settle_reversals(sale);
+  if sale.processor_event_id is distinct from event.event_id then
+    return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
+  end if;
+  return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+end $$;
