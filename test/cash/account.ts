@@ -1,0 +1,604 @@
+import type { StripeEvent } from '../../lib/local/stripe-events.ts'
+import { currencyOf } from './currencies.ts'
+import {
+  type Buyer,
+  type Charge,
+  chargeObject,
+  creditNoteObject,
+  type Dispute,
+  disputeObject,
+  type Intent,
+  intentObject,
+  type Invoice,
+  invoiceObject,
+  invoicePaymentObject,
+  type Payment,
+  type Price,
+  type Refund,
+  refundObject,
+  type Session,
+  sessionObject,
+  type Subscription,
+  type Transaction,
+  type Version,
+} from './objects.ts'
+
+export interface AccountSettings extends Version {
+  /** `acct_…` */
+  id: string
+  /** Ends every id, so that accounts share none. */
+  tag: string
+  /** When it all begins, Unix seconds. */
+  start: number
+  /** Which events tell of refunds: those of refunds (since 2024-10-28), the older ones of charges, or both. */
+  refundEvents: 'refund' | 'charge' | 'both'
+  /** The currency of the account's balance where it is not the charges', and how many of its units one of theirs gives. */
+  settlement: { currency: string; rate: number } | null
+}
+
+/** Money that moved: on Stripe's balance by a balance transaction, or outside of it. */
+export type Entry =
+  | { payment: Payment; transaction: Transaction }
+  /** In the payment's currency. */
+  | { payment: Payment; outside: number }
+
+/** How an invoice is paid. Amounts are in Stripe's unit. */
+export type Paying =
+  | { by: 'card' }
+  /** By several payments that share it; from 2025-03-31. */
+  | { by: 'several'; parts: number }
+  /** By a transfer of more than is due; from 2025-03-31. */
+  | { by: 'overpaying'; more: number }
+  | { by: 'outside' }
+  /** By card but for `outside`; from 2025-03-31. */
+  | { by: 'card_and_outside'; outside: number }
+
+const apiVersions = { old: '2024-06-20', new: '2025-03-31.basil' }
+
+/** Works out a price: the discount comes off, then tax is added or taken to be inside. Tax is rounded to multiples of `step`. */
+export function priceOf(
+  subtotal: number,
+  options: { discount?: number; taxBp?: number; inclusive?: boolean; step?: number } = {},
+): Price {
+  const { discount = 0, taxBp = 0, inclusive = false, step = 1 } = options
+  const taxable = subtotal - discount
+  const whole = inclusive ? 10_000 + taxBp : 10_000
+  const tax = Math.round((taxable * taxBp) / whole / step) * step
+  return inclusive
+    ? { subtotal, discount, tax, inclusive, total: taxable, untaxed: taxable - tax }
+    : { subtotal, discount, tax, inclusive, total: taxable + tax, untaxed: taxable }
+}
+
+/**
+ * A Stripe account without Stripe: what is done in it moves money in `ledger` and tells it in `events`, each with its objects as they
+ * were at that moment. It has no clock and draws no numbers; doing the same gives the same.
+ */
+export class StripeAccount {
+  readonly settings: AccountSettings
+  readonly events: StripeEvent[] = []
+  readonly payments: Payment[] = []
+  readonly ledger: Entry[] = []
+  /** What Stripe's API tells when it is asked: payment intent to invoice, charge to its refunds. */
+  readonly invoiceOfIntent = new Map<string, string>()
+  readonly refundsOfCharge = new Map<string, Refund[]>()
+  now: number
+  readonly #balances = new Map<string, number>()
+  #ids = 0
+
+  constructor(settings: AccountSettings) {
+    this.settings = settings
+    this.now = settings.start
+  }
+
+  #id(prefix: string): string {
+    this.#ids += 1
+    return `${prefix}_${this.settings.tag}${this.#ids}`
+  }
+
+  #tell(type: string, object: Record<string, unknown> & { id: string }, livemode: boolean): void {
+    const version = apiVersions[this.settings.generation]
+    const event = {
+      id: this.#id('evt'),
+      object: 'event',
+      account: this.settings.id,
+      api_version: version,
+      created: this.now,
+      data: { object: structuredClone(object) },
+      livemode,
+      pending_webhooks: 1,
+      request: { id: null, idempotency_key: null },
+      type,
+    }
+    this.events.push(event)
+    this.now += 1
+  }
+
+  #tellSession(type: string, session: Session): void {
+    this.#tell(type, sessionObject(session), session.buyer.livemode)
+  }
+
+  #tellInvoice(type: string, invoice: Invoice): void {
+    this.#tell(type, invoiceObject(this.settings, invoice), invoice.buyer.livemode)
+  }
+
+  #tellIntent(type: string, intent: Intent): void {
+    this.#tell(type, intentObject(this.settings, intent), intent.payment.buyer.livemode)
+  }
+
+  #tellCharge(type: string, charge: Charge): void {
+    this.#tell(type, chargeObject(this.settings, charge), charge.payment.buyer.livemode)
+  }
+
+  #tellRefund(type: string, refund: Refund): void {
+    this.#tell(type, refundObject(refund), refund.charge.payment.buyer.livemode)
+  }
+
+  #tellDispute(type: string, dispute: Dispute): void {
+    this.#tell(type, disputeObject(dispute), dispute.charge.payment.buyer.livemode)
+  }
+
+  /** Moves money on Stripe's balance: `amount` in the payment's currency, positive where it arrives. */
+  #move(
+    payment: Payment,
+    amount: number,
+    source: string,
+    type: Transaction['type'],
+    category: Transaction['reporting_category'],
+  ): Transaction {
+    const { settlement } = this.settings
+    const moved = amount * (settlement?.rate ?? 1)
+    const transaction: Transaction = {
+      id: this.#id('txn'),
+      object: 'balance_transaction',
+      amount: moved,
+      available_on: this.now + 172_800,
+      created: this.now,
+      currency: settlement?.currency ?? payment.currency,
+      description: null,
+      exchange_rate: settlement?.rate ?? null,
+      fee: 0,
+      fee_details: [],
+      net: moved,
+      reporting_category: category,
+      source,
+      status: 'pending',
+      type,
+    }
+    this.ledger.push({ payment, transaction })
+    return transaction
+  }
+
+  /** Lets time pass, in seconds. */
+  wait(seconds: number): void {
+    this.now += seconds
+  }
+
+  /** Gives the customer credit, or takes it where it is negative: the amount comes off what the next invoices ask for. */
+  giveCredit(buyer: Buyer, amount: number): void {
+    this.#balances.set(buyer.customer, (this.#balances.get(buyer.customer) ?? 0) - amount)
+  }
+
+  #payment(buyer: Buyer, currency: string, price: Price, label: string, renewal = false): Payment {
+    const payment = { label, buyer, currency, price, ids: [], charges: [], at: this.now, renewal }
+    this.payments.push(payment)
+    return payment
+  }
+
+  #authorize(
+    payment: Payment,
+    amount: number,
+    options: { metadata?: Record<string, string>; tax?: number | null; invoice?: string | null } = {},
+  ): Intent {
+    const { metadata = {}, tax = null, invoice = null } = options
+    const id = this.#id('pi')
+    const charge: Charge = {
+      id: this.#id('ch'),
+      intent: id,
+      payment,
+      amount,
+      captured: 0,
+      refunded: 0,
+      disputed: false,
+      invoice,
+      transaction: null,
+      created: this.now,
+    }
+    payment.ids.push(id, charge.id)
+    payment.charges.push(charge)
+    if (invoice !== null) this.invoiceOfIntent.set(id, invoice)
+    return {
+      id,
+      payment,
+      amount,
+      received: 0,
+      status: 'requires_capture',
+      metadata,
+      tax,
+      charge,
+      invoice,
+      created: this.now,
+    }
+  }
+
+  /** The money of a charge arrives. */
+  #capture(intent: Intent, amount: number): void {
+    const { charge, payment } = intent
+    if (!charge) throw new Error('An intent without a charge cannot be captured.')
+    intent.status = 'succeeded'
+    intent.received = amount
+    charge.captured = amount
+    charge.transaction = this.#move(payment, amount, charge.id, 'charge', 'charge').id
+  }
+
+  #charge(
+    payment: Payment,
+    amount: number,
+    options: { invoice?: string; metadata?: Record<string, string>; tax?: number | null } = {},
+  ): Intent {
+    const intent = this.#authorize(payment, amount, options)
+    this.#capture(intent, amount)
+    this.#tellCharge('charge.succeeded', intent.charge as Charge)
+    this.#tellIntent('payment_intent.succeeded', intent)
+    return intent
+  }
+
+  #session(buyer: Buyer, currency: string, price: Price, session: Partial<Session>): Session {
+    return {
+      id: this.#id('cs'),
+      mode: 'payment',
+      status: 'paid',
+      buyer,
+      currency,
+      price,
+      created: this.now,
+      invoice: null,
+      intent: null,
+      subscription: null,
+      fromLink: false,
+      ...session,
+    }
+  }
+
+  /** A session that saves a card and sells nothing. */
+  saveCard(buyer: Buyer, currency: string): void {
+    const session = this.#session(buyer, currency, priceOf(0), { mode: 'setup', status: 'no_payment_required' })
+    this.#tellSession('checkout.session.completed', session)
+  }
+
+  /**
+   * A checkout that is paid once. `invoiced` makes an invoice of it afterwards; `intentMetadata` attaches the metadata to the payment
+   * intent too. `paid: later` completes with the payment under way, which then arrives or fails. A price of 0 asks for no payment.
+   */
+  checkout(
+    buyer: Buyer,
+    currency: string,
+    price: Price,
+    label: string,
+    options: {
+      invoiced?: boolean
+      fromLink?: boolean
+      intentMetadata?: boolean
+      paid?: 'now' | 'later' | 'never'
+    } = {},
+  ): Payment {
+    const { invoiced = false, fromLink = false, intentMetadata = false, paid = 'now' } = options
+    const payment = this.#payment(buyer, currency, price, label)
+    const session = this.#session(buyer, currency, price, { fromLink })
+    payment.ids.push(session.id)
+    if (price.total === 0) {
+      session.status = 'no_payment_required'
+      this.#tellSession('checkout.session.completed', session)
+      return payment
+    }
+    const invoice = invoiced ? this.#id('in') : null
+    const metadata = intentMetadata ? buyer.metadata : {}
+    const intent = this.#authorize(payment, price.total, { metadata, invoice })
+    session.intent = intent.id
+    session.invoice = invoice
+    if (invoice !== null) payment.ids.push(invoice)
+    if (paid !== 'now') {
+      session.status = 'unpaid'
+      this.#tellSession('checkout.session.completed', session)
+      this.wait(3 * 86_400)
+      if (paid === 'never') {
+        this.#tellSession('checkout.session.async_payment_failed', session)
+        return payment
+      }
+      session.status = 'paid'
+      payment.at = this.now
+    }
+    this.#capture(intent, price.total)
+    this.#tellCharge('charge.succeeded', intent.charge as Charge)
+    this.#tellIntent('payment_intent.succeeded', intent)
+    this.#tellSession(
+      paid === 'later' ? 'checkout.session.async_payment_succeeded' : 'checkout.session.completed',
+      session,
+    )
+    if (invoice !== null) {
+      const made = this.#invoice(buyer, currency, price, { id: invoice, reason: 'manual', balance: false })
+      made.paid = price.total
+      made.intent = intent.id
+      made.charge = intent.charge?.id ?? null
+      this.#tellPaid(made, [{ intent: intent.id, amount: price.total }], true)
+    }
+    return payment
+  }
+
+  /**
+   * A payment made with the Payment Element: the metadata is the intent's. `captured` is what is captured later, where the money was
+   * only authorised. `bySession` authorises it in a checkout, whose metadata it is then.
+   */
+  payDirectly(
+    buyer: Buyer,
+    currency: string,
+    price: Price,
+    label: string,
+    options: { captured?: number | null; bySession?: boolean } = {},
+  ): Payment {
+    const { captured = null, bySession = false } = options
+    const payment = this.#payment(buyer, currency, price, label)
+    const own = bySession ? {} : { metadata: buyer.metadata, tax: price.tax || null }
+    if (captured === null) {
+      this.#charge(payment, price.total, own)
+      return payment
+    }
+    const intent = this.#authorize(payment, price.total, own)
+    this.#tellCharge('charge.succeeded', intent.charge as Charge)
+    this.#tellIntent('payment_intent.amount_capturable_updated', intent)
+    if (bySession) {
+      const session = this.#session(buyer, currency, price, { status: 'unpaid', intent: intent.id })
+      payment.ids.push(session.id)
+      this.#tellSession('checkout.session.completed', session)
+    }
+    this.wait(86_400)
+    payment.at = this.now
+    this.#capture(intent, captured)
+    this.#tellCharge('charge.captured', intent.charge as Charge)
+    this.#tellIntent('payment_intent.succeeded', intent)
+    return payment
+  }
+
+  #invoice(
+    buyer: Buyer,
+    currency: string,
+    price: Price,
+    options: {
+      id?: string
+      reason: Invoice['reason']
+      subscription?: Subscription | null
+      metadata?: Record<string, string>
+      /** False where the customer's balance has no part in it. */
+      balance?: boolean
+      /** A credit note before it is paid. */
+      credited?: number
+    },
+  ): Invoice {
+    const { balance = true, credited = 0, subscription = null, metadata = {}, reason } = options
+    const startingBalance = balance ? (this.#balances.get(buyer.customer) ?? 0) : 0
+    const owed = price.total + startingBalance
+    // What is owed in a currency without decimals that is written with two is asked for in whole ones; the rest stays with the customer.
+    const { step } = currencyOf(currency)
+    const asked = Math.max(0, Math.round(owed / step) * step)
+    const endingBalance = balance ? owed - asked : 0
+    if (balance) this.#balances.set(buyer.customer, endingBalance)
+    return {
+      id: options.id ?? this.#id('in'),
+      buyer,
+      currency,
+      price,
+      reason,
+      subscription,
+      metadata,
+      startingBalance,
+      endingBalance,
+      due: Math.max(0, asked - credited),
+      paid: 0,
+      outside: 0,
+      overpaid: 0,
+      creditedBefore: credited,
+      creditedAfter: 0,
+      intent: null,
+      charge: null,
+      created: this.now,
+    }
+  }
+
+  /** Tells that an invoice is paid. What was paid outside of Stripe, or in part so, is told by `invoice.paid` alone. */
+  #tellPaid(invoice: Invoice, parts: { intent: string | null; amount: number }[], byStripe: boolean): void {
+    if (this.settings.generation === 'new') {
+      for (const { intent, amount } of parts) {
+        const paid = { id: this.#id('inpay'), intent, amount, created: this.now }
+        this.#tell('invoice_payment.paid', invoicePaymentObject(invoice, paid), invoice.buyer.livemode)
+      }
+    }
+    if (byStripe) this.#tellInvoice('invoice.payment_succeeded', invoice)
+    this.#tellInvoice('invoice.paid', invoice)
+  }
+
+  #pay(invoice: Invoice, payment: Payment, paying: Paying): void {
+    const { due } = invoice
+    payment.ids.push(invoice.id)
+    const { step } = currencyOf(invoice.currency)
+    const outside = paying.by === 'outside' ? due : paying.by === 'card_and_outside' ? Math.min(paying.outside, due) : 0
+    const byCard = due - outside
+    const part = paying.by === 'several' ? Math.max(step, Math.floor(byCard / paying.parts / step) * step) : byCard
+    const parts: { intent: string | null; amount: number }[] = []
+    for (let left = byCard; left > 0;) {
+      const isLast = left < 2 * part || (paying.by === 'several' && parts.length === paying.parts - 1)
+      const more = isLast && paying.by === 'overpaying' ? paying.more : 0
+      const amount = (isLast ? left : part) + more
+      const intent = this.#charge(payment, amount, { invoice: invoice.id })
+      invoice.intent ??= intent.id
+      invoice.charge ??= intent.charge?.id ?? null
+      invoice.paid += amount
+      invoice.overpaid += more
+      parts.push({ intent: intent.id, amount })
+      left -= amount - more
+    }
+    if (invoice.overpaid > 0) this.giveCredit(invoice.buyer, invoice.overpaid)
+    if (outside > 0) {
+      invoice.outside = outside
+      this.ledger.push({ payment, outside })
+      parts.push({ intent: null, amount: outside })
+    }
+    this.#tellPaid(invoice, parts, outside === 0)
+  }
+
+  /** Tells of the credit note that made an invoice ask for less before it was paid. */
+  #tellCredited(invoice: Invoice): void {
+    if (invoice.creditedBefore === 0) return
+    const amount = invoice.creditedBefore
+    const note = { id: this.#id('cn'), invoice, amount, before: true, refund: null, outside: 0, created: this.now }
+    this.#tell('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
+  }
+
+  /** A credit note for an invoice that was paid: refunded, given outside of Stripe, or (neither) put on the customer's balance. */
+  credit(invoice: Invoice, payment: Payment, amount: number, how: 'refund' | 'outside' | 'balance'): void {
+    const charge = payment.charges.at(-1)
+    const refund = how === 'refund' && charge ? this.refund(charge, amount) : null
+    if (how === 'balance') this.giveCredit(invoice.buyer, amount)
+    if (how === 'outside') this.ledger.push({ payment, outside: -amount })
+    invoice.creditedAfter += amount
+    const outside = how === 'outside' ? amount : 0
+    const note = { id: this.#id('cn'), invoice, amount, before: false, refund, outside, created: this.now }
+    this.#tell('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
+  }
+
+  /**
+   * A subscription with its first payment by card, which the session and an invoice tell of. `trial` asks for nothing yet. `onSessionAlone`
+   * leaves the subscription without metadata. `fullyCovered` is what the session's status is where the customer's balance pays for all.
+   */
+  subscribe(
+    buyer: Buyer,
+    currency: string,
+    price: Price,
+    label: string,
+    options: {
+      trial?: boolean
+      onSessionAlone?: boolean
+      fullyCovered?: 'paid' | 'no_payment_required'
+    } = {},
+  ): { subscription: Subscription; payment: Payment; invoice: Invoice } {
+    const { trial = false, onSessionAlone = false, fullyCovered = 'paid' } = options
+    const subscription = { id: this.#id('sub'), buyer, metadata: onSessionAlone ? {} : buyer.metadata }
+    const asked = trial ? priceOf(0) : price
+    const payment = this.#payment(buyer, currency, asked, label)
+    const session = this.#session(buyer, currency, asked, { mode: 'subscription', subscription: subscription.id })
+    payment.ids.push(session.id)
+    const invoice = this.#invoice(buyer, currency, asked, { reason: 'subscription_create', subscription })
+    session.invoice = invoice.id
+    if (asked.total === 0) session.status = 'no_payment_required'
+    else if (invoice.due === 0) session.status = fullyCovered
+    this.#pay(invoice, payment, { by: 'card' })
+    this.#tellSession('checkout.session.completed', session)
+    return { subscription, payment, invoice }
+  }
+
+  /** A subscription's next invoice: a renewal, or what a change of it costs. */
+  bill(
+    subscription: Subscription,
+    currency: string,
+    price: Price,
+    label: string,
+    options: { reason?: 'subscription_cycle' | 'subscription_update'; paying?: Paying; credited?: number } = {},
+  ): { payment: Payment; invoice: Invoice } {
+    const { reason = 'subscription_cycle', paying = { by: 'card' }, credited = 0 } = options
+    const payment = this.#payment(subscription.buyer, currency, price, label, reason === 'subscription_cycle')
+    const invoice = this.#invoice(subscription.buyer, currency, price, { reason, subscription, credited })
+    this.#tellCredited(invoice)
+    this.#pay(invoice, payment, paying)
+    return { payment, invoice }
+  }
+
+  /** An invoice that somebody wrote by hand, with the metadata on itself. */
+  sendInvoice(
+    buyer: Buyer,
+    currency: string,
+    price: Price,
+    label: string,
+    options: { paying?: Paying; credited?: number } = {},
+  ): { payment: Payment; invoice: Invoice } {
+    const { paying = { by: 'card' }, credited = 0 } = options
+    const payment = this.#payment(buyer, currency, price, label)
+    const invoice = this.#invoice(buyer, currency, price, { reason: 'manual', metadata: buyer.metadata, credited })
+    this.#tellCredited(invoice)
+    this.#pay(invoice, payment, paying)
+    return { payment, invoice }
+  }
+
+  /** Refunds a part of a charge. One that waits for the buyer (`requires_action`) has moved no money yet. */
+  refund(charge: Charge, amount: number, status: 'requires_action' | 'pending' | 'succeeded' = 'succeeded'): Refund {
+    const refund: Refund = {
+      id: this.#id('re'),
+      charge,
+      amount,
+      status,
+      transaction: null,
+      failureTransaction: null,
+      created: this.now,
+    }
+    this.refundsOfCharge.set(charge.id, [refund, ...(this.refundsOfCharge.get(charge.id) ?? [])])
+    if (status !== 'requires_action') this.#takeRefund(refund)
+    if (this.settings.refundEvents !== 'refund') this.#tellCharge('charge.refunded', charge)
+    if (this.settings.refundEvents !== 'charge') this.#tellRefund('refund.created', refund)
+    return refund
+  }
+
+  #takeRefund(refund: Refund): void {
+    const { charge, amount } = refund
+    charge.refunded += amount
+    refund.transaction = this.#move(charge.payment, -amount, refund.id, 'refund', 'refund').id
+  }
+
+  /** What becomes of a refund that was under way. One that fails or is canceled brings its money back. */
+  settleRefund(refund: Refund, status: 'succeeded' | 'failed' | 'canceled'): void {
+    const { charge, amount } = refund
+    refund.status = status
+    if (status === 'succeeded') {
+      if (refund.transaction === null) this.#takeRefund(refund)
+    } else if (refund.transaction !== null) {
+      charge.refunded -= amount
+      const returned = this.#move(charge.payment, amount, refund.id, 'refund_failure', 'refund_failure')
+      refund.failureTransaction = returned.id
+    }
+    if (this.settings.refundEvents !== 'refund') this.#tellRefund('charge.refund.updated', refund)
+    if (this.settings.refundEvents !== 'charge') {
+      this.#tellRefund('refund.updated', refund)
+      if (status === 'failed') this.#tellRefund('refund.failed', refund)
+    }
+  }
+
+  /** A bank asks and takes nothing. */
+  inquire(charge: Charge): void {
+    const dispute = this.#dispute(charge, charge.captured, 'warning_needs_response')
+    this.#tellDispute('charge.dispute.created', dispute)
+    dispute.status = 'warning_closed'
+    this.#tellDispute('charge.dispute.closed', dispute)
+  }
+
+  #dispute(charge: Charge, amount: number, status: Dispute['status']): Dispute {
+    const { currency } = charge.payment
+    return { id: this.#id('dp'), charge, amount, currency, status, transactions: [], created: this.now }
+  }
+
+  /** A bank takes a charge back, or a part of it. `shown` is the amount in the bank's own currency, where that is another. */
+  dispute(charge: Charge, amount: number, shown?: { amount: number; currency: string }): Dispute {
+    const dispute = { ...this.#dispute(charge, amount, 'needs_response'), ...shown }
+    charge.disputed = true
+    dispute.transactions.push(this.#move(charge.payment, -amount, dispute.id, 'adjustment', 'dispute'))
+    this.#tellDispute('charge.dispute.created', dispute)
+    this.#tellDispute('charge.dispute.funds_withdrawn', dispute)
+    return dispute
+  }
+
+  /** How a dispute ends. `returned` of what it took, in the charge's currency, comes back: all of it where it is won, a part where it is lost. */
+  closeDispute(dispute: Dispute, status: 'won' | 'lost', returned: number): void {
+    dispute.status = status
+    if (returned > 0) {
+      const { payment } = dispute.charge
+      dispute.transactions.push(this.#move(payment, returned, dispute.id, 'adjustment', 'dispute_reversal'))
+      this.#tellDispute('charge.dispute.funds_reinstated', dispute)
+    }
+    this.#tellDispute('charge.dispute.closed', dispute)
+  }
+}

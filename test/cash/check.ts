@@ -1,0 +1,44 @@
+import { type Desk, type Outcome, runPlan } from './desk.ts'
+import { type Plan, smallerPlans } from './plan.ts'
+
+/** Delivers a plan in two orders and says what is wrong with either, or differs between them. */
+export async function checkPlan(desk: Desk, plan: Plan): Promise<string[]> {
+  const first = await runPlan(desk, plan, 1)
+  const second = await runPlan(desk, plan, 2)
+  const wrong = [...new Set([...first.wrong, ...second.wrong])]
+  const ends = [first, second].map(({ end }) => end.join('; ') || 'nothing')
+  if (ends[0] !== ends[1]) wrong.push(`two orders end differently: ${ends.join(' / ')}`)
+  return wrong
+}
+
+/** A plan that goes wrong, and what happened; `order` null is its own. */
+interface WrongPlan {
+  plan: Plan
+  outcome: Outcome
+  order: number | null
+}
+
+async function findWrong(desk: Desk, plan: Plan): Promise<WrongPlan | undefined> {
+  for (const order of [null, 1, 2, 3, 4, 5]) {
+    const outcome = await runPlan(desk, plan, order)
+    if (outcome.wrong.length > 0) return { plan, outcome, order }
+  }
+  return undefined
+}
+
+/**
+ * The least of a plan that still goes wrong: in its own order where that is enough, else in a random one. Undefined where it goes wrong
+ * in none of a few orders.
+ */
+export async function smallestWrong(desk: Desk, plan: Plan): Promise<WrongPlan | undefined> {
+  let found: WrongPlan | undefined
+  for (let smaller = await findWrong(desk, plan); smaller;) {
+    found = smaller
+    smaller = undefined
+    for (const candidate of smallerPlans(found.plan)) {
+      smaller = await findWrong(desk, candidate)
+      if (smaller) break
+    }
+  }
+  return found
+}

@@ -1,0 +1,323 @@
+import type pg from 'pg'
+import { Stripe } from 'stripe'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
+import type { LocalStripe } from '../../lib/local/stripe.ts'
+import type { Service } from '../chaos/bundle.ts'
+import { seeded } from '../chaos/random.ts'
+import { createShops, type TestShop } from '../support/shops.ts'
+import { buyersOf, type Call, type History, playPlan } from './history.ts'
+import { type Expected, expectedOf } from './oracle.ts'
+import { refundObject } from './objects.ts'
+import type { Plan } from './plan.ts'
+
+const day = 86_400
+const atOnce = 8
+const webhookSecret = 'whsec_cash'
+
+/** The service in this process on a real database, and Stripe's stand-in. */
+export interface Desk {
+  service: Service
+  sql: pg.Client
+  stripe: LocalStripe
+  env: Record<string, unknown>
+}
+
+export function openDesk(
+  service: Service,
+  sql: pg.Client,
+  stripe: LocalStripe,
+  database: { DATABASE_URL: string; NEON_ENDPOINT: string },
+): Desk {
+  // What the built service logs goes here; see test/chaos/bundle.ts.
+  Object.assign(globalThis, { svcLog: () => {} })
+  const env = {
+    ...database,
+    EMAIL_HASH_KEY: 'cash',
+    STRIPE_WEBHOOK_SECRET: webhookSecret,
+    STRIPE_SECRET_KEY: 'sk_test_cash',
+    STRIPE_API_URL: stripe.url,
+    RELAY: { fetch: () => Promise.resolve(new Response()) },
+  }
+  return { service, sql, stripe, env }
+}
+
+/** What a history came to, and what is wrong with it. */
+export interface Outcome {
+  /** What stands in the end, payment by payment and partner by partner, in words that are the same for every order. */
+  end: string[]
+  wrong: string[]
+  /** What was delivered and what was answered, in the order of the answers. */
+  log: string[]
+  history: History
+}
+
+interface App {
+  request(path: string, init: RequestInit, env: object, context: never): Response | Promise<Response>
+}
+
+/**
+ * Plays a plan in a new program and delivers it in an order of its own: every event and call at least once and a quarter of them again,
+ * eight at a time; or, where `order` is null, one after the other as it happened. Then looks at what stands.
+ */
+export async function runPlan(desk: Desk, plan: Plan, order: number | null): Promise<Outcome> {
+  const { shop, start, history, key } = await open(desk, plan)
+  const log: string[] = []
+  const wrong: string[] = []
+  const random = seeded(plan.seed, order ?? 0)
+  const deliveries: (() => Promise<boolean>)[] = [
+    ...history.account.events.map((event) => async () => {
+      const text = JSON.stringify(event)
+      const signature = await Stripe.webhooks.generateTestHeaderStringAsync({ payload: text, secret: webhookSecret })
+      const { status, body } = await send(desk, desk.service.processorWebhook, text, { 'stripe-signature': signature })
+      const { id } = event.data.object as { id: string }
+      log.push(`${event.type} ${id}: ${status} ${body.outcome ?? ''} ${body.reason ?? ''}`.trim())
+      if (status === 200) return true
+      if (status !== 503) wrong.push(`${event.type} ${id} was answered ${status} ${JSON.stringify(body)}`)
+      return status !== 503
+    }),
+    ...history.calls.map((call) => async () => await makeCall(desk, call, key, { log, wrong })),
+  ]
+  const approvals = plan.hold_days === 0 && order !== null ? 4 : 0
+  for (let i = 0; i < approvals; i++)
+    deliveries.push(async () => {
+      await desk.service.approveCommissionsFunction.scheduled(null, desk.env as never)
+      return true
+    })
+  const queue =
+    order === null
+      ? deliveries
+      : [...deliveries, ...deliveries.filter(() => random.chance(0.25))]
+          .map((deliver) => ({ deliver, place: random.next() }))
+          .toSorted((a, b) => a.place - b.place)
+          .map(({ deliver }) => deliver)
+  // Whatever asks to be sent again, or is of a sale that is not known yet, is sent again after all the others.
+  for (let round = 0, next = queue; next.length > 0 && round < 4; round++) {
+    const again: typeof deliveries = []
+    let taken = 0
+    const work = async () => {
+      for (let deliver = next[taken++]; deliver; deliver = next[taken++]) if (!(await deliver())) again.push(deliver)
+    }
+    await Promise.all(Array.from({ length: order === null ? 1 : atOnce }, work))
+    if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are not taken`)
+    next = again
+  }
+  if (plan.hold_days === 0) await desk.service.approveCommissionsFunction.scheduled(null, desk.env as never)
+  const partners = [shop.partnerId, shop.otherPartnerId]
+  const expected = expectedOf(history.account, {
+    commissionBp: plan.commission_bp,
+    durationMonths: plan.duration_months,
+    partnerOf: (payment) => {
+      const partner = history.partnerOf(payment)
+      return partner === null ? null : (partners[partner] ?? null)
+    },
+  })
+  const found = await look(desk, shop.programId)
+  wrong.push(...compare(expected, found, plan))
+  const name = (text: string) =>
+    text
+      .replaceAll(history.account.settings.tag, '~')
+      .replaceAll(String(start), 'start')
+      .replaceAll(`partner ${partners[0]}`, 'partner A')
+      .replaceAll(`partner ${partners[1]}`, 'partner B')
+  return { end: endOf(expected, found).map(name), wrong: wrong.map(name), log: log.map(name), history }
+}
+
+/** A program for a plan, with a click of every buyer whom a partner brought. */
+async function open(desk: Desk, plan: Plan) {
+  const { sql, service, stripe } = desk
+  const shop = await onlyShop(sql)
+  // Buyers click for themselves, so the shop's own visitor goes.
+  await sql.query('delete from customers where program_id = $1', [shop.programId])
+  const months = plan.duration_months !== null || plan.window_days < 400
+  const start = shop.now - (months ? 150 : 40) * day
+  const { rows } = await sql.query<{ code: string }>(
+    'select code from referral_links where program_id = $1 order by partner_id',
+    [shop.programId],
+  )
+  const clickIds: (string | null)[] = []
+  for (const { partner } of buyersOf(plan)) {
+    const link = partner === null ? null : rows[partner]
+    if (!link) clickIds.push(null)
+    else {
+      const click = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${link.code}` })
+      const { status, body } = await send(desk, service.trackClick, click)
+      if (status !== 200 || body.click_id === undefined) throw new Error(`A click was answered ${status}.`)
+      clickIds.push(body.click_id)
+    }
+  }
+  const { key, keyHash, hint } = await generateApiKey()
+  await sql.query(
+    `with settings as (
+      update programs set commission_bp = $2, hold_days = $3, commission_duration_months = $4, cookie_window_days = $5, currency = $6
+      where id = $1
+    ),
+    known as (insert into api_keys (program_id, key_hash, hint) values ($1, decode($7, 'hex'), $8))
+    update customers set last_click_at = to_timestamp($9) where program_id = $1`,
+    [
+      shop.programId,
+      plan.commission_bp,
+      plan.hold_days,
+      plan.duration_months,
+      plan.window_days,
+      plan.currency,
+      keyHash,
+      hint,
+      start - 3600,
+    ],
+  )
+  const tag = `${shop.account.replace(/\W|acct/g, '')}x`
+  const history = playPlan(plan, { account: shop.account, tag, programId: shop.programId, clickIds, start })
+  for (const [intent, invoice] of history.account.invoiceOfIntent) stripe.invoices.set(intent, invoice)
+  for (const [charge, refunds] of history.account.refundsOfCharge) stripe.refunds.set(charge, refunds.map(refundObject))
+  for (const lead of history.leads) {
+    const { status } = await send(desk, service.trackLead, JSON.stringify(lead), { authorization: `Bearer ${key}` })
+    if (status !== 200) throw new Error(`A lead was answered ${status}.`)
+  }
+  return { shop, start, history, key }
+}
+
+async function onlyShop(sql: pg.Client): Promise<TestShop> {
+  const [shop] = await createShops(sql, 1)
+  if (!shop) throw new Error('No shop was made.')
+  return shop
+}
+
+interface Answer {
+  status: number
+  body: { outcome?: string; reason?: string | null; click_id?: string; status?: string; error?: { code: string } }
+}
+
+async function send(desk: Desk, app: App, body: string, headers: Record<string, string> = {}): Promise<Answer> {
+  const init = { method: 'POST', body, headers: { 'content-type': 'application/json', ...headers } }
+  const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
+  const response = await app.request('/', init, desk.env, context as never)
+  return { status: response.status, body: (await response.json()) as Answer['body'] }
+}
+
+/** The integrator's call. A refund of a sale that is not known yet is to be sent again. */
+async function makeCall(
+  desk: Desk,
+  { kind, ...body }: Call,
+  key: string,
+  { log, wrong }: { log: string[]; wrong: string[] },
+): Promise<boolean> {
+  const app = kind === 'sale' ? desk.service.trackSale : desk.service.trackRefund
+  const answer = await send(desk, app, JSON.stringify(body), { authorization: `Bearer ${key}` })
+  const said = answer.body.error?.code ?? answer.body.status ?? ''
+  log.push(`${kind} call ${JSON.stringify(body)}: ${answer.status} ${said}`)
+  if (kind === 'refund' && answer.status === 404) return false
+  if (answer.status !== 200 && answer.status !== 409) wrong.push(`a ${kind} call was answered ${answer.status} ${said}`)
+  return true
+}
+
+interface FoundSale {
+  transaction_id: string
+  partner_id: string | number | null
+  amount_cents: bigint
+  base_cents: bigint
+  refunded_cents: bigint
+  currency: string
+  commission_partner_id: string | number | null
+  /** What is left of the commission: of a credited one what the balance has of it. */
+  net_cents: bigint
+}
+
+interface Found {
+  sales: FoundSale[]
+  /** `partner currency` to the balance. */
+  balances: Map<string, bigint>
+}
+
+async function look({ sql }: Desk, programId: number): Promise<Found> {
+  const { rows } = await sql.query<Record<string, string | number | null>>(
+    `select s.transaction_id, s.partner_id, s.amount_cents, s.commission_base_cents as base_cents, s.refunded_cents, s.currency,
+      c.partner_id as commission_partner_id,
+      case when c.credited_at is null then coalesce(c.amount_cents - c.reversed_cents, 0) else (
+        select coalesce(sum(e.amount_cents), 0) from balance_entries e where e.program_id = c.program_id and e.commission_id = c.id
+      ) end as net_cents
+    from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.program_id = $1 and not s.is_test order by s.id`,
+    [programId],
+  )
+  const balances = await sql.query<Record<string, string | number>>(
+    'select partner_id, currency, balance_cents from balances where program_id = $1',
+    [programId],
+  )
+  return {
+    sales: rows.map((row) => ({
+      transaction_id: String(row['transaction_id']),
+      partner_id: row['partner_id'] ?? null,
+      amount_cents: BigInt(row['amount_cents'] ?? 0),
+      base_cents: BigInt(row['base_cents'] ?? 0),
+      refunded_cents: BigInt(row['refunded_cents'] ?? 0),
+      currency: String(row['currency']),
+      commission_partner_id: row['commission_partner_id'] ?? null,
+      net_cents: BigInt(row['net_cents'] ?? 0),
+    })),
+    balances: new Map(
+      balances.rows.map((row) => [
+        `partner ${row['partner_id']} ${row['currency']}`,
+        BigInt(row['balance_cents'] ?? 0),
+      ]),
+    ),
+  }
+}
+
+const salesOf = ({ payment }: Expected, { sales }: Found) =>
+  sales.filter(({ transaction_id: id }) => payment.ids.includes(id))
+
+/** What is not as the cash says, in words. */
+function compare(expected: Expected[], found: Found, plan: Plan): string[] {
+  const wrong: string[] = []
+  for (const one of expected) {
+    const { payment, partner, amount, base, reversed, net } = one
+    const [sale, ...more] = salesOf(one, found)
+    const say = (what: string, is: unknown, must: unknown) => {
+      if (String(is) !== String(must)) wrong.push(`${payment.label}: ${what} ${String(is)}, expected ${String(must)}`)
+    }
+    if (more.length > 0) wrong.push(`${payment.label}: ${more.length + 1} sales, expected one`)
+    // What brought nothing is no sale, or one of 0; what nobody brought need not be kept.
+    if (!sale && (amount === 0n || partner === null)) continue
+    if (!sale) {
+      wrong.push(`${payment.label}: no sale, expected one of ${amount} with ${net} of commission left`)
+      continue
+    }
+    say('sale of', sale.amount_cents, amount)
+    say('currency', sale.currency, payment.currency)
+    say('base', sale.base_cents, base)
+    say('refunded', sale.refunded_cents, reversed)
+    say('commission left', sale.net_cents, net)
+    if (amount > 0n) say('partner', sale.partner_id, partner)
+    if (sale.commission_partner_id !== null) say('partner of the commission', sale.commission_partner_id, partner)
+  }
+  const known = new Set(expected.flatMap((one) => salesOf(one, found)))
+  for (const sale of found.sales)
+    if (!known.has(sale))
+      wrong.push(`a sale ${sale.transaction_id} of ${sale.amount_cents}, of which no payment is known`)
+  const owed = new Map<string, bigint>()
+  for (const { payment, partner, net } of expected) {
+    const name = `partner ${partner} ${payment.currency}`
+    if (partner !== null && plan.hold_days === 0) owed.set(name, (owed.get(name) ?? 0n) + net)
+  }
+  for (const name of new Set([...owed.keys(), ...found.balances.keys()])) {
+    const is = found.balances.get(name) ?? 0n
+    const must = owed.get(name) ?? 0n
+    if (is !== must) wrong.push(`${name}: balance ${is}, expected ${must}`)
+  }
+  return wrong
+}
+
+/** What stands, without what depends on names and on which of a payment's ids was told first. */
+function endOf(expected: Expected[], found: Found): string[] {
+  const ofPayments = expected.flatMap((one) =>
+    salesOf(one, found)
+      .filter(({ amount_cents: amount }) => amount > 0n)
+      .map(
+        (sale) =>
+          `${one.payment.label}: partner ${sale.partner_id}, ${sale.amount_cents} ${sale.currency}, base ${sale.base_cents}, ` +
+          `refunded ${sale.refunded_cents}, commission left ${sale.net_cents}`,
+      ),
+  )
+  const balances = [...found.balances].filter(([, cents]) => cents !== 0n).map(([name, cents]) => `${name}: ${cents}`)
+  return [...ofPayments.toSorted(), ...balances.toSorted()]
+}

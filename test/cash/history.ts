@@ -1,0 +1,254 @@
+import { type Paying, priceOf, StripeAccount } from './account.ts'
+import { currencyOf, minorUnits } from './currencies.ts'
+import type { Buyer, Charge, Invoice, Payment } from './objects.ts'
+import type { After, Plan, PurchasePlan } from './plan.ts'
+
+const day = 86_400
+
+/** Where a plan is played: a program with an account of its own. */
+export interface Place {
+  account: string
+  /** Ends every id of this place. */
+  tag: string
+  programId: number
+  /** The click of each buyer of {@link buyersOf}, made before `start`, or null where no partner brought them. */
+  clickIds: (string | null)[]
+  /** Unix seconds. */
+  start: number
+}
+
+/** A call that the integrator's server makes beside the webhook. */
+export type Call =
+  | { kind: 'sale'; transaction_id: string; customer_key: string; amount_cents: number; currency: string }
+  | { kind: 'refund'; transaction_id: string; refund_amount_cents: number }
+
+export interface History {
+  plan: Plan
+  account: StripeAccount
+  calls: Call[]
+  /** Customer keys that must be known as leads before a call names them, with the click that brought them. */
+  leads: { customer_key: string; click_id: string }[]
+  /** 0 and 1 for the partners; null for nobody's. */
+  partnerOf(payment: Payment): 0 | 1 | null
+}
+
+/**
+ * Who buys in a plan, by name and partner. Whoever the metadata does not fully name is a buyer of their own, so that no other purchase
+ * tells who they are.
+ */
+export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }[] {
+  const buyers = new Map<string, { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }>()
+  for (const [at, purchase] of plan.purchases.entries()) {
+    const isApart =
+      purchase.api_attribution || purchase.test_mode || purchase.kind === 'link' || purchase.on_session_alone
+    const name = isApart ? `${purchase.buyer}-${at}` : String(purchase.buyer)
+    const buyer = buyers.get(name) ?? { name, partner: purchase.buyer === 2 ? null : purchase.buyer, purchases: [] }
+    buyer.purchases.push(purchase)
+    buyers.set(name, buyer)
+  }
+  return [...buyers.values()]
+}
+
+/** Plays a plan: what the account then holds, and the calls that the integrator makes. */
+export function playPlan(plan: Plan, place: Place): History {
+  const settlement = plan.settlement ? { currency: plan.currency === 'mxn' ? 'php' : 'mxn', rate: 20 } : null
+  const account = new StripeAccount({
+    generation: plan.generation,
+    oldest: plan.oldest,
+    refundEvents: plan.refundEvents,
+    id: place.account,
+    tag: place.tag,
+    start: place.start,
+    settlement,
+  })
+  const history: History = {
+    plan,
+    account,
+    calls: [],
+    leads: [],
+    partnerOf: ({ buyer }) => partners.get(buyer.customer) ?? null,
+  }
+  const partners = new Map<string, 0 | 1 | null>()
+  const buyers = buyersOf(plan).map((buyer, at) => ({ ...buyer, clickId: place.clickIds[at] ?? null }))
+  for (const [at, purchase] of plan.purchases.entries()) {
+    const bought = buyers.find(({ purchases }) => purchases.includes(purchase))
+    if (!bought) throw new Error('Somebody must buy it.')
+    const { name, partner, clickId } = bought
+    const key = `user-${name}`
+    const buyer: Buyer = {
+      customer: `cus_${place.tag}${name}`,
+      email: `buyer-${name}@example.com`,
+      metadata: {
+        program_id: String(place.programId),
+        ...(!purchase.api_attribution && { svc_customer_key: key, ...(clickId !== null && { svc_click_id: clickId }) }),
+      },
+      clickId,
+      livemode: !purchase.test_mode,
+    }
+    partners.set(buyer.customer, partner)
+    const before = account.payments.length
+    buy(account, plan, purchase, buyer, `purchase ${at + 1}`)
+    const made = account.payments.slice(before)
+    afterwards(history, made, purchase)
+    if ((purchase.api_sale !== null || purchase.api_attribution) && clickId !== null && buyer.livemode) {
+      history.leads.push({ customer_key: key, click_id: clickId })
+      for (const payment of made) tellSale(history, payment, purchase, key)
+    }
+    account.wait(3600)
+  }
+  return history
+}
+
+function buy(account: StripeAccount, plan: Plan, purchase: PurchasePlan, buyer: Buyer, label: string): void {
+  const { currency } = plan
+  const { step } = currencyOf(currency)
+  const price = priceOf(purchase.amount, {
+    discount: purchase.discount,
+    taxBp: purchase.tax_bp,
+    inclusive: purchase.inclusive,
+    step: purchase.fractions ? 1 : step,
+  })
+  const more = Math.max(step, Math.floor(price.total / 5 / step) * step)
+  const paying: Paying =
+    purchase.paying === 'several'
+      ? { by: 'several', parts: 2 }
+      : purchase.paying === 'overpaying'
+        ? { by: 'overpaying', more }
+        : purchase.paying === 'card_and_outside'
+          ? { by: 'card_and_outside', outside: more }
+          : { by: purchase.paying }
+  const credited = purchase.credited_before ? more : 0
+  switch (purchase.kind) {
+    case 'card':
+      return account.saveCard(buyer, currency)
+    case 'nothing':
+      return void account.checkout(buyer, currency, priceOf(purchase.amount, { discount: purchase.amount }), label)
+    case 'session':
+    case 'invoiced':
+    case 'link':
+    case 'later':
+    case 'never':
+      return void account.checkout(buyer, currency, price, label, {
+        invoiced: purchase.kind === 'invoiced',
+        fromLink: purchase.kind === 'link',
+        intentMetadata: purchase.kind !== 'link' && purchase.intent_metadata,
+        paid: purchase.kind === 'later' || purchase.kind === 'never' ? purchase.kind : 'now',
+      })
+    case 'intent':
+      return void account.payDirectly(buyer, currency, price, label)
+    case 'captured':
+      return void account.payDirectly(buyer, currency, price, label, {
+        captured: Math.max(step, Math.floor((price.total * purchase.captured) / 100 / step) * step),
+        bySession: purchase.captured_by_session,
+      })
+    case 'manual': {
+      account.giveCredit(buyer, purchase.credit)
+      const { invoice, payment } = account.sendInvoice(buyer, currency, price, label, { paying, credited })
+      return credit(account, invoice, payment, purchase)
+    }
+    case 'trial':
+    case 'subscription': {
+      account.giveCredit(buyer, purchase.credit)
+      const { subscription, payment, invoice } = account.subscribe(buyer, currency, price, label, {
+        trial: purchase.kind === 'trial',
+        onSessionAlone: purchase.on_session_alone,
+        fullyCovered: purchase.fully_covered,
+      })
+      credit(account, invoice, payment, purchase)
+      if (purchase.update) {
+        account.wait(day)
+        account.bill(subscription, currency, price, `${label}, changed`, { reason: 'subscription_update' })
+      }
+      account.giveCredit(buyer, purchase.later_credit)
+      for (let renewal = 1; renewal <= purchase.renewals; renewal++) {
+        account.wait(purchase.days_between * day)
+        account.bill(subscription, currency, price, `${label}, renewal ${renewal}`, { paying, credited })
+      }
+      return
+    }
+  }
+}
+
+function credit(account: StripeAccount, invoice: Invoice, payment: Payment, purchase: PurchasePlan): void {
+  const { step } = currencyOf(payment.currency)
+  for (const after of purchase.after) {
+    if (after.kind !== 'credit') continue
+    const charge = payment.charges.at(-1)
+    const most = after.how === 'refund' && charge ? charge.captured - charge.refunded : invoice.paid + invoice.outside
+    const amount = Math.floor((most * after.share) / 100 / step) * step
+    if (amount > 0) account.credit(invoice, payment, amount, after.how)
+  }
+}
+
+/** What becomes of the payments afterwards: of each charge in turn. */
+function afterwards(history: History, payments: Payment[], purchase: PurchasePlan): void {
+  const { account } = history
+  const charges = payments.flatMap((payment) => payment.charges.filter(({ captured }) => captured > 0))
+  if (charges.length === 0) return
+  for (const [at, after] of purchase.after.entries()) {
+    // A dispute that gives back what was refunded is of the charge that the refund before it was of.
+    const place = after.kind === 'dispute' && after.returns_refunded ? at - 1 : at
+    const charge = charges[(place < 0 ? 0 : place) % charges.length]
+    account.wait(600)
+    if (charge) change(history, charge, after)
+  }
+}
+
+function change(history: History, charge: Charge, after: After): void {
+  const { account } = history
+  const { currency } = charge.payment
+  const { step } = currencyOf(currency)
+  const share = (of: number, hundredths: number) => Math.floor((of * hundredths) / 100 / step) * step
+  if (after.kind === 'inquiry') return account.inquire(charge)
+  if (after.kind === 'credit') return
+  if (after.kind === 'dispute') {
+    if (charge.disputed) return
+    const amount = share(charge.captured, after.share)
+    if (amount === 0) return
+    const shown = after.bank_currency
+      ? { amount: amount * 3 + 1, currency: currency === 'php' ? 'mxn' : 'php' }
+      : undefined
+    const dispute = account.dispute(charge, amount, shown)
+    account.wait(day)
+    if (after.ends !== null) {
+      const returned = after.ends === 'won' ? amount : after.returns_refunded ? Math.min(charge.refunded, amount) : 0
+      account.closeDispute(dispute, after.ends, returned)
+    }
+    return
+  }
+  // A disputed charge cannot be refunded.
+  const amount = share(charge.captured - charge.refunded, after.share)
+  if (charge.disputed || amount === 0) return
+  const refund = account.refund(charge, amount, after.begins)
+  if (after.by_api) {
+    history.calls.push({
+      kind: 'refund',
+      transaction_id: transactionOf(charge.payment),
+      refund_amount_cents: Number(minorUnits(BigInt(amount), currency)),
+    })
+  }
+  account.wait(60)
+  if (after.ends !== null && !(after.ends === 'succeeded' && after.begins === 'succeeded'))
+    account.settleRefund(refund, after.ends)
+}
+
+/** The id that a payment's sale goes by: invoice, else intent, else session. */
+export function transactionOf({ ids }: Payment): string {
+  const of = (prefix: string) => ids.find((id) => id.startsWith(prefix))
+  return of('in_') ?? of('pi_') ?? of('cs_') ?? ''
+}
+
+/** The integrator tells a payment too, as what the invoice asked for and under one of its ids. */
+function tellSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
+  if (payment.charges.every(({ captured }) => captured === 0)) return
+  const ids = payment.ids.filter((id) => /^(in|pi|ch|cs)_/.test(id))
+  const id = purchase.api_sale === null ? transactionOf(payment) : ids[purchase.api_sale % ids.length]
+  const { total } = payment.price
+  history.calls.push({
+    kind: 'sale',
+    transaction_id: id ?? '',
+    customer_key: key,
+    amount_cents: Number(minorUnits(BigInt(total - (total % currencyOf(payment.currency).step)), payment.currency)),
+    currency: payment.currency,
+  })
+}

@@ -1,0 +1,361 @@
+import { seeded, type Random } from '../chaos/random.ts'
+import type { AccountSettings } from './account.ts'
+import { currencies, currencyOf } from './currencies.ts'
+
+/**
+ * The kinds of history, each of which can be switched on by itself. A history holds one purchase that its own kind asks for, and
+ * others of any kind that is switched on.
+ */
+export const ways = {
+  session: 'a checkout paid at once, with tax inside or on top, with a discount',
+  later: 'a checkout whose payment arrives days later, or fails',
+  free: 'sessions that save a card, cost nothing or begin a trial',
+  test_mode: 'purchases in test mode',
+  invoiced: 'a checkout that makes an invoice of its payment afterwards',
+  subscription: 'a subscription: first payment, renewals, a change with prorations',
+  bare_invoice:
+    'a subscription with the metadata on its session alone, whose first invoice brings less than the session says',
+  balance: 'invoices of which the customer’s balance pays a part, or adds to',
+  covered: 'a subscription whose first payment the customer’s balance covers whole',
+  several: 'invoices paid by several payments',
+  overpaid: 'invoices paid with more than was due',
+  outside: 'invoices paid outside of Stripe, whole or in part',
+  manual: 'invoices written by hand, with the metadata on themselves',
+  credited: 'credit notes: before payment, refunded, given outside of Stripe, put on the customer’s balance',
+  intent: 'payments made with the Payment Element, the metadata on the intent',
+  captured: 'payments authorised first and captured later, whole or in part',
+  link: 'checkouts of a payment link, with the click id in client_reference_id',
+  refund: 'refunds, partial and several, pending and succeeded',
+  failing_refund: 'refunds that fail or are canceled, and such as wait for the buyer',
+  dispute: 'disputes won and lost, in full or in part, and inquiries',
+  dispute_after_refund: 'disputes lost after a partial refund, with the refunded part given back',
+  settlement: 'disputes whose balance transactions are in another currency than the charge',
+  bank_currency: 'disputes in another currency than the charge',
+  odd_units: 'ISK, UGX and MGA, and currencies of three decimals and of none',
+  fractions: 'invoices in ISK and UGX whose total is a fraction of what can be charged',
+  large: 'the largest amounts, of rupiah and of ariary too',
+  duration: 'programs that pay for some months only, renewals after them',
+  window: 'renewals after the click’s window, which may arrive before what attributes them',
+  api_sale: 'payments that the integrator also tells by the sale call, under any of their ids',
+  api_attribution: 'payments whose metadata names nobody until the sale call does',
+  api_refund: 'refunds that the integrator also tells by the refund call, without an id',
+  approved: 'commissions that are credited while events still arrive',
+} as const
+
+export type Way = keyof typeof ways
+
+export const allWays = Object.keys(ways).filter((way): way is Way => way in ways)
+
+/** What happens to a payment afterwards. Shares are of what is left of a charge, in hundredths. */
+export type After =
+  | {
+      kind: 'refund'
+      share: number
+      begins: 'requires_action' | 'pending' | 'succeeded'
+      ends: 'succeeded' | 'failed' | 'canceled' | null
+      /** The integrator tells it too. */
+      by_api: boolean
+    }
+  | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }
+  | { kind: 'inquiry' }
+  | { kind: 'credit'; share: number; how: 'refund' | 'outside' | 'balance' }
+
+export interface PurchasePlan {
+  kind:
+    | 'session'
+    | 'later'
+    | 'never'
+    | 'card'
+    | 'nothing'
+    | 'trial'
+    | 'invoiced'
+    | 'subscription'
+    | 'manual'
+    | 'intent'
+    | 'captured'
+    | 'link'
+  /** 0 and 1 came by a partner each, 2 by none. */
+  buyer: 0 | 1 | 2
+  test_mode: boolean
+  /** In Stripe's unit, before discount and tax. */
+  amount: number
+  discount: number
+  tax_bp: number
+  inclusive: boolean
+  /** Amounts of tax that cannot be charged by themselves. */
+  fractions: boolean
+  /** Credit that the customer is given before the first invoice; negative where money is owed. */
+  credit: number
+  /** The same before the first renewal. */
+  later_credit: number
+  /** What the session says where the balance covers all. */
+  fully_covered: 'paid' | 'no_payment_required'
+  paying: 'card' | 'several' | 'overpaying' | 'outside' | 'card_and_outside'
+  on_session_alone: boolean
+  /** The intent of a checkout carries the metadata too. */
+  intent_metadata: boolean
+  renewals: number
+  days_between: number
+  update: boolean
+  credited_before: boolean
+  /** Captured of what was authorised, in hundredths. */
+  captured: number
+  captured_by_session: boolean
+  /** Whether the integrator tells it by the sale call too, and under which of its ids. */
+  api_sale: number | null
+  /** The metadata names nobody; the sale call does. */
+  api_attribution: boolean
+  /** What becomes of the first payment, and of the renewals. */
+  after: After[]
+}
+
+export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'refundEvents'> {
+  seed: number
+  way: Way
+  currency: string
+  settlement: boolean
+  commission_bp: number
+  hold_days: 0 | 30
+  duration_months: number | null
+  window_days: number
+  purchases: PurchasePlan[]
+}
+
+const plainCurrencies = ['usd', 'eur', 'gbp', 'jpy', 'krw', 'chf', 'huf']
+const oddCurrencies = ['isk', 'ugx', 'mga', 'kwd', 'bhd', 'tnd', 'clp', 'xof', 'idr']
+
+/** Draws the history of a seed, of one of these ways: the same for the same seed and ways. */
+export function drawPlan(seed: number, on: readonly Way[]): Plan {
+  const random = seeded(seed, 11)
+  const way = pick(random, on)
+  const may = (other: Way, probability: number) => on.includes(other) && (way === other || random.chance(probability))
+  const needsNew = way === 'several' || way === 'overpaid'
+  const generation = needsNew || random.chance(0.5) ? 'new' : 'old'
+  const currency = drawCurrency(random, way)
+  const duration = may('duration', 0.1)
+  const plan: Plan = {
+    seed,
+    way,
+    generation,
+    oldest: generation === 'old' && random.chance(0.3),
+    refundEvents: pick(random, generation === 'new' ? ['refund', 'both'] : ['charge', 'refund', 'both']),
+    currency,
+    settlement: may('settlement', 0),
+    commission_bp: pick(random, [2000, 2000, 1375, 333, 1, 10_000]),
+    hold_days: may('approved', 0.3) ? 0 : 30,
+    duration_months: duration ? pick(random, [1, 2, 3]) : null,
+    window_days: way === 'window' ? 7 : 400,
+    purchases: [],
+  }
+  plan.purchases.push(drawPurchase(random, plan, way, may))
+  while (plan.purchases.length < 3 && random.chance(0.5)) plan.purchases.push(drawPurchase(random, plan, null, may))
+  return plan
+}
+
+function drawCurrency(random: Random, way: Way): string {
+  if (way === 'odd_units') return pick(random, oddCurrencies)
+  if (way === 'fractions') return pick(random, ['isk', 'ugx'])
+  if (way === 'large') return pick(random, ['idr', 'mga', 'kwd', pick(random, currencies).code])
+  return pick(random, plainCurrencies)
+}
+
+/** Which kinds of purchase show a way. */
+const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
+  later: ['later', 'later', 'never'],
+  free: ['card', 'nothing', 'trial'],
+  invoiced: ['invoiced'],
+  subscription: ['subscription'],
+  bare_invoice: ['subscription'],
+  balance: ['subscription'],
+  covered: ['subscription'],
+  several: ['subscription'],
+  overpaid: ['subscription'],
+  outside: ['subscription'],
+  manual: ['manual'],
+  credited: ['subscription'],
+  intent: ['intent'],
+  captured: ['captured'],
+  link: ['link'],
+  fractions: ['subscription'],
+  duration: ['subscription'],
+  window: ['subscription'],
+}
+
+type May = (way: Way, probability: number) => boolean
+
+function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): PurchasePlan {
+  const fixed = way === null ? undefined : kindsOf[way]
+  const others: PurchasePlan['kind'][] = ['session']
+  for (const other of ['later', 'free', 'invoiced', 'subscription', 'manual', 'intent', 'captured', 'link'] as const)
+    if (may(other, 0.7)) others.push(...(kindsOf[other] ?? []))
+  const kind = pick(random, fixed ?? others)
+  const isOf = (other: Way, probability = 0.15) => way === other || (way === null && may(other, probability))
+  const { step, largest } = currencyOf(plan.currency)
+  const upTo = isOf('large', 0.1) ? largest : Math.min(largest, 200_000 * step)
+  const whole = (amount: number) => Math.floor(amount / step) * step
+  const amount = isOf('large', 0) ? largest : Math.max(100 * step, whole(upTo * random.next()))
+  const discount = random.chance(0.3) && way !== 'large' ? whole(amount * random.next() * 0.8) : 0
+  const isInvoiced = kind === 'subscription' || kind === 'manual'
+  const isNew = plan.generation === 'new'
+  const partial = isOf('balance') || isOf('bare_invoice', 0)
+  const isCovered = isInvoiced && isOf('covered', 0.1)
+  const buyer = way !== null ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
+  const inclusive = random.chance(0.4) || upTo === largest
+  const afters = drawAfters(random, kind, way, may)
+  const paying = !isInvoiced
+    ? 'card'
+    : isOf('several') && isNew
+      ? 'several'
+      : isOf('overpaid') && isNew
+        ? 'overpaying'
+        : isOf('outside')
+          ? pick(random, isNew ? (['outside', 'card_and_outside'] as const) : (['outside'] as const))
+          : 'card'
+  return {
+    kind,
+    buyer,
+    test_mode: isOf('test_mode', 0.1),
+    amount,
+    discount,
+    tax_bp: random.chance(0.7) ? pick(random, [1900, 700, 2500, 825]) : 0,
+    inclusive,
+    fractions: isInvoiced && isOf('fractions', 0),
+    credit: isCovered ? 3 * amount : partial && isInvoiced ? creditOf(random, amount - discount, step) : 0,
+    later_credit: isOf('balance') && kind === 'subscription' ? creditOf(random, amount - discount, step) : 0,
+    fully_covered: pick(random, ['paid', 'paid', 'no_payment_required']),
+    paying,
+    on_session_alone: kind === 'subscription' && isOf('bare_invoice', 0),
+    intent_metadata: random.chance(0.3),
+    renewals: kind === 'subscription' && !isOf('bare_invoice', 0) ? random.integer(way === null ? 0 : 1, 3) : 0,
+    days_between: way === 'duration' || way === 'window' ? 35 : 7,
+    // The lines of a change are no subscription's, and the oldest payloads name the metadata nowhere else.
+    update: kind === 'subscription' && !plan.oldest && !isOf('bare_invoice', 0) && random.chance(0.3),
+    credited_before: isInvoiced && isOf('credited', 0.1) && random.chance(0.5),
+    captured: random.chance(0.5) ? 100 : random.integer(20, 99),
+    captured_by_session: random.chance(0.5),
+    api_sale: isOf('api_sale') ? random.integer(0, 3) : null,
+    api_attribution: isOf('api_attribution', 0) && buyer !== 2,
+    after: afters,
+  }
+}
+
+/** From a cent to almost all of a price, or a debt of half of it. */
+function creditOf(random: Random, price: number, step: number): number {
+  const share = pick(random, [0, 0.25, 0.6, 0.95, -0.5])
+  return share === 0 ? step : Math.floor((price * share) / step) * step
+}
+
+function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null, may: May): After[] {
+  if (['card', 'nothing', 'never', 'trial'].includes(kind)) return []
+  const isOf = (other: Way, probability = 0.2) => way === other || (way === null && may(other, probability))
+  const refund = (byApi = false, share = random.integer(5, 70)): Extract<After, { kind: 'refund' }> => ({
+    kind: 'refund',
+    share: random.chance(0.15) ? 100 : share,
+    begins: random.chance(0.3) ? 'pending' : 'succeeded',
+    ends: random.chance(0.2) ? 'succeeded' : null,
+    by_api: byApi,
+  })
+  const dispute: Extract<After, { kind: 'dispute' }> = {
+    kind: 'dispute',
+    share: random.chance(0.7) ? 100 : random.integer(10, 90),
+    ends: pick(random, ['won', 'lost', null]),
+    returns_refunded: false,
+    bank_currency: isOf('bank_currency', 0),
+  }
+  const found: After[] = []
+  if (isOf('refund', 0.3)) found.push(...Array.from({ length: random.integer(1, 3) }, () => refund()))
+  if (isOf('failing_refund')) {
+    found.push({
+      kind: 'refund',
+      share: random.integer(5, 100),
+      begins: pick(random, ['pending', 'succeeded', 'requires_action']),
+      ends: pick(random, ['failed', 'canceled']),
+      by_api: false,
+    })
+    if (random.chance(0.5)) found.push(refund())
+  }
+  if (isOf('api_refund')) {
+    found.push({ ...refund(true), ends: pick(random, [null, 'failed']) })
+    if (random.chance(0.3)) found.push({ ...refund(true), ends: null })
+  }
+  if (isOf('credited', 0.1)) {
+    const how = pick(random, ['refund', 'outside', 'balance'] as const)
+    found.push({ kind: 'credit', share: random.integer(5, 60), how })
+  }
+  if (isOf('dispute_after_refund') || (isOf('settlement', 0) && random.chance(0.5))) {
+    found.push({
+      ...refund(false, random.integer(5, 60)),
+      share: random.integer(5, 60),
+      begins: 'succeeded',
+      ends: null,
+    })
+    found.push({ ...dispute, share: 100, ends: 'lost', returns_refunded: true })
+  } else if (isOf('dispute') || isOf('settlement', 0) || isOf('bank_currency', 0)) {
+    found.push(dispute)
+    if (random.chance(0.2)) found.push({ kind: 'inquiry' })
+  }
+  return found
+}
+
+function pick<Item>(random: Random, items: readonly Item[]): Item {
+  const item = random.pick(items)
+  if (item === undefined) throw new Error('There is nothing to pick from.')
+  return item
+}
+
+/** Plans that are smaller than this one by one thing each, the largest cut first: for finding the least that still goes wrong. */
+export function* smallerPlans(plan: Plan): Generator<Plan> {
+  const { purchases } = plan
+  for (const [at] of purchases.entries())
+    if (purchases.length > 1) yield { ...plan, purchases: purchases.filter((_, other) => other !== at) }
+  for (const [at, purchase] of purchases.entries()) {
+    const variants: Partial<PurchasePlan>[] = [
+      ...purchase.after.map((_, gone) => ({ after: purchase.after.filter((__, other) => other !== gone) })),
+      ...(purchase.renewals > 0 ? [{ renewals: 0 }, { renewals: purchase.renewals - 1 }] : []),
+      { update: false },
+      { later_credit: 0 },
+      { discount: 0 },
+      { tax_bp: 0 },
+      { inclusive: false },
+      { intent_metadata: false },
+      { credited_before: false },
+      { api_sale: null },
+      { paying: 'card' },
+      { captured: 100 },
+      { credit: 0 },
+      { kind: 'session', renewals: 0, update: false, fractions: false, on_session_alone: false, paying: 'card' },
+      { fractions: false },
+      { buyer: 0 },
+      ...(purchase.amount > 10_000 && purchase.credit === 0 ? [{ amount: 10_000 }] : []),
+      { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, begins: 'succeeded' } : after)) },
+      { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, ends: null } : after)) },
+    ]
+    for (const variant of variants) {
+      const changed = { ...purchase, ...variant }
+      if (JSON.stringify(changed) !== JSON.stringify(purchase))
+        yield { ...plan, purchases: purchases.map((other, place) => (place === at ? changed : other)) }
+    }
+  }
+  if (plan.currency !== 'usd' && currencyOf(plan.currency).step === 1) yield { ...plan, currency: 'usd' }
+  if (plan.commission_bp !== 2000) yield { ...plan, commission_bp: 2000 }
+  if (plan.hold_days !== 30) yield { ...plan, hold_days: 30 }
+  if (plan.oldest) yield { ...plan, oldest: false }
+  if (plan.refundEvents !== 'refund') yield { ...plan, refundEvents: 'refund' }
+  if (plan.generation !== 'new') yield { ...plan, generation: 'new', oldest: false }
+}
+
+/** The ways that hold in the service of today. */
+export const waysThatHold: readonly Way[] = [
+  'session',
+  'later',
+  'free',
+  'test_mode',
+  'invoiced',
+  'subscription',
+  'several',
+  'refund',
+  'failing_refund',
+  'dispute',
+  'odd_units',
+  'approved',
+]

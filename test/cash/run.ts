@@ -1,0 +1,96 @@
+import { parseArgs } from 'node:util'
+import pg from 'pg'
+import color from 'picocolors'
+import { loadService } from '../chaos/bundle.ts'
+import { startStand } from '../chaos/stand.ts'
+import { checkPlan, smallestWrong } from './check.ts'
+import { openDesk } from './desk.ts'
+import { allWays, drawPlan, type Way, ways, waysThatHold } from './plan.ts'
+
+/**
+ * `npm run cash -- --seeds 300 --seed 1`: histories of a Stripe account, each delivered to the webhook in two random orders, held to what
+ * the account's money says. `--ways all` switches every kind of history on, `--ways refund,dispute` these; without it those that hold.
+ * `--each 20` takes so many seeds of each way by itself. `--smallest` shows the least of every way that still goes wrong.
+ * The last line is the figure; 1 is the exit code where anything is wrong.
+ */
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '300' },
+    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    ways: { type: 'string' },
+    each: { type: 'string' },
+    smallest: { type: 'boolean', default: false },
+  },
+})
+const firstSeed = Number(values.seed)
+const on =
+  values.ways === undefined ? waysThatHold : values.ways === 'all' ? allWays : values.ways.split(',').map(asWay)
+const seeds = Number(values.each ?? values.seeds)
+
+function asWay(name: string): Way {
+  const way = allWays.find((one) => one === name)
+  if (!way) throw new Error(`There is no way "${name}". There are: ${allWays.join(', ')}.`)
+  return way
+}
+
+/** Leaves out of a plan what is not in it. */
+function withoutNothing(_name: string, value: unknown): unknown {
+  return value === false || value === null || value === 0 ? undefined : value
+}
+
+const [stand, service] = await Promise.all([startStand(), loadService()])
+const environment = { DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url }
+const desks = await Promise.all(
+  Array.from({ length: 2 }, async () => {
+    const sql = new pg.Client({ connectionString: stand.databaseUrl })
+    await sql.connect()
+    return openDesk(service, sql, stand.stripe, environment)
+  }),
+)
+
+const started = performance.now()
+console.log(`${seeds} seeds from ${firstSeed}, of ${on.join(', ')}`)
+/** Each with the ways that are on in it. */
+const histories = (values.each === undefined ? [on] : on.map((way) => [way])).flatMap((of) =>
+  Array.from({ length: seeds }, (_, at) => drawPlan(firstSeed + at, of)),
+)
+const wrongOf = new Map<Way, number[]>()
+let done = 0
+let next = 0
+await Promise.all(
+  desks.map(async (desk) => {
+    for (let plan = histories[next++]; plan; plan = histories[next++]) {
+      const wrong = await checkPlan(desk, plan)
+      done += 1
+      if (wrong.length === 0) continue
+      const seedsOfWay = wrongOf.get(plan.way) ?? []
+      wrongOf.set(plan.way, [...seedsOfWay, plan.seed])
+      if (seedsOfWay.length >= 3) continue
+      console.log(color.red(`seed ${plan.seed}, ${plan.way}:`))
+      for (const line of wrong.slice(0, 5)) console.log(`  ${line}`)
+    }
+  }),
+)
+const [desk] = desks
+for (const [way, found] of wrongOf) {
+  console.log(`${way} (${ways[way]}): ${found.length} of ${histories.filter((plan) => plan.way === way).length} wrong`)
+  if (!values.smallest || !desk) continue
+  const plans = histories.filter((plan) => plan.way === way && found.includes(plan.seed)).slice(0, 3)
+  for (const plan of plans) {
+    const smallest = await smallestWrong(desk, plan)
+    if (!smallest) {
+      console.log(`seed ${plan.seed} went wrong by what was under way at once, and not again`)
+      continue
+    }
+    console.log(color.bold(`the least of seed ${plan.seed}, order ${smallest.order ?? 'as it happened'}`))
+    console.log(JSON.stringify(smallest.plan, withoutNothing))
+    for (const line of smallest.outcome.log) console.log(color.dim(`  ${line}`))
+    for (const line of smallest.outcome.wrong) console.log(color.red(`  ${line}`))
+  }
+}
+await Promise.all(desks.map(({ sql }) => sql.end()))
+await stand.close()
+const wrong = [...wrongOf.values()].flat().length
+const seconds = ((performance.now() - started) / 1000).toFixed(0)
+console.log(`${done} histories in two orders each: ${wrong} wrong, in ${seconds} s`)
+process.exitCode = wrong === 0 ? 0 : 1
