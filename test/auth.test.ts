@@ -4,7 +4,7 @@ import { createPerson } from '../lib/local/people.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({
-  functions: ['auth', 'dashboard', 'relay-outbox', 'delete-expired'],
+  functions: ['auth', 'dashboard', 'relay-outbox', 'apply-retention'],
   environment: { GITHUB_CLIENT_ID: 'github-client' },
 })
 const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
@@ -221,7 +221,7 @@ test('what has run out is deleted, and nothing else', async () => {
     where user_id = (select id from users where email = $1) and token <> $2`,
     [email, token.split('.')[0]],
   )
-  await stack.scheduled('delete-expired')
+  await stack.scheduled('apply-retention')
   const { rows } = await stack.sql.query(
     'select token from sessions s join users u on u.id = s.user_id where email = $1',
     [email],

@@ -12,7 +12,7 @@ import { createShop, type TestShop } from './support/shops.ts'
 import { startStack } from './support/stack.ts'
 import { signatureOf } from './support/webhook.ts'
 
-const stack = await startStack({ functions: ['processor-webhook', 'relay-outbox', 'forget-deliveries'] })
+const stack = await startStack({ functions: ['processor-webhook', 'relay-outbox', 'apply-retention'] })
 const { db, sql } = stack
 const stripe = await startLocalStripe()
 afterAll(() => stripe.close())
@@ -148,9 +148,9 @@ describe('the webhook in workerd', () => {
     expect([large.status, await large.json()]).toMatchObject([413, { error: { code: 'payload_too_large' } }])
   })
 
-  test('old deliveries are forgotten on a schedule', async () => {
+  test('old webhook events are deleted on a schedule', async () => {
     await sql.query(`update processor_events set received_at = now() - interval '91 days'`)
-    await stack.scheduled('forget-deliveries')
+    await stack.scheduled('apply-retention')
     expect((await sql.query('select from processor_events')).rowCount).toBe(0)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { dispute, refund, type Shop } from '../lib/local/stripe-events.ts'
 import { openStripe } from '../lib/stripe/client.ts'
-import { forgetDeliveries, listDeliveries, replayDelivery } from '../lib/stripe/webhook-events.ts'
+import { deleteOldWebhookEvents, listDeliveries, replayDelivery } from '../lib/stripe/webhook-events.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -73,20 +73,24 @@ describe('the delivery log', () => {
     await expect(replayDelivery(db, client, other.programId, 'evt_mine')).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('forgets after 90 days, and what was parked with it; what became part of a sale stays', async () => {
+  test('deletes after 90 days, and what was parked with it; what became part of a sale stays', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
     await send(shop, 'refund.created', refund(shop, { id: 're_2', amount: 100, payment_intent: 'pi_8' }))
     await sql.query(`update processor_events set received_at = now() - interval '89 days'`)
-    expect(await forgetDeliveries(db)).toBe(0)
+    expect(await deleteOldWebhookEvents(db, 10)).toEqual({ webhook_events: 0, reversals: 0, sessions: 0, more: false })
     await sql.query(`update processor_events set received_at = now() - interval '91 days' where account_id = $1`, [
       shop.account,
     ])
     await sql.query(`update processor_reversals set created_at = now() - interval '91 days' where account_id = $1`, [
       shop.account,
     ])
-    expect(await forgetDeliveries(db)).toBe(5)
+    const batches = [await deleteOldWebhookEvents(db, 2), await deleteOldWebhookEvents(db, 2)]
+    expect(batches).toEqual([
+      { webhook_events: 2, reversals: 2, sessions: 0, more: true },
+      { webhook_events: 1, reversals: 0, sessions: 0, more: false },
+    ])
     expect(await listDeliveries(db, shop.programId, { limit: 10, before: undefined })).toEqual([])
     // What was told once is not counted again, however old it is.
     await send(shop, 'checkout.session.completed', oneTime(shop))

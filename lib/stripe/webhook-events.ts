@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import type { ProcessorEvent } from './facts.ts'
 
@@ -58,36 +59,50 @@ from ${deliveriesOf(programId)} where e.event_id = ${eventId}`,
   return await applyEvent(db, stripe, row)
 }
 
-const daysKept = 90
-const rowsPerRound = 5000
+const end = sql<Date>`now() - interval '90 days'`
 
 /**
- * Deletes deliveries after 90 days, and refunds and unpaid sessions whose sale did not come in that time. What became part of a sale
- * stays. Returns how many rows went.
+ * Deletes what is older than 90 days: webhook events, and refunds and unpaid sessions whose sale did not come in that time; `limit`
+ * of each at most. What became part of a sale stays. Returns how many rows went, and whether more wait.
  */
-export async function forgetDeliveries(db: Database): Promise<number> {
-  let total = 0
-  for (;;) {
-    const old = (column: string) =>
-      sql`${sql.ref(column)} < now() - make_interval(days => ${daysKept}) limit ${rowsPerRound}`
-    const [{ rows } = { rows: '0' }] = await db.query(sql<{ rows: string }>`with event as (
-  delete from processor_events where (account_id, event_id) in (
-    select account_id, event_id from processor_events where ${old('received_at')}
-  ) returning 1
-),
-reversal as (
-  delete from processor_reversals where (account_id, reversal_id) in (
-    select account_id, reversal_id from processor_reversals where ${old('created_at')}
-  ) returning 1
-),
-session as (
-  delete from processor_sessions where (program_id, session_id) in (
-    select program_id, session_id from processor_sessions where ${old('created_at')}
-  ) returning 1
-),
-state as (delete from processor_connect_states where expires_at < now() returning 1)
-select (select count(*) from event) + (select count(*) from reversal) + (select count(*) from session) + (select count(*) from state) as rows`)
-    total += Number(rows)
-    if (Number(rows) < rowsPerRound) return total
-  }
+export async function deleteOldWebhookEvents(
+  db: Database,
+  limit: number,
+): Promise<{ webhook_events: number; reversals: number; sessions: number; more: boolean }> {
+  const [events, reversals, sessions] = await db.batch([
+    kysely
+      .deleteFrom('processor_events')
+      .where((eb) => {
+        const old = eb.selectFrom('processor_events').select(['account_id', 'event_id']).where('received_at', '<', end)
+        return eb(eb.refTuple('account_id', 'event_id'), 'in', old.limit(limit).$asTuple('account_id', 'event_id'))
+      })
+      .returning('event_id'),
+    kysely
+      .deleteFrom('processor_reversals')
+      .where((eb) => {
+        const old = eb
+          .selectFrom('processor_reversals')
+          .select(['account_id', 'reversal_id'])
+          .where('created_at', '<', end)
+        return eb(
+          eb.refTuple('account_id', 'reversal_id'),
+          'in',
+          old.limit(limit).$asTuple('account_id', 'reversal_id'),
+        )
+      })
+      .returning('reversal_id'),
+    kysely
+      .deleteFrom('processor_sessions')
+      .where((eb) => {
+        const old = eb
+          .selectFrom('processor_sessions')
+          .select(['program_id', 'session_id'])
+          .where('created_at', '<', end)
+        return eb(eb.refTuple('program_id', 'session_id'), 'in', old.limit(limit).$asTuple('program_id', 'session_id'))
+      })
+      .returning('session_id'),
+    kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
+  ])
+  const counts = { webhook_events: events.length, reversals: reversals.length, sessions: sessions.length }
+  return { ...counts, more: Object.values(counts).includes(limit) }
 }
