@@ -1,6 +1,6 @@
-import { type InferResult, sql } from 'kysely'
+import type { InferResult } from 'kysely'
 import { requireActiveKey } from '../access/api-keys.ts'
-import { type Database, retryOnce } from '../database.ts'
+import { type Database, hexBytes, retryOnce } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
 /** When something was last seen, live and in test mode; null where never. */
@@ -22,7 +22,7 @@ function statusStatement(keyHash: string) {
   return kysely
     .selectFrom('api_keys as k')
     .innerJoin('programs as p', 'p.id', 'k.program_id')
-    .where('k.key_hash', '=', sql<Uint8Array>`decode(${keyHash}, 'hex')`)
+    .where('k.key_hash', '=', hexBytes(keyHash))
     .select((eb) => {
       const lastClick = (isTest: boolean) =>
         eb
