@@ -6,6 +6,9 @@ import type { DB } from './schema.ts'
  * Builds the statements that `Database` sends, on the types of the schema: a misspelt column does not compile. It has no
  * connection, so it executes none itself. It is the part of Kysely that builds queries: the whole of it, with schemas, migrations
  * and transactions, is seven kilobytes (gzip) more in each function.
+ *
+ * `set` and `doUpdateSet` are given an object, with a callback for a value that needs one. Of a callback that gives the whole object
+ * the compiler does not check the names.
  */
 export const kysely = new QueryCreator<DB>({ executor: compileOnly.getExecutor() })
 

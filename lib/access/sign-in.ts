@@ -2,12 +2,13 @@ import { kyselyAdapter } from '@better-auth/kysely-adapter'
 import { APIError, createAuthMiddleware } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { bearer } from 'better-auth/plugins/bearer'
-import { Kysely, sql } from 'kysely'
+import { expressionBuilder, Kysely, sql } from 'kysely'
 import { NeonDialect } from 'kysely-neon'
 import type { SessionEnv } from './sessions.ts'
 import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../notifications/mail.ts'
+import type { DB } from '../schema.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
@@ -101,7 +102,7 @@ function createAuth(env: AuthEnv) {
     },
     rateLimit: { enabled: false },
     session: {
-      modelName: 'sessions',
+      modelName: 'sessions' satisfies keyof DB,
       expiresIn: sessionSeconds,
       disableSessionRefresh: true,
       fields: {
@@ -111,14 +112,17 @@ function createAuth(env: AuthEnv) {
         userAgent: 'user_agent',
         createdAt: 'created_at',
         updatedAt: 'updated_at',
-      },
+      } satisfies Record<string, keyof DB['sessions']>,
     },
     user: {
-      modelName: 'users',
-      fields: { emailVerified: 'email_verified', createdAt: 'created_at', updatedAt: 'updated_at' },
+      modelName: 'users' satisfies keyof DB,
+      fields: { emailVerified: 'email_verified', createdAt: 'created_at', updatedAt: 'updated_at' } satisfies Record<
+        string,
+        keyof DB['users']
+      >,
     },
     account: {
-      modelName: 'accounts',
+      modelName: 'accounts' satisfies keyof DB,
       encryptOAuthTokens: true,
       fields: {
         userId: 'user_id',
@@ -131,12 +135,15 @@ function createAuth(env: AuthEnv) {
         refreshTokenExpiresAt: 'refresh_token_expires_at',
         createdAt: 'created_at',
         updatedAt: 'updated_at',
-      },
+      } satisfies Record<string, keyof DB['accounts']>,
     },
     verification: {
-      modelName: 'verifications',
+      modelName: 'verifications' satisfies keyof DB,
       storeIdentifier: 'hashed',
-      fields: { expiresAt: 'expires_at', createdAt: 'created_at', updatedAt: 'updated_at' },
+      fields: { expiresAt: 'expires_at', createdAt: 'created_at', updatedAt: 'updated_at' } satisfies Record<
+        string,
+        keyof DB['verifications']
+      >,
     },
   })
 }
@@ -154,29 +161,26 @@ export function openAuth(env: AuthEnv): Auth {
 /** Counts one try for each key, in one statement, and says whether all are within their limits. */
 async function countAttempt(db: Database, keys: { key: string; limit: number }[]): Promise<boolean> {
   if (keys.length === 0) return true
-  const windowStart = sql<Date>`now() - make_interval(secs => ${attemptWindowSeconds})`
+  const eb = expressionBuilder<DB, 'sign_in_attempts'>()
+  const isOver = eb(
+    'sign_in_attempts.window_started_at',
+    '<',
+    sql<Date>`now() - make_interval(secs => ${attemptWindowSeconds})`,
+  )
   const rows = await db.query(
     kysely
       .insertInto('sign_in_attempts')
       // In the order of the keys, so that two tries cannot wait for each other in a circle.
       .values(keys.map(({ key }) => ({ key, attempts: 1 })).toSorted((a, b) => (a.key < b.key ? -1 : 1)))
       .onConflict((oc) =>
-        oc.column('key').doUpdateSet((eb) => {
-          const isOver = eb('sign_in_attempts.window_started_at', '<', windowStart)
-          return {
-            attempts: eb
-              .case()
-              .when(isOver)
-              .then(1)
-              .else(eb('sign_in_attempts.attempts', '+', 1))
-              .end(),
-            window_started_at: eb
-              .case()
-              .when(isOver)
-              .then(now)
-              .else(eb.ref('sign_in_attempts.window_started_at'))
-              .end(),
-          }
+        oc.column('key').doUpdateSet({
+          attempts: eb
+            .case()
+            .when(isOver)
+            .then(1)
+            .else(eb('sign_in_attempts.attempts', '+', 1))
+            .end(),
+          window_started_at: eb.case().when(isOver).then(now).else(eb.ref('sign_in_attempts.window_started_at')).end(),
         }),
       )
       .returning(['key', 'attempts']),

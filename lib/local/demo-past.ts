@@ -34,44 +34,45 @@ function moves(
     kysely
       .updateTable('customers as c')
       .from(journey)
-      .set((eb) => ({
-        created_at: eb.ref('j.click_at'),
-        signup_date: eb.case().when('c.signup_date', 'is not', null).then(eb.ref('j.lead_at')).end(),
-        first_purchase_date: eb.case().when('c.first_purchase_date', 'is not', null).then(eb.ref('j.sale_at')).end(),
-      }))
+      .set({
+        created_at: (eb) => eb.ref('j.click_at'),
+        signup_date: (eb) => eb.case().when('c.signup_date', 'is not', null).then(eb.ref('j.lead_at')).end(),
+        first_purchase_date: (eb) =>
+          eb.case().when('c.first_purchase_date', 'is not', null).then(eb.ref('j.sale_at')).end(),
+      })
       .where('c.program_id', '=', programId)
       .whereRef('c.click_id', '=', 'j.click_id'),
     kysely
       .updateTable('affiliate_click_events')
-      .set((eb) => ({ created_at: eb.ref('click_timestamp') }))
+      .set({ created_at: (eb) => eb.ref('click_timestamp') })
       .where('program_id', '=', programId),
     kysely
       .updateTable('affiliate_lead_events as e')
       .from('customers as c')
-      .set((eb) => ({
-        lead_timestamp: eb.ref('c.signup_date').$notNull(),
-        created_at: eb.ref('c.signup_date').$notNull(),
-      }))
+      .set({
+        lead_timestamp: (eb) => eb.ref('c.signup_date').$notNull(),
+        created_at: (eb) => eb.ref('c.signup_date').$notNull(),
+      })
       .where('e.program_id', '=', programId)
       .whereRef('c.program_id', '=', 'e.program_id')
       .whereRef('c.id', '=', 'e.customer_id'),
     kysely
       .updateTable('sales as s')
       .from('customers as c')
-      .set((eb) => ({
-        sale_date: eb.ref('c.first_purchase_date').$notNull(),
-        created_at: eb.ref('c.first_purchase_date').$notNull(),
-      }))
+      .set({
+        sale_date: (eb) => eb.ref('c.first_purchase_date').$notNull(),
+        created_at: (eb) => eb.ref('c.first_purchase_date').$notNull(),
+      })
       .where('s.program_id', '=', programId)
       .whereRef('c.program_id', '=', 's.program_id')
       .whereRef('c.id', '=', 's.customer_id'),
     kysely
       .updateTable('commissions as m')
       .from('sales as s')
-      .set((eb) => ({
-        created_at: eb.ref('s.sale_date'),
-        hold_until: sql<Date>`${eb.ref('s.sale_date')} + make_interval(days => ${holdDays})`,
-      }))
+      .set({
+        created_at: (eb) => eb.ref('s.sale_date'),
+        hold_until: (eb) => sql<Date>`${eb.ref('s.sale_date')} + make_interval(days => ${holdDays})`,
+      })
       .where('m.program_id', '=', programId)
       .whereRef('s.program_id', '=', 'm.program_id')
       .whereRef('s.id', '=', 'm.sale_id'),

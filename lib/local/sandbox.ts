@@ -103,7 +103,7 @@ function settingsFromArguments(): Partial<ProgramSettings> {
     lead_commission_cents: parseNumber(values['lead-commission-cents']),
     currency: values.currency,
     attribution_model: values['attribution-model'],
-  }
+  } satisfies Partial<Record<keyof ProgramSettings, unknown>>
   const settings = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
   const parsed = z.partial(programSettings).safeParse(settings)
   if (parsed.success) return parsed.data

@@ -54,12 +54,12 @@ export async function inviteMember(
           .columns(['workspace_id', 'email'])
           .where('accepted_at', 'is', null)
           .where('revoked_at', 'is', null)
-          .doUpdateSet((eb) => ({
-            role: eb.ref('excluded.role'),
-            token_hash: eb.ref('excluded.token_hash'),
-            invited_by: eb.ref('excluded.invited_by'),
-            expires_at: eb.ref('excluded.expires_at'),
-          })),
+          .doUpdateSet({
+            role,
+            token_hash: tokenHash,
+            invited_by: invitedBy,
+            expires_at: inDays(memberInvitationDays),
+          }),
       )
       .returning('id'),
   )
@@ -128,15 +128,16 @@ export async function acceptInvitation(db: Database, token: string, userId: stri
       .columns(['workspace_id', 'user_id', 'role'])
       .expression((eb) => eb.selectFrom('invitation').select(['workspace_id', eb.val(userId).as('user_id'), 'role']))
       .onConflict((oc) =>
-        oc.columns(['workspace_id', 'user_id']).doUpdateSet((eb) => ({
-          role: eb
-            .case()
-            .when('workspace_members.removed_at', 'is', null)
-            .then(eb.ref('workspace_members.role'))
-            .else(eb.ref('excluded.role'))
-            .end(),
+        oc.columns(['workspace_id', 'user_id']).doUpdateSet({
+          role: (eb) =>
+            eb
+              .case()
+              .when('workspace_members.removed_at', 'is', null)
+              .then(eb.ref('workspace_members.role'))
+              .else(eb.ref('excluded.role'))
+              .end(),
           removed_at: null,
-        })),
+        }),
       )
       .returning('workspace_id'),
   )

@@ -117,7 +117,7 @@ function eraseDeliveries(programId: number, known: Known) {
   return kysely
     .updateTable('processor_events as e')
     .from(known.select(['id', 'customer_key', 'click_id', 'email_hash']).as('k'))
-    .set((eb) => ({ fact: sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb` }))
+    .set({ fact: (eb) => sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb` })
     .where('e.program_id', '=', programId)
     .where((eb) => {
       const fact = (field: string) => sql<string | null>`${eb.ref('e.fact')}->>${sql.lit(field)}`
