@@ -21,7 +21,7 @@ test('values arrive as the driver reads them from Postgres text', async () => {
     ${'text'} as text, array[1, 2] as list, '{"a": 1}'::jsonb as json, '2026-01-02T03:04:05Z'::timestamptz as time`)
   expect(row).toEqual({
     int: 1,
-    bigint: '12345678901',
+    bigint: 12345678901,
     bool: true,
     nothing: null,
     text: 'text',

@@ -6,7 +6,6 @@ import path from 'node:path'
 import { promisify, stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freePort } from '../lib/local/postgres.ts'
-import { readFunctions } from '../lib/local/workers.ts'
 
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'readme-'))
@@ -45,23 +44,6 @@ test('the walk in the README, pasted, ends with the reversed commission, the ded
   expect(stdout).toMatch(/Balances[^]*'0.00'[^]*'3'/)
   expect(stdout).toMatch(/Notifications[^]*'commission_reversed'[^]*'14.00'[^]*'commission_refunded'[^]*'6.00'/)
 }, 60_000)
-
-test('the README names every function and every package', () => {
-  const readme = readFileSync('README.md', 'utf8')
-  const functions = [...readme.matchAll(/^\| `([a-z-]+)` +\| .*(?:\/|schedule)/gm)].map(([, name = '']) => name)
-  expect(functions.toSorted()).toEqual(
-    readFunctions()
-      .map(({ name }) => name)
-      .toSorted(),
-  )
-
-  const packages = /### What it is built on\n([^]*?)\n## /.exec(readme)?.[1]?.match(/[@a-z][\w/@-]+/g) ?? []
-  for (const file of ['package.json', 'tracker/package.json']) {
-    const { dependencies = {}, devDependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, object>
-    const used = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => !name.startsWith('@types/'))
-    expect(packages).toEqual(expect.arrayContaining(used))
-  }
-})
 
 test('a second start says that the data folder is in use', async () => {
   const port = String(await freePort())
