@@ -284,10 +284,10 @@ export interface ProcessorCustomers {
 export interface ProcessorEvents {
   account_id: string;
   deliveries: Generated<number>;
-  event_created_at: Timestamp | null;
+  event_created_at: Timestamp;
   event_id: string;
   event_type: string;
-  fact: Json | null;
+  fact: Json;
   last_received_at: Generated<Timestamp>;
   livemode: boolean;
   outcome: 'recorded' | 'duplicate' | 'ignored' | 'parked';

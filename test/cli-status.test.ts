@@ -63,8 +63,8 @@ test('what was seen, live and in test mode', async () => {
   await api.call(leadPath, { customer_key: 'u', click_id }, key)
   await api.call(salePath, { transaction_id: 't', customer_key: 'stranger', amount_cents: 1 }, key)
   await api.stack.sql.query(
-    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome)
-     values ($1, 'evt_1', 'invoice.payment_succeeded', $2, true, 'recorded')`,
+    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at)
+     values ($1, 'evt_1', 'invoice.payment_succeeded', $2, true, 'recorded', '{}', now())`,
     [program.connectedAccountId, program.programId],
   )
   const both = { live: at, test: at }

@@ -50,8 +50,8 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
   await api.call(refundPath, { transaction_id: 'kept-order', refund_amount_cents: 1000 }, { key })
   // What a webhook's delivery leaves of the same customer.
   await stack.sql.query(
-    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact)
-     values ($1, 'evt_1', 'checkout.session.completed', $2, true, 'recorded', $3)`,
+    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at)
+     values ($1, 'evt_1', 'checkout.session.completed', $2, true, 'recorded', $3, now())`,
     [program.connectedAccountId, program.programId, { kind: 'purchase', customer_key: customerKey, click_id: clickId }],
   )
   const [{ email_hash: emailHash }] = await api.rows(

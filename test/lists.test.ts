@@ -31,8 +31,8 @@ for (const owner of [sandbox, other]) {
     [owner.programId, owner.partnerId, moment],
   )
   await sql.query(
-    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, received_at)
-    select 'acct_1', 'evt_' || $1::bigint || '_' || n, 'charge.refunded', $1, true, 'recorded', $2
+    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at, received_at)
+    select 'acct_1', 'evt_' || $1::bigint || '_' || n, 'charge.refunded', $1, true, 'recorded', '{}', $2, $2
     from generate_series(1, 11) n`,
     [owner.programId, moment],
   )

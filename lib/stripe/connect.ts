@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
 import { openStripe, type StripeEnv } from './client.ts'
 
@@ -26,8 +27,14 @@ export async function connectAddress(
   returnAddress: string,
 ): Promise<string> {
   const state = newToken()
-  await db.query(sql`insert into processor_connect_states (state_hash, program_id, session_hash, expires_at)
-values (${await hashToken(state)}, ${programId}, ${await hashToken(sessionToken)}, now() + make_interval(mins => ${stateMinutes}))`)
+  await db.query(
+    kysely.insertInto('processor_connect_states').values({
+      state_hash: await hashToken(state),
+      program_id: programId,
+      session_hash: await hashToken(sessionToken),
+      expires_at: sql<Date>`now() + make_interval(mins => ${stateMinutes})`,
+    }),
+  )
   const address = new URL('https://connect.stripe.com/oauth/authorize')
   address.searchParams.set('response_type', 'code')
   address.searchParams.set('client_id', env.STRIPE_CLIENT_ID ?? '')
@@ -39,14 +46,17 @@ values (${await hashToken(state)}, ${programId}, ${await hashToken(sessionToken)
 
 /** Uses a state up and returns the program it was made for, or undefined where it is not one that works in this session. */
 export async function takeConnectState(db: Database, state: string, sessionToken: string): Promise<number | undefined> {
+  const session = await hashToken(sessionToken)
   const [taken] = await db.query(
-    sql<{
-      program_id: string
-      works: boolean
-    }>`delete from processor_connect_states where state_hash = ${await hashToken(state)}
-returning program_id, session_hash = ${await hashToken(sessionToken)}::bytea and expires_at > now() as works`,
+    kysely
+      .deleteFrom('processor_connect_states')
+      .where('state_hash', '=', await hashToken(state))
+      .returning((eb) => [
+        'program_id',
+        eb.and([eb('session_hash', '=', session), eb('expires_at', '>', now)]).as('works'),
+      ]),
   )
-  return taken?.works ? Number(taken.program_id) : undefined
+  return taken?.works ? taken.program_id : undefined
 }
 
 /** Connects a program to the account that a callback's `code` stands for. A code works once and for five minutes. */
@@ -75,12 +85,22 @@ export async function connectProcessor(
 ): Promise<void> {
   // The check sees what another connection of the account wrote only in a statement after the lock.
   const [, connected] = await db.batch([
-    sql`select pg_advisory_xact_lock(hashtextextended(${accountId}, 0))`,
-    sql`
-    update programs p set processor_account_id = ${accountId}, processor_connected_at = now(), processor_livemode = ${livemode}
-    where p.id = ${programId} and not exists (
-      select from programs o where o.processor_account_id = ${accountId} and o.workspace_id <> p.workspace_id)
-    returning id`,
+    kysely.selectNoFrom(sql`pg_advisory_xact_lock(hashtextextended(${accountId}, 0))`.as('lock')),
+    kysely
+      .updateTable('programs as p')
+      .set({ processor_account_id: accountId, processor_connected_at: now, processor_livemode: livemode })
+      .where('p.id', '=', programId)
+      .where((eb) =>
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom('programs as other')
+              .where('other.processor_account_id', '=', accountId)
+              .whereRef('other.workspace_id', '<>', 'p.workspace_id'),
+          ),
+        ),
+      )
+      .returning('p.id'),
   ])
   if (connected.length === 0) {
     throw new ApiError('conflict', 'This account is connected in another workspace. Disconnect it there first.')
@@ -92,11 +112,25 @@ export async function connectProcessor(
  * back to Stripe; where Stripe does not take it, the advertiser can end it in their own dashboard.
  */
 export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
+  const account = sql<string | null>`old.processor_account_id`
   const [row] = await db.query(
-    sql<{ account_id: string | null; is_last: boolean }>`
-    update programs p set processor_account_id = null, processor_connected_at = null where p.id = ${programId}
-    returning old.processor_account_id as account_id, not exists (
-      select from programs o where o.processor_account_id = old.processor_account_id and o.id <> p.id) as is_last`,
+    kysely
+      .updateTable('programs as p')
+      .set({ processor_account_id: null, processor_connected_at: null })
+      .where('p.id', '=', programId)
+      .returning((eb) => [
+        account.as('account_id'),
+        eb
+          .not(
+            eb.exists(
+              eb
+                .selectFrom('programs as other')
+                .where('other.processor_account_id', '=', account)
+                .whereRef('other.id', '<>', 'p.id'),
+            ),
+          )
+          .as('is_last'),
+      ]),
   )
   if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID) return
   try {

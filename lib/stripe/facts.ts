@@ -9,8 +9,7 @@ export interface ProcessorEvent {
   /** The connected account, `acct_…`. */
   account_id: string
   livemode: boolean
-  /** When it happened, ISO 8601. */
-  event_created_at: string
+  event_created_at: Date
   fact: Fact
 }
 

@@ -98,7 +98,7 @@ export async function readEvent(delivery: unknown, hashEmail: HashEmail): Promis
     event_type: type,
     account_id: account ?? platformAccount,
     livemode,
-    event_created_at: created,
+    event_created_at: new Date(created),
     fact: await readFact({ type, object: data.object, created }, account, hashEmail),
   }
 }

@@ -1,43 +1,70 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
-import type { ProcessorEvent } from './facts.ts'
+import type { Fact } from './facts.ts'
 
 /** An event of the processor and what became of it. */
-export interface Delivery {
-  event_id: string
-  event_type: string
-  livemode: boolean
-  outcome: AppliedEvent['outcome']
-  /** Why it is so, where that is not plain. */
-  reason: string | null
-  /** How often it was delivered or replayed. */
-  deliveries: number
-  event_created_at: Date
-  received_at: Date
-  last_received_at: Date
-}
+export type Delivery = InferResult<ReturnType<typeof deliveriesStatement>>[number]
 
 /** Events of this program, and those of its account that named no program. */
-const deliveriesOf = (programId: number) => sql`processor_events e join programs p on p.id = ${programId}
-  and (e.program_id = p.id or (e.program_id is null and e.account_id = p.processor_account_id))`
+function deliveriesOf(programId: number) {
+  return kysely
+    .selectFrom('processor_events as e')
+    .innerJoin('programs as p', (join) =>
+      join.on((eb) =>
+        eb.or([
+          eb('p.id', '=', eb.ref('e.program_id')),
+          eb.and([eb('e.program_id', 'is', null), eb('p.processor_account_id', '=', eb.ref('e.account_id'))]),
+        ]),
+      ),
+    )
+    .where('p.id', '=', programId)
+}
+
+function deliveriesStatement(programId: number, { limit, before }: { limit: number; before: string | undefined }) {
+  return deliveriesOf(programId)
+    .select([
+      'e.event_id',
+      'e.event_type',
+      'e.livemode',
+      'e.outcome',
+      /** Why it is so, where that is not plain. */
+      'e.reason',
+      /** How often it was delivered or replayed. */
+      'e.deliveries',
+      'e.event_created_at',
+      'e.received_at',
+      'e.last_received_at',
+    ])
+    .$if(before !== undefined, (query) =>
+      query.where((eb) =>
+        eb(
+          eb.refTuple('e.received_at', 'e.event_id'),
+          '<',
+          eb
+            .selectFrom('processor_events as last')
+            .select(['last.received_at', 'last.event_id'])
+            .whereRef('last.account_id', '=', 'e.account_id')
+            .where('last.event_id', '=', before ?? '')
+            .$asTuple('received_at', 'event_id'),
+        ),
+      ),
+    )
+    .orderBy('e.received_at', 'desc')
+    .orderBy('e.event_id', 'desc')
+    .limit(limit)
+}
 
 /** The program's deliveries, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
 export async function listDeliveries(
   db: Database,
   programId: number,
-  { limit, before }: { limit: number; before: string | undefined },
+  page: { limit: number; before: string | undefined },
 ): Promise<Delivery[]> {
-  return await db.query(sql<Delivery>`select e.event_id, e.event_type, e.livemode, e.outcome, e.reason, e.deliveries, e.event_created_at,
-  e.received_at, e.last_received_at
-from ${deliveriesOf(programId)}
-where ${before ?? null}::text is null or (e.received_at, e.event_id) < (
-  select last.received_at, last.event_id from processor_events last where last.account_id = e.account_id and last.event_id = ${before ?? null}
-)
-order by e.received_at desc, e.event_id desc limit ${limit}`)
+  return await db.query(deliveriesStatement(programId, page))
 }
 
 /**
@@ -50,13 +77,21 @@ export async function replayDelivery(
   programId: number,
   eventId: string,
 ): Promise<AppliedEvent> {
-  const [row] = await db.query(
-    sql<ProcessorEvent>`select e.event_id, e.event_type, e.account_id, e.livemode, e.fact,
-  to_char(e.event_created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as event_created_at
-from ${deliveriesOf(programId)} where e.event_id = ${eventId}`,
+  const [event] = await db.query(
+    deliveriesOf(programId)
+      .where('e.event_id', '=', eventId)
+      .select((eb) => [
+        'e.event_id',
+        'e.event_type',
+        'e.account_id',
+        'e.livemode',
+        'e.event_created_at',
+        // Nothing but a fact is ever stored there.
+        eb.ref('e.fact').$castTo<Fact>().as('fact'),
+      ]),
   )
-  if (!row) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
-  return await applyEvent(db, stripe, row)
+  if (!event) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
+  return await applyEvent(db, stripe, event)
 }
 
 const end = sql<Date>`now() - interval '90 days'`
