@@ -3,7 +3,10 @@ import { audit } from '../lib/commands/audit.ts'
 import { startLocalStripe } from '../lib/local/stripe.ts'
 import { checkPlan } from './cash/check.ts'
 import { openDesk } from './cash/desk.ts'
-import { allWays, drawPlan, waysThatHold } from './cash/plan.ts'
+import { buyersOf, type History, playPlan, transactionOf } from './cash/history.ts'
+import { expectedOf } from './cash/oracle.ts'
+import { allWays, drawPlan, type Plan, waysThatHold } from './cash/plan.ts'
+import { toldBy } from './cash/told.ts'
 import { loadService } from './chaos/bundle.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -26,6 +29,26 @@ test(
     expect((await audit(sql)).filter(({ total }) => total > 0)).toEqual([])
   },
 )
+
+/** Plays a plan in no program: what the simulator does by itself. */
+function play(plan: Plan): History {
+  const clickIds = buyersOf(plan).map(() => 'cust_1_1')
+  return playPlan(plan, { account: 'acct_1', tag: 'x', programId: 1, clickIds, start: 1_790_000_000 })
+}
+
+test(`what the events tell of 3,000 histories of every kind is what the ledger holds (SEED=${seed})`, () => {
+  for (let at = 0; at < 3000; at++) {
+    const plan = drawPlan(seed + at, allWays)
+    const { account, partnerOf } = play(plan)
+    const terms = { commissionBp: plan.commission_bp, durationMonths: plan.duration_months, partnerOf }
+    const told = toldBy(account)
+    for (const { payment, amount, base, reversed } of expectedOf(account, terms)) {
+      const nothing = { amount: 0n, base: 0n, reversed: 0n }
+      const where = `seed ${plan.seed}, ${plan.way}, ${payment.label}`
+      expect(told.get(transactionOf(payment)) ?? nothing, where).toEqual({ amount, base, reversed })
+    }
+  }
+})
 
 test('the same seed and ways draw the same history', () => {
   for (let at = 0; at < 100; at++) expect(drawPlan(seed + at, allWays)).toEqual(drawPlan(seed + at, allWays))

@@ -67,6 +67,22 @@ const planted: Record<string, Mistake> = {
       },
     ],
   },
+  'a commission that is rounded down': {
+    ways: ['session'],
+    says: /commission left/,
+    functions: [{ name: 'record_sale', from: 'program.commission_bp + 5000)', to: 'program.commission_bp)' }],
+  },
+  'a reversal that is rounded half up': {
+    ways: ['refund'],
+    says: /commission left/,
+    functions: [
+      {
+        name: 'reversed_share',
+        from: 'div(((commission_cents)::numeric * (refunded_cents)::numeric), (sale_cents)::numeric)',
+        to: 'round(commission_cents::numeric * refunded_cents / sale_cents)',
+      },
+    ],
+  },
   'krónur a hundred times too many': {
     ways: ['odd_units'],
     says: /sale of/,

@@ -18,25 +18,25 @@ interface WrongPlan {
   order: number | null
 }
 
-async function findWrong(desk: Desk, plan: Plan): Promise<WrongPlan | undefined> {
+async function findWrong(desk: Desk, plan: Plan, says: RegExp): Promise<WrongPlan | undefined> {
   for (const order of [null, 1, 2, 3, 4, 5]) {
     const outcome = await runPlan(desk, plan, order)
-    if (outcome.wrong.length > 0) return { plan, outcome, order }
+    if (outcome.wrong.some((line) => says.test(line))) return { plan, outcome, order }
   }
   return undefined
 }
 
 /**
- * The least of a plan that still goes wrong: in its own order where that is enough, else in a random one. Undefined where it goes wrong
+ * The least of a plan that still goes wrong, in a way of which `says` is said: in its own order where that is enough, else in a random one. Undefined where it goes wrong
  * in none of a few orders.
  */
-export async function smallestWrong(desk: Desk, plan: Plan): Promise<WrongPlan | undefined> {
+export async function smallestWrong(desk: Desk, plan: Plan, says: RegExp): Promise<WrongPlan | undefined> {
   let found: WrongPlan | undefined
-  for (let smaller = await findWrong(desk, plan); smaller;) {
+  for (let smaller = await findWrong(desk, plan, says); smaller;) {
     found = smaller
     smaller = undefined
     for (const candidate of smallerPlans(found.plan)) {
-      smaller = await findWrong(desk, candidate)
+      smaller = await findWrong(desk, candidate, says)
       if (smaller) break
     }
   }

@@ -29,7 +29,7 @@ export interface History {
   /** Customer keys that must be known as leads before a call names them, with the click that brought them. */
   leads: { customer_key: string; click_id: string }[]
   /** 0 and 1 for the partners; null for nobody's. */
-  partnerOf(payment: Payment): 0 | 1 | null
+  partnerOf: (payment: Payment) => 0 | 1 | null
 }
 
 /**

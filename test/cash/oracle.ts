@@ -9,7 +9,7 @@ export interface Terms {
   /** Null: for ever. */
   durationMonths: number | null
   /** The partner whom a payment is owed to, or null where nobody brought its buyer. */
-  partnerOf(payment: Payment): number | null
+  partnerOf: (payment: Payment) => number | null
 }
 
 /** What must stand of one payment in the end, in the currency's minor unit. */
