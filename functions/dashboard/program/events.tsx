@@ -17,6 +17,8 @@ export const eventPages = createPages()
 type EventsQuery = z.output<typeof eventsQuery>
 
 const pageSize = 25
+/** How many pages of one type a list holds at most. */
+const listPages = 3
 const csvRowsOfType = 5000
 
 const kinds = [
@@ -26,20 +28,28 @@ const kinds = [
   ['conversion', 'Sales'],
 ] as const
 
-/**
- * The query as the API takes it, with `before`: where an earlier list ended. An address that holds no valid query shows
- * everything.
- */
-function queryOf(c: ProgramContext): { query: EventsQuery; raw: Record<string, string | undefined>; refused: boolean } {
+interface Asked {
+  /** The query as the API takes it. */
+  query: EventsQuery
+  /** The same as it stands in the address, with `before`: where an earlier list ended. */
+  raw: Record<string, string | undefined>
+  /** Whether the address held no valid query, so that everything is shown. */
+  refused: boolean
+  /** The days in the fields of the date range. */
+  from: string
+  to: string
+}
+
+function askedIn(c: ProgramContext): Asked {
   const { page, eventType, dateFrom, dateTo, before } = c.req.query()
   const given = Object.entries({ page, eventType, dateFrom, dateTo }).filter(([, value]) => value)
   const parsed = eventsQuery.safeParse(Object.fromEntries(given))
-  if (!parsed.success) return { query: {}, raw: {}, refused: true }
+  if (!parsed.success) return { query: {}, raw: {}, refused: true, from: dateFrom ?? '', to: dateTo ?? '' }
   const query = parsed.data
+  const shown = { refused: false, from: dateFrom?.slice(0, 10) ?? '', to: dateTo?.slice(0, 10) ?? '' }
   const end = momentOf(before)
-  if (!end || (query.dateTo && query.dateTo < end))
-    return { query, raw: { eventType, dateFrom, dateTo }, refused: false }
-  return { query: { ...query, dateTo: end }, raw: { eventType, dateFrom, dateTo, before }, refused: false }
+  if (!end || (query.dateTo && query.dateTo < end)) return { query, raw: { eventType, dateFrom, dateTo }, ...shown }
+  return { query: { ...query, dateTo: end }, raw: { eventType, dateFrom, dateTo, before }, ...shown }
 }
 
 /**
@@ -55,67 +65,98 @@ async function listOf(c: ProgramContext, query: EventsQuery, limit: number) {
   return { events, before: new Date(Date.parse(completeAfter) - 1).toISOString() }
 }
 
-eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), async (c) => {
-  const program = c.get('program')
-  const { query, raw, refused } = queryOf(c)
-  const { events, before } = await listOf(c, query, 3 * pageSize)
-  const address = `/programs/${program.id}/events`
+const addressIn = (programId: number) => `/programs/${programId}/events`
+
+/** The page of a list that is asked for. Before its first and after its last page come those of the lists beside it. */
+async function readListPage(c: ProgramContext, { query, raw }: Asked) {
+  const address = addressIn(c.get('program').id)
+  const { events, before } = await listOf(c, query, listPages * pageSize)
   const pageCount = Math.max(Math.ceil(events.length / pageSize), 1)
   const number = Math.min(query.page ?? 1, pageCount)
   const turnTo = (target: number) => addressOf(address, { ...raw, page: String(target) })
-  const page = {
+  return {
+    number,
+    pageCount,
+    goesOn: before !== undefined,
     rows: events.slice((number - 1) * pageSize, number * pageSize),
     newer: number > 1 ? turnTo(number - 1) : raw['before'] && addressOf(address, { ...raw, before: undefined }),
     older: number < pageCount ? turnTo(number + 1) : before && addressOf(address, { ...raw, before }),
   }
+}
+
+eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), async (c) => {
+  const asked = askedIn(c)
+  const page = await readListPage(c, asked)
   return renderProgram(c, {
     title: 'Events',
     current: '/events',
     children: (
       <>
-        <Heading
-          title="Events"
-          lead="Clicks, signups and sales as they were recorded. Times are UTC, test events are left out."
-        >
-          <Segments
-            label="Type"
-            items={kinds.map(([kind, text]) => ({
-              href: addressOf(address, { ...raw, before: undefined, eventType: kind }),
-              text,
-              current: (query.eventType ?? '') === kind,
-            }))}
-          />
-        </Heading>
-        <DateRange
-          action={address}
-          from={(refused ? c.req.query('dateFrom') : raw['dateFrom']?.slice(0, 10)) ?? ''}
-          to={(refused ? c.req.query('dateTo') : raw['dateTo']?.slice(0, 10)) ?? ''}
-          refused={refused}
-          keep={query.eventType ? { eventType: query.eventType } : {}}
-          aside={<ExportLink href={addressOf(`${address}.csv`, raw)} />}
-        />
-        <List
-          page={page}
-          caption="Events, newest first"
-          columns={[
-            { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
-            { label: 'Type', cell: (event) => <Kind event={event} /> },
-            { label: 'What', cell: (event) => <What event={event} /> },
-            { label: 'From', cell: (event) => <From event={event} /> },
-            { label: 'Click id', cell: ({ click_id: id }) => <ClickId id={id} /> },
-          ]}
-          empty={Object.values(raw).some(Boolean) ? noneFits(address) : noneYet(program.id)}
-          position={
-            <>
-              Page {number} of {pageCount} of this list, which holds the newest {3 * pageSize} events of a type.
-              {before && ' Older ones follow on its last page.'}
-            </>
-          }
-        />
+        <Filters asked={asked} address={addressIn(c.get('program').id)} />
+        <Events asked={asked} page={page} programId={c.get('program').id} />
       </>
     ),
   })
 })
+
+function Filters({ asked: { query, raw, refused, from, to }, address }: { asked: Asked; address: string }) {
+  return (
+    <>
+      <Heading
+        title="Events"
+        lead="Clicks, signups and sales as they were recorded. Times are UTC, test events are left out."
+      >
+        <Segments
+          label="Type"
+          items={kinds.map(([kind, text]) => ({
+            href: addressOf(address, { ...raw, before: undefined, eventType: kind }),
+            text,
+            current: (query.eventType ?? '') === kind,
+          }))}
+        />
+      </Heading>
+      <DateRange
+        action={address}
+        from={from}
+        to={to}
+        refused={refused}
+        keep={query.eventType ? { eventType: query.eventType } : {}}
+        aside={<ExportLink href={addressOf(`${address}.csv`, raw)} />}
+      />
+    </>
+  )
+}
+
+interface EventsProps {
+  asked: Asked
+  page: Awaited<ReturnType<typeof readListPage>>
+  programId: number
+}
+
+function Events({ asked, page, programId }: EventsProps) {
+  const isFiltered = Object.values(asked.raw).some(Boolean)
+  return (
+    <List
+      page={page}
+      caption="Events, newest first"
+      columns={[
+        { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
+        { label: 'Type', cell: (event) => <Kind event={event} /> },
+        { label: 'What', cell: (event) => <What event={event} /> },
+        { label: 'From', cell: (event) => <From event={event} /> },
+        { label: 'Click id', cell: ({ click_id: id }) => <ClickId id={id} /> },
+      ]}
+      empty={isFiltered ? noneFits(addressIn(programId)) : noneYet(programId)}
+      position={
+        <>
+          Page {page.number} of {page.pageCount} of this list, which holds the newest {listPages * pageSize} events of a
+          type.
+          {page.goesOn && ' Older ones follow on its last page.'}
+        </>
+      }
+    />
+  )
+}
 
 function noneFits(address: string) {
   return {
@@ -193,7 +234,7 @@ function ClickId({ id }: { id: string }) {
 
 eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'), async (c) => {
   const program = c.get('program')
-  const { events } = await listOf(c, queryOf(c).query, csvRowsOfType)
+  const { events } = await listOf(c, askedIn(c).query, csvRowsOfType)
   const columns = [
     'id',
     'event_type',

@@ -26,7 +26,7 @@ const periods = [
 ] as const
 
 /** The figures of the range in the query; an address that holds no valid one shows the default. */
-async function performanceOf(c: ProgramContext) {
+async function readFigures(c: ProgramContext) {
   const program = c.get('program')
   const parsed = performanceQuery.safeParse(c.req.query())
   const query = parsed.success ? parsed.data : {}
@@ -35,16 +35,22 @@ async function performanceOf(c: ProgramContext) {
     { id: program.id, currency: program.currency, createdAt: new Date(program.createdAt) },
     query,
   )
-  return { performance, custom: query.dateFrom !== undefined && query.dateTo !== undefined, refused: !parsed.success }
+  const { dateFrom, dateTo } = performance.meta
+  const asked = parsed.success ? {} : c.req.query()
+  return {
+    performance,
+    /** The days in the fields of the date range. */
+    from: asked['dateFrom'] ?? dateFrom.slice(0, 10),
+    to: asked['dateTo'] ?? dateTo.slice(0, 10),
+    refused: !parsed.success,
+    isCustom: query.dateFrom !== undefined && query.dateTo !== undefined,
+  }
 }
 
 overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
-  const [{ performance, custom, refused }, progress] = await Promise.all([
-    performanceOf(c),
-    readProgress(db, program.id),
-  ])
+  const [figures, progress] = await Promise.all([readFigures(c), readProgress(db, program.id)])
   if (!progress.last_click) {
     return renderProgram(c, {
       title: program.name,
@@ -57,39 +63,16 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
       ),
     })
   }
-  const { meta } = performance
-  const address = `/programs/${program.id}`
-  const range = { from: new Date(meta.dateFrom), to: new Date(meta.dateTo) }
+  const { performance } = figures
+  const range = { from: new Date(performance.meta.dateFrom), to: new Date(performance.meta.dateTo) }
   const top = may(program.roles, 'partner:list') ? await topPartners(db, program, range, 5) : undefined
+  const address = `/programs/${program.id}`
   return renderProgram(c, {
     title: program.name,
     current: '',
     children: (
       <>
-        <Heading
-          title={program.name}
-          lead={
-            <>
-              {formatDate(meta.dateFrom)} to {formatDate(meta.dateTo)} (UTC), compared with as long before
-            </>
-          }
-        >
-          <Segments
-            label="Period"
-            items={periods.map(([period, text]) => ({
-              href: `${address}?period=${period}`,
-              text,
-              current: !custom && meta.period === period,
-            }))}
-          />
-        </Heading>
-        <DateRange
-          action={address}
-          from={(refused ? c.req.query('dateFrom') : undefined) ?? meta.dateFrom.slice(0, 10)}
-          to={(refused ? c.req.query('dateTo') : undefined) ?? meta.dateTo.slice(0, 10)}
-          refused={refused}
-          aside={<ExportLink href={`${address}/performance.csv${new URL(c.req.url).search}`} />}
-        />
+        <Range {...figures} name={program.name} address={address} search={new URL(c.req.url).search} />
         <Figures performance={performance} currency={program.currency} />
         <Charts performance={performance} currency={program.currency} />
         {top && <TopPartners partners={top} currency={program.currency} address={`${address}/partners`} />}
@@ -97,6 +80,44 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
     ),
   })
 })
+
+interface RangeProps extends Awaited<ReturnType<typeof readFigures>> {
+  name: string
+  address: string
+  search: string
+}
+
+/** Which days the figures are of, and choosing others. */
+function Range({ performance: { meta }, from, to, refused, isCustom, name, address, search }: RangeProps) {
+  return (
+    <>
+      <Heading
+        title={name}
+        lead={
+          <>
+            {formatDate(meta.dateFrom)} to {formatDate(meta.dateTo)} (UTC), compared with as long before
+          </>
+        }
+      >
+        <Segments
+          label="Period"
+          items={periods.map(([period, text]) => ({
+            href: `${address}?period=${period}`,
+            text,
+            current: !isCustom && meta.period === period,
+          }))}
+        />
+      </Heading>
+      <DateRange
+        action={address}
+        from={from}
+        to={to}
+        refused={refused}
+        aside={<ExportLink href={`${address}/performance.csv${search}`} />}
+      />
+    </>
+  )
+}
 
 interface PerformanceProps {
   performance: Performance
@@ -233,7 +254,7 @@ function TopPartners({ partners, currency, address }: TopPartnersProps) {
 }
 
 overviewPages.get('/programs/:programId/performance.csv', requireProgram('performance:read'), async (c) => {
-  const { performance } = await performanceOf(c)
+  const { performance } = await readFigures(c)
   const columns = ['date', 'clicks', 'leads', 'conversions', 'revenue', 'partners', 'commission'] as const
   return csvResponse(c, `performance-${c.get('program').id}`, toCsv(columns, performance.data))
 })
