@@ -385,7 +385,7 @@ test('an address that nothing answers is a page, or the envelope under /api/', a
   expect([api.status, JSON.parse(api.text)]).toMatchObject([404, { success: false, error: { code: 'not_found' } }])
 })
 
-test('a customer is forgotten from the settings, by their key or click id', async () => {
+test('a customer is erased from the settings, by their key or click id', async () => {
   const path = `/programs/${other.programId}/settings/forget`
   const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${other.partnerCode}` })
   await track('lead', { customer_key: 'leaving', click_id }, other.apiKey)
