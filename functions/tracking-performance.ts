@@ -5,7 +5,8 @@ import { programPath } from '../lib/api/program-path.ts'
 import { checkSession, countReader, privateHeaders, type ReadEnv } from '../lib/api/session.ts'
 import { performanceQuery } from '../lib/api/tracking-performance.ts'
 import { openDatabase } from '../lib/database.ts'
-import { asPerformance, performanceStatement } from '../lib/tracking/performance.ts'
+import { performanceStatement } from '../lib/tracking/performance.ts'
+import { asPerformance } from '../lib/tracking/performance-answer.ts'
 
 const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()

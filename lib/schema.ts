@@ -582,6 +582,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; at: Date | null; of_currency: string | null; more_sales: number | null; more_revenue_cents: number | null; more_commission_cents: number | null }
     row: { count_money: unknown | null }
   }
+  count_rows: {
+    arguments: { of_program_id: number | null; from_time: Date | null; to_time: Date | null }
+    row: { currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
+  }
   counter_slot: {
     arguments: { at: Date | null }
     row: { counter_slot: number | null }
@@ -617,6 +621,10 @@ export interface DatabaseFunctions {
   give_back_refunds: {
     arguments: { sale: unknown | null; commission: unknown | null; told: (unknown)[] | null }
     row: { give_back_refunds: unknown | null }
+  }
+  hour_of_bound: {
+    arguments: { bound: Date | null; at: Date | null }
+    row: { hour_of_bound: Date | null }
   }
   hour_of_day: {
     arguments: { at: Date | null }
@@ -670,6 +678,10 @@ export interface DatabaseFunctions {
     arguments: { entry: unknown | null }
     row: { post_entry: number | null }
   }
+  read_performance: {
+    arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
+    row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
+  }
   record_purchase: {
     arguments: { event: unknown | null; buyer: unknown | null }
     row: { record_purchase: unknown | null }
@@ -713,6 +725,10 @@ export interface DatabaseFunctions {
   settle_reversals: {
     arguments: { sale: unknown | null }
     row: { settle_reversals: unknown | null }
+  }
+  sum_hours: {
+    arguments: { of_program_id: number | null; of_day: Date | null; first: number | null; last: number | null }
+    row: { currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
   }
   take_refund: {
     arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null }

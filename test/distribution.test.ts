@@ -4,7 +4,7 @@ import { recordClick } from '../lib/tracking/clicks.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
 import { compileOnly } from '../lib/database.ts'
 import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
-import { performanceStatement } from '../lib/tracking/performance.ts'
+import { readPerformance } from '../lib/tracking/performance.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { capture, captured } from './bench/capture.ts'
@@ -145,8 +145,6 @@ const week = { dateFrom: new Date(now - 7 * 86_400_000), dateTo: new Date(now) }
 const queryOf = ({ sql: query }: { sql: string }) => [{ query }]
 
 const hotStatements: [name: string, statements: () => Promise<{ query: string }[]> | { query: string }[]][] = [
-  ['performance', () => queryOf(performanceStatement(1, week, now).compile(compileOnly))],
-  ['performance-all', () => queryOf(performanceStatement(1, { period: 'all' }, now).compile(compileOnly))],
   ['events-click', () => queryOf(eventsStatement('click', 1, {}, 30).compile(compileOnly))],
   ['events-lead', () => queryOf(eventsStatement('lead', 1, {}, 30).compile(compileOnly))],
   ['events-conversion', () => queryOf(eventsStatement('conversion', 1, {}, 30).compile(compileOnly))],
@@ -176,6 +174,13 @@ const hotFunctions: [name: string, calls: (() => Promise<unknown>)[]][] = [
     ),
   ],
   ['refund', [refund, refund].map((each) => () => refundSale(captured, hash, 'order1', each, request))],
+  [
+    'performance',
+    [week, { period: 'all' as const }].map(
+      (query) => () =>
+        readPerformance(captured, { id: programId, currency: 'usd', createdAt: new Date(now) }, query, now),
+    ),
+  ],
 ]
 
 const conditions = ['Index Cond', 'Recheck Cond', 'Filter', 'Join Filter', 'Hash Cond', 'Merge Cond'] as const

@@ -1,0 +1,192 @@
+import type { Access } from '../access/program-access.ts'
+import { currencyExponent, majorUnits } from '../money.ts'
+import type { DatabaseFunctions } from '../schema.ts'
+import { dayMs, fixedRange, type PerformanceQuery, rangeBefore, startOfDay } from './performance-range.ts'
+
+/** One calendar day (UTC) of a range. Money is in the currency's major unit. */
+export interface DayPerformance {
+  date: string
+  /** The same as `date`. */
+  period: string
+  clicks: number
+  leads: number
+  conversions: number
+  revenue: number
+  partners: number
+  /** Always 0; paid sales stand in `metrics.totalSales`. */
+  sales: 0
+  /** What is left after reversals of the commissions made that day. */
+  commission: number
+}
+
+export interface Trend {
+  /** Change against the previous period in percent, without its sign, rounded to one decimal. */
+  trend: number
+  trendDirection: 'up' | 'down' | 'stable'
+}
+
+export interface Performance {
+  data: DayPerformance[]
+  metrics: {
+    totalClicks: number
+    totalLeads: number
+    totalConversions: number
+    totalRevenue: number
+    /** Conversions per hundred clicks, rounded to two decimals. */
+    conversionRate: number
+    averageOrderValue: number
+    totalPartners: number
+    /** Paid sales in any currency. */
+    totalSales: number
+    totalPartnersCommission: number
+    clicksTrend: Trend
+    leadsTrend: Trend
+    conversionsTrend: Trend
+    revenueTrend: Trend
+    partnersTrend: Trend
+    salesTrend: Trend
+    commissionTrend: Trend
+    /** By currency, what the figures above leave out because it is not in the program's own. */
+    otherCurrencies: Record<string, { totalRevenue: number; totalSales: number; totalPartnersCommission: number }>
+  }
+  meta: {
+    period: string
+    dateFrom: string
+    dateTo: string
+    previousPeriod: { dateFrom: string; dateTo: string }
+  }
+}
+
+export type PerformanceProgram = Pick<NonNullable<Access['program']>, 'id' | 'currency' | 'createdAt'>
+
+/** Figures of a day of the current range, or (`day` null) of the previous one, to be added up. Money rows have a currency. */
+export type PerformanceRow = DatabaseFunctions['read_performance']['row']
+
+/**
+ * A program's figures for each day of a range, their totals, and how the totals changed against the range of the same length
+ * right before it, from the rows of `performanceStatement` for the same query and `now`. Days are UTC.
+ */
+export function asPerformance(
+  rows: PerformanceRow[],
+  program: PerformanceProgram,
+  query: PerformanceQuery,
+  now: number,
+): Performance {
+  const createdAt = program.createdAt.getTime()
+  const current = fixedRange(query, now) ?? { from: createdAt, to: Math.max(createdAt, now) }
+  const previous = rangeBefore(current)
+  const period = query.period ?? (query.dateFrom && query.dateTo ? 'all' : '7d')
+
+  const days = new Map<string, Figures>()
+  for (let day = startOfDay(current.from); day <= current.to; day += dayMs) {
+    days.set(new Date(day).toISOString().slice(0, 10), noFigures())
+  }
+  const total = noFigures()
+  const before = noFigures()
+  const others = new Map<string, Figures>()
+  for (const row of rows) {
+    const ofProgram = row.currency === null || row.currency === program.currency
+    if (row.day === null) {
+      add(before, row, ofProgram)
+      continue
+    }
+    add(total, row, ofProgram)
+    add(days.get(row.day) ?? noFigures(), row, ofProgram)
+    if (row.currency === null || ofProgram) continue
+    const other = others.get(row.currency) ?? noFigures()
+    add(other, row, true)
+    others.set(row.currency, other)
+  }
+  const money = (cents: number) => majorUnits(cents, program.currency)
+  return {
+    data: [...days].map(([date, day]) => ({
+      date,
+      period: date,
+      clicks: day.clicks,
+      leads: day.leads,
+      conversions: day.conversions,
+      revenue: money(day.revenue_cents),
+      partners: day.partners,
+      sales: 0,
+      commission: money(day.commission_cents),
+    })),
+    metrics: {
+      totalClicks: total.clicks,
+      totalLeads: total.leads,
+      totalConversions: total.conversions,
+      totalRevenue: money(total.revenue_cents),
+      conversionRate: ratio(total.conversions * 100, total.clicks, 2),
+      averageOrderValue: averageOf(total.revenue_cents, total.conversions, program.currency),
+      totalPartners: total.partners,
+      totalSales: total.sales,
+      totalPartnersCommission: money(total.commission_cents),
+      clicksTrend: trendOf(total.clicks, before.clicks),
+      leadsTrend: trendOf(total.leads, before.leads),
+      conversionsTrend: trendOf(total.conversions, before.conversions),
+      revenueTrend: trendOf(total.revenue_cents, before.revenue_cents),
+      partnersTrend: trendOf(total.partners, before.partners),
+      salesTrend: trendOf(total.sales, before.sales),
+      commissionTrend: trendOf(total.commission_cents, before.commission_cents),
+      otherCurrencies: Object.fromEntries(
+        [...others].map(([currency, other]) => [
+          currency,
+          {
+            totalRevenue: majorUnits(other.revenue_cents, currency),
+            totalSales: other.sales,
+            totalPartnersCommission: majorUnits(other.commission_cents, currency),
+          },
+        ]),
+      ),
+    },
+    meta: {
+      period,
+      dateFrom: new Date(current.from).toISOString(),
+      dateTo: new Date(current.to).toISOString(),
+      previousPeriod: {
+        dateFrom: new Date(previous.from).toISOString(),
+        dateTo: new Date(previous.to).toISOString(),
+      },
+    },
+  }
+}
+
+const counts = [
+  'clicks',
+  'leads',
+  'conversions',
+  'partners',
+  'sales',
+  'revenue_cents',
+  'commission_cents',
+] as const satisfies (keyof PerformanceRow)[]
+type Figures = Record<(typeof counts)[number], number>
+
+function noFigures(): Figures {
+  return { clicks: 0, leads: 0, conversions: 0, partners: 0, sales: 0, revenue_cents: 0, commission_cents: 0 }
+}
+
+/** Adds a row's figures, its money only where that is in the currency of the sum. */
+function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
+  for (const count of counts) {
+    if (withMoney || !count.endsWith('_cents')) sum[count] += row[count] ?? 0
+  }
+}
+
+/** `part / whole`, rounded half up to `decimals`; 0 where there is no whole. */
+function ratio(part: number, whole: number, decimals: number): number {
+  const scale = 10 ** decimals
+  return whole === 0 ? 0 : Math.round((part * scale) / whole) / scale
+}
+
+/** The average in the major unit, to two decimals or to as many as the currency has. */
+function averageOf(amountCents: number, count: number, currency: string): number {
+  const exponent = currencyExponent(currency)
+  const decimals = Math.max(2, exponent)
+  return ratio(amountCents * 10 ** (decimals - exponent), count * 10 ** decimals, decimals)
+}
+
+function trendOf(current: number, previous: number): Trend {
+  const trendDirection = current > previous ? 'up' : current < previous ? 'down' : 'stable'
+  const change = Math.abs(current - previous)
+  return { trend: previous === 0 ? (change === 0 ? 0 : 100) : ratio(change * 100, previous, 1), trendDirection }
+}
