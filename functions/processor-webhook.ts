@@ -6,13 +6,13 @@ import { ApiError } from '../lib/errors.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import { applyEvent } from '../lib/stripe/apply-event.ts'
 import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
-import { readEvent, verifyDelivery } from '../lib/stripe/read-event.ts'
+import { readEvent, verifyWebhookEvent } from '../lib/stripe/read-event.ts'
 
 const paths = ['/', '/api/v1/webhooks/stripe']
 const app = createApp<DatabaseEnv & RelayEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }>()
 
 /** An invoice with its lines is larger than what integrators send. */
-const limitDelivery = bodyLimit({
+const limitEvent = bodyLimit({
   maxSize: 1024 * 1024,
   onError: () => {
     throw new ApiError('payload_too_large', 'The event may be 1 MiB at most.')
@@ -24,10 +24,10 @@ const limitDelivery = bodyLimit({
  * recorded, duplicate, ignored or parked, all of them final; 400 `invalid_signature`; 503 `unavailable` where the database or
  * Stripe's API did not answer, having recorded nothing, so that Stripe delivers the event again.
  */
-app.on('POST', paths, limitDelivery, async (c) => {
+app.on('POST', paths, limitEvent, async (c) => {
   const body = await c.req.text()
-  const delivery = await verifyDelivery(body, c.req.header('stripe-signature'), c.env.STRIPE_WEBHOOK_SECRET)
-  const event = await readEvent(delivery, (email) => emailHash(c.env.EMAIL_HASH_KEY, email))
+  const verified = await verifyWebhookEvent(body, c.req.header('stripe-signature'), c.env.STRIPE_WEBHOOK_SECRET)
+  const event = await readEvent(verified, (email) => emailHash(c.env.EMAIL_HASH_KEY, email))
   const { outcome, reason, outbox } = await applyEvent(openDatabase(c.env), openStripe(c.env), event)
   console.log(
     JSON.stringify({

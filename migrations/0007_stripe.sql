@@ -1,5 +1,5 @@
 -- What the payment processor's webhooks need beyond the sale: which payment belongs to which sale, refunds and disputes whatever order
--- they are told in, and the log of deliveries.
+-- they are told in, and the log of webhook events.
 
 -- A customer can have several ids at the processor, so they have a table.
 create table processor_customers (

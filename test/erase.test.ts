@@ -48,7 +48,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     { key },
   )
   await api.call(refundPath, { transaction_id: 'kept-order', refund_amount_cents: 1000 }, { key })
-  // What a webhook's delivery leaves of the same customer.
+  // What a webhook event leaves of the same customer.
   await stack.sql.query(
     `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at)
      values ($1, 'evt_1', 'checkout.session.completed', $2, true, 'recorded', $3, now())`,

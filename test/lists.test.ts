@@ -3,7 +3,7 @@ import { listOutbox } from '../lib/notifications/outbox-list.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { listDeliveries } from '../lib/stripe/webhook-events.ts'
+import { listWebhookEvents } from '../lib/stripe/webhook-events.ts'
 import { addPartner, listPartners } from '../lib/programs/partners.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -58,10 +58,10 @@ const lists: [what: string, count: number, next: (last: Item | undefined) => Pro
   ],
   ['messages of a program', 22, (last) => listOutbox(db, programId, { limit, before: idOf(last) })],
   [
-    'events of the processor',
+    'webhook events',
     11,
     async (last) => {
-      const events = await listDeliveries(db, programId, { limit, before: last && String(last.id) })
+      const events = await listWebhookEvents(db, programId, { limit, before: last && String(last.id) })
       return events.map((event) => ({ ...event, id: event.event_id }))
     },
   ],

@@ -13,7 +13,7 @@ const text = (shop: Shop) => JSON.stringify(stripeEvent(shop, 'evt_1', 'ping', {
 
 const seconds = (offset: number) => Math.floor(Date.now() / 1000) + offset
 
-describe('a delivery is verified', () => {
+describe('a webhook event is verified', () => {
   test.for<[string, number, (body: string) => Promise<string> | string]>([
     ['signed with the new secret', 200, (body) => signatureOf(body)],
     ['signed with the secret that is being replaced', 200, (body) => signatureOf(body, 'whsec_old')],
@@ -196,11 +196,11 @@ describe('an event', () => {
       const shop = await createShop(sql)
       for (const [index, [type, object]] of events.entries()) {
         neon.inject({ action, times })
-        for (let delivery = 0; ; delivery++) {
+        for (let tries = 0; ; tries++) {
           const answer = await send(shop, type, object(shop), `evt_${index}`)
           if (answer.status === 200) break
           expect(answer).toMatchObject({ status: 503, body: { error: { code: 'unavailable' } } })
-          expect(delivery).toBeLessThan(3)
+          expect(tries).toBeLessThan(3)
         }
         neon.clearFaults()
       }

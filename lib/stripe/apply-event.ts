@@ -4,7 +4,7 @@ import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
 import { newClickIdStem } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import { invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
-import type { ProcessorEvent, Reversal } from './facts.ts'
+import type { WebhookEvent, Reversal } from './facts.ts'
 import { asReversal } from './read-refund.ts'
 
 /** What became of an event, as the log keeps it, and what is to be told because of it. */
@@ -28,7 +28,7 @@ interface StripeAnswer {
  * Applies an event: its whole effect and its row in the log are one transaction, so whatever breaks, sending it again is right, and
  * sending it twice changes nothing. One database request, two where Stripe was asked for an invoice.
  */
-export async function applyEvent(db: Database, stripe: Stripe, event: ProcessorEvent): Promise<AppliedEvent> {
+export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEvent): Promise<AppliedEvent> {
   const { account_id: accountId, fact } = event
   const answer: StripeAnswer = {}
   if (fact.kind === 'charge_refunds') {
@@ -45,7 +45,7 @@ export async function applyEvent(db: Database, stripe: Stripe, event: ProcessorE
 }
 
 /** Undefined, with nothing done, where Stripe must be asked for the invoice of the event's payment. */
-async function apply(db: Database, event: ProcessorEvent, answer: StripeAnswer): Promise<AppliedEvent | undefined> {
+async function apply(db: Database, event: WebhookEvent, answer: StripeAnswer): Promise<AppliedEvent | undefined> {
   const statement = call('apply_event', {
     told: JSON.stringify(event),
     answer: JSON.stringify(answer),

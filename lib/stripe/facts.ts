@@ -3,7 +3,7 @@
  * and all that the log keeps, under the names of its columns. It holds no e-mail address, only its keyed hash. The functions of
  * migrations/functions/stripe-*.sql read it.
  */
-export interface ProcessorEvent {
+export interface WebhookEvent {
   event_id: string
   event_type: string
   /** The connected account, `acct_…`. */

@@ -3,26 +3,26 @@ import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
 import { readCheckout } from './read-checkout-session.ts'
 import { readDispute } from './read-dispute.ts'
-import { type Fact, ignored, type ProcessorEvent } from './facts.ts'
+import { type Fact, ignored, type WebhookEvent } from './facts.ts'
 import { type HashEmail, unixTime } from './payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
-/** How far a delivery's time may be from now, in both directions. */
+/** How far a webhook event's time may be from now, in both directions. */
 const toleranceSeconds = 300
 
 /**
  * Checks that Stripe signed this body within the last five minutes, and returns it parsed. `secrets` is the endpoint's signing
  * secret, or several separated by commas while one takes the place of another. Refuses with `invalid_signature`.
  */
-export async function verifyDelivery(
+export async function verifyWebhookEvent(
   body: string,
   signature: string | undefined,
   secrets: string,
   now = Date.now(),
 ): Promise<unknown> {
   const timestamp = Number(/(?:^|,)t=(\d+)/.exec(signature ?? '')?.[1])
-  // Stripe's library refuses old deliveries only; one from the future could be kept and replayed later.
+  // Stripe's library refuses old events only; one from the future could be kept and replayed later.
   if (timestamp > now / 1000 + toleranceSeconds) throw invalidSignature()
   for (const secret of secrets.split(',')) {
     try {
@@ -85,11 +85,11 @@ export const handledEventTypes: readonly string[] = Object.keys(readers)
 const platformAccount = 'platform'
 
 /**
- * Reads a verified delivery. What is not used, and what is not in a shape that any known API version sends, becomes `ignored` with
+ * Reads a verified webhook event. What is not used, and what is not in a shape that any known API version sends, becomes `ignored` with
  * the reason, because sending it again would not help. Refuses only what is no event at all, with `invalid_request`.
  */
-export async function readEvent(delivery: unknown, hashEmail: HashEmail): Promise<ProcessorEvent> {
-  const parsed = envelope.safeParse(delivery)
+export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<WebhookEvent> {
+  const parsed = envelope.safeParse(body)
   if (!parsed.success)
     throw new ApiError('invalid_request', 'The body is not a Stripe event of a version that is read.')
   const { id, type, account, livemode, created, data } = parsed.data

@@ -6,11 +6,11 @@ import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import type { Fact } from './facts.ts'
 
-/** An event of the processor and what became of it. */
-export type Delivery = InferResult<ReturnType<typeof deliveriesStatement>>[number]
+/** A webhook event in the log, and what became of it. */
+export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
 
 /** Events of this program, and those of its account that named no program. */
-function deliveriesOf(programId: number) {
+function webhookEventsOf(programId: number) {
   return kysely
     .selectFrom('processor_events as e')
     .innerJoin('programs as p', (join) =>
@@ -24,8 +24,8 @@ function deliveriesOf(programId: number) {
     .where('p.id', '=', programId)
 }
 
-function deliveriesStatement(programId: number, { limit, before }: { limit: number; before: string | undefined }) {
-  return deliveriesOf(programId)
+function webhookEventsStatement(programId: number, { limit, before }: { limit: number; before: string | undefined }) {
+  return webhookEventsOf(programId)
     .select([
       'e.event_id',
       'e.event_type',
@@ -58,27 +58,27 @@ function deliveriesStatement(programId: number, { limit, before }: { limit: numb
     .limit(limit)
 }
 
-/** The program's deliveries, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
-export async function listDeliveries(
+/** The program's webhook events, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
+export async function listWebhookEvents(
   db: Database,
   programId: number,
   page: { limit: number; before: string | undefined },
-): Promise<Delivery[]> {
-  return await db.query(deliveriesStatement(programId, page))
+): Promise<ListedWebhookEvent[]> {
+  return await db.query(webhookEventsStatement(programId, page))
 }
 
 /**
  * Applies an event of the log again, as it would be if Stripe delivered it again: what was recorded changes nothing, what could not
  * be recorded may now be. Refuses with `not_found`.
  */
-export async function replayDelivery(
+export async function replayWebhookEvent(
   db: Database,
   stripe: Stripe,
   programId: number,
   eventId: string,
 ): Promise<AppliedEvent> {
   const [event] = await db.query(
-    deliveriesOf(programId)
+    webhookEventsOf(programId)
       .where('e.event_id', '=', eventId)
       .select((eb) => [
         'e.event_id',

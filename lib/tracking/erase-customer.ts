@@ -22,7 +22,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     known.forUpdate(),
     eraseClicks(programId, known),
     eraseLeads(programId, known, knownBy),
-    eraseDeliveries(programId, known),
+    eraseWebhookEvents(programId, known),
     kysely
       .deleteFrom('processor_customers')
       .where('program_id', '=', programId)
@@ -111,8 +111,8 @@ function eraseLeads(programId: number, known: Known, knownBy: KnownBy) {
     )
 }
 
-/** The delivery log keeps what was read of an event; without these it can still be replayed, and changes nothing. */
-function eraseDeliveries(programId: number, known: Known) {
+/** The log of webhook events keeps what was read of each; without these it can still be replayed, and changes nothing. */
+function eraseWebhookEvents(programId: number, known: Known) {
   const unknown = JSON.stringify({ customer_key: null, click_id: null, email_hash: null, processor_customer_id: null })
   return kysely
     .updateTable('processor_events as e')

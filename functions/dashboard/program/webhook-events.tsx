@@ -2,7 +2,7 @@ import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { openStripe } from '../../../lib/stripe/client.ts'
-import { type Delivery, listDeliveries, replayDelivery } from '../../../lib/stripe/webhook-events.ts'
+import { type ListedWebhookEvent, listWebhookEvents, replayWebhookEvent } from '../../../lib/stripe/webhook-events.ts'
 import { Badge, type Tone } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
@@ -15,7 +15,7 @@ import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
 /** What came in from the payment processor. */
 export const webhookEventPages = createPages()
 
-const outcomeTones: Record<Delivery['outcome'], Tone> = {
+const outcomeTones: Record<ListedWebhookEvent['outcome'], Tone> = {
   recorded: 'good',
   duplicate: 'plain',
   ignored: 'plain',
@@ -26,8 +26,8 @@ webhookEventPages.get('/programs/:programId/deliveries', requireProgram('deliver
   const program = c.get('program')
   const address = deliveryLogOf(program.id)
   const page = await readPage(
-    { address, before: c.req.query('before'), cursorOf: ({ event_id: id }: Delivery) => id },
-    (options) => listDeliveries(c.get('db'), program.id, options),
+    { address, before: c.req.query('before'), cursorOf: ({ event_id: id }: ListedWebhookEvent) => id },
+    (options) => listWebhookEvents(c.get('db'), program.id, options),
   )
   return renderProgram(c, {
     title: 'Delivery log',
@@ -69,7 +69,7 @@ webhookEventPages.get('/programs/:programId/deliveries', requireProgram('deliver
   })
 })
 
-function EventName({ event }: { event: Delivery }) {
+function EventName({ event }: { event: ListedWebhookEvent }) {
   return (
     <div>
       <code>{event.event_type}</code>
@@ -81,7 +81,7 @@ function EventName({ event }: { event: Delivery }) {
   )
 }
 
-function Outcome({ event: { outcome, reason } }: { event: Delivery }) {
+function Outcome({ event: { outcome, reason } }: { event: ListedWebhookEvent }) {
   return (
     <div class="stack tight">
       <span>
@@ -94,7 +94,7 @@ function Outcome({ event: { outcome, reason } }: { event: Delivery }) {
 
 webhookEventPages.get('/programs/:programId/deliveries.csv', requireProgram('delivery:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const events = await listDeliveries(c.get('db'), programId, { limit: csvRows, before: undefined })
+  const events = await listWebhookEvents(c.get('db'), programId, { limit: csvRows, before: undefined })
   const columns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
   return csvResponse(c, `deliveries-${programId}`, toCsv(columns, events))
 })
@@ -105,7 +105,7 @@ webhookEventPages.post(
   async (c) => {
     const program = c.get('program')
     const eventId = c.req.param('eventId')
-    const { outcome, reason, outbox } = await replayDelivery(c.get('db'), openStripe(c.env), program.id, eventId)
+    const { outcome, reason, outbox } = await replayWebhookEvent(c.get('db'), openStripe(c.env), program.id, eventId)
     await sendSoon(c.env, outbox)
     const text = `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`
     return redirectWith(c, deliveryLogOf(program.id), text, outcome === 'parked' ? 'bad' : 'good')

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { dispute, refund, type Shop } from '../lib/local/stripe-events.ts'
 import { openStripe } from '../lib/stripe/client.ts'
-import { deleteOldWebhookEvents, listDeliveries, replayDelivery } from '../lib/stripe/webhook-events.ts'
+import { deleteOldWebhookEvents, listWebhookEvents, replayWebhookEvent } from '../lib/stripe/webhook-events.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -11,14 +11,14 @@ const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env, send, rows, salesOf } = await openWebhook(endpoint)
 
-describe('the delivery log', () => {
+describe('the log of webhook events', () => {
   const client = openStripe(env)
   test('says what became of each event, newest first, page by page', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_a')
     await send(shop, 'invoice.paid', bill(shop, { metadata: {} }), 'evt_b')
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_a')
-    const all = await listDeliveries(db, shop.programId, { limit: 10, before: undefined })
+    const all = await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined })
     expect(all).toMatchObject([
       {
         event_id: 'evt_b',
@@ -36,8 +36,8 @@ describe('the delivery log', () => {
         livemode: true,
       },
     ])
-    expect(await listDeliveries(db, shop.programId, { limit: 10, before: 'evt_b' })).toEqual(all.slice(1))
-    expect(await listDeliveries(db, (await createShop(sql)).programId, { limit: 10, before: undefined })).toEqual([])
+    expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: 'evt_b' })).toEqual(all.slice(1))
+    expect(await listWebhookEvents(db, (await createShop(sql)).programId, { limit: 10, before: undefined })).toEqual([])
   })
 
   test('replays an event that could not be recorded before', async () => {
@@ -45,7 +45,7 @@ describe('the delivery log', () => {
     await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_early')
     await sql.query('update programs set processor_account_id = $2 where id = $1', [shop.programId, shop.account])
-    expect(await replayDelivery(db, client, shop.programId, 'evt_early')).toMatchObject({ outcome: 'recorded' })
+    expect(await replayWebhookEvent(db, client, shop.programId, 'evt_early')).toMatchObject({ outcome: 'recorded' })
     expect(await salesOf(shop)).toMatchObject([{ known_as: 'user-1', commission: 2000 }])
   })
 
@@ -61,7 +61,10 @@ describe('the delivery log', () => {
     )
     const before = await salesOf(shop)
     for (const id of ['evt_c', 'evt_a', 'evt_b', 'evt_a']) {
-      expect(await replayDelivery(db, client, shop.programId, id)).toMatchObject({ outcome: 'recorded', outbox: [] })
+      expect(await replayWebhookEvent(db, client, shop.programId, id)).toMatchObject({
+        outcome: 'recorded',
+        outbox: [],
+      })
     }
     expect(await salesOf(shop)).toEqual(before)
   })
@@ -70,7 +73,9 @@ describe('the delivery log', () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_mine')
     const other = await createShop(sql)
-    await expect(replayDelivery(db, client, other.programId, 'evt_mine')).rejects.toMatchObject({ code: 'not_found' })
+    await expect(replayWebhookEvent(db, client, other.programId, 'evt_mine')).rejects.toMatchObject({
+      code: 'not_found',
+    })
   })
 
   test('deletes after 90 days, and what was parked with it; what became part of a sale stays', async () => {
@@ -91,7 +96,7 @@ describe('the delivery log', () => {
       { webhook_events: 2, reversals: 2, sessions: 0, more: true },
       { webhook_events: 1, reversals: 0, sessions: 0, more: false },
     ])
-    expect(await listDeliveries(db, shop.programId, { limit: 10, before: undefined })).toEqual([])
+    expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined })).toEqual([])
     // What was told once is not counted again, however old it is.
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
