@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
@@ -17,11 +18,12 @@ const payload = z.object({
 /** To whom notifications go: an advertiser, of one program, or a partner, of all their programs. */
 export type Recipient = { programId: number } | { partnerId: number }
 
+/** The audience is written out, because it is what the indexes are for. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
   return 'programId' in recipient
-    ? notifications.where('n.program_id', '=', recipient.programId).where('n.audience', '=', 'advertiser')
-    : notifications.where('n.partner_id', '=', recipient.partnerId).where('n.audience', '=', 'partner')
+    ? notifications.where('n.program_id', '=', recipient.programId).where('n.audience', '=', sql.lit('advertiser'))
+    : notifications.where('n.partner_id', '=', recipient.partnerId).where('n.audience', '=', sql.lit('partner'))
 }
 
 export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]

@@ -46,11 +46,11 @@ export async function changeMember(
     .where('m.workspace_id', '=', workspaceId)
     .where('m.user_id', '=', userId)
     .where('m.removed_at', 'is', null)
-    .where((eb) => eb.or([eb.val(byOwner), eb.and([eb('m.role', '<>', 'owner'), eb.val(role !== 'owner')])]))
+    .where((eb) => eb.or([eb.lit(byOwner), eb.and([eb('m.role', '<>', 'owner'), eb.lit(role !== 'owner')])]))
     .where((eb) =>
       eb.or([
         eb('m.role', '<>', 'owner'),
-        eb.val(role === 'owner'),
+        eb.lit(role === 'owner'),
         eb.exists(
           eb
             .selectFrom('workspace_members as other')
@@ -72,7 +72,7 @@ export async function changeMember(
           .using('changed')
           .where('p.workspace_id', '=', workspaceId)
           .whereRef('p.user_id', '=', 'changed.user_id')
-          .where((eb) => eb.val(role === null)),
+          .where((eb) => eb.lit(role === null)),
       )
       .selectFrom('changed')
       .select('user_id'),

@@ -1,0 +1,136 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import * as z from 'zod/mini'
+import { Database } from '../lib/database.ts'
+import { writeNotifications } from '../lib/notifications/in-app.ts'
+import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
+import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import {
+  acceptInvitation,
+  acceptPartnerInvitation,
+  findInvitation,
+  findPartnerInvitation,
+  inviteMember,
+  invitePartner,
+} from '../lib/programs/invitations.ts'
+import { addLink } from '../lib/programs/links.ts'
+import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
+import {
+  addPartner,
+  listPartners,
+  listProgramsOfPartner,
+  setPartnerActive,
+  topPartners,
+} from '../lib/programs/partners.ts'
+import { createProgram, programDefaults, readProgram, readProgress } from '../lib/programs/programs.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { readStatus } from '../lib/tracking/status.ts'
+
+const statement = z.object({ query: z.string() })
+const sentBody = z.union([z.object({ queries: z.array(statement) }), statement])
+const sent: string[] = []
+
+/** Keeps the text of what it is sent and answers no rows. */
+const db = new Database({
+  DATABASE_URL: 'postgres://user:password@database.example.com/none',
+  NEON: {
+    fetch: async (url, request) => {
+      const body = sentBody.parse(await new Request(url, request).json())
+      const queries = 'queries' in body ? body.queries : [body]
+      sent.push(...queries.map(({ query }) => query))
+      const empty = { fields: [], rows: [], command: 'SELECT', rowCount: 0, rowAsArray: true }
+      return Response.json('queries' in body ? { results: queries.map(() => empty) } : empty)
+    },
+  },
+})
+
+const clauses =
+  'with|select|from|where|insert into|values|update|set|delete from|using|returning|union all|inner join|left join|cross join|group by|order by|limit|for update|on conflict'
+const words = new RegExp(String.raw`("[^"]*"|'[^']*'|[()]|(?<!\w)(?:${clauses})(?!\w))`)
+
+/** A statement with a line for each clause, set in as deep as its parentheses. */
+function inLines(sql: string): string {
+  let depth = 0
+  let text = ''
+  for (const part of sql.split(words)) {
+    if (part === '(') depth += 1
+    if (part === ')') depth -= 1
+    const isClause = words.test(part) && /^[a-z]/.test(part)
+    text = isClause && text.trimEnd() !== '' ? `${text.trimEnd()}\n${'  '.repeat(depth)}${part}` : text + part
+  }
+  return `${text};`
+}
+
+const range = { from: new Date(0), to: new Date(1) }
+const member = { workspaceId: 'workspace', userId: 'user', byOwner: false }
+const program = { ...programDefaults, name: 'Program', domain: 'shop.example.com' }
+const partner = { programId: 1, name: 'Nora', email: 'nora@example.com', code: 'nora' }
+const invitation = { workspaceId: 'workspace', email: 'ada@example.com', invitedBy: 'user', role: 'member' as const }
+
+/** What is asked by each file, as a call of it. */
+const calls: Record<string, Record<string, () => Promise<unknown>>> = {
+  programs: {
+    createProgram: () => createProgram(db, 'workspace', program),
+    readProgram: () => readProgram(db, 1),
+    readProgress: () => readProgress(db, 1),
+  },
+  partners: {
+    addPartner: () => addPartner(db, partner),
+    addLink: () => addLink(db, { programId: 1, partnerId: 2, code: 'nora', pageUrl: null }),
+    setPartnerActive: () => setPartnerActive(db, 1, 2, false),
+    listPartners: () => listPartners(db, 1, { limit: 25, before: 99 }),
+    listProgramsOfPartner: () => listProgramsOfPartner(db, 2),
+    topPartners: () => topPartners(db, { id: 1, currency: 'usd' }, range, 5),
+  },
+  members: {
+    listMembers: () => listMembers(db, 'workspace'),
+    'changeMember to another role': () => changeMember(db, { ...member, role: 'admin' }),
+    'changeMember to none': () => changeMember(db, { ...member, role: null }),
+    openProgram: () => openProgram(db, { programId: 1, userId: 'user', role: 'admin' }),
+    listOpenedPrograms: () => listOpenedPrograms(db, 'workspace'),
+  },
+  invitations: {
+    inviteMember: () => inviteMember(db, invitation),
+    findInvitation: () => findInvitation(db, 'token'),
+    acceptInvitation: () => acceptInvitation(db, 'token', 'user'),
+    invitePartner: () => invitePartner(db, 2),
+    findPartnerInvitation: () => findPartnerInvitation(db, 'token'),
+    acceptPartnerInvitation: () => acceptPartnerInvitation(db, 'token', 'user'),
+  },
+  notifications: {
+    writeNotifications: () => writeNotifications(db, [{ program_id: 1, outbox_id: 2 }]),
+    'listNotifications of a program': () => listNotifications(db, { programId: 1 }, 'user', { limit: 25 }),
+    'listNotifications of a partner': () => listNotifications(db, { partnerId: 2 }, 'user', { limit: 25, before: 99 }),
+    markNotificationsRead: () => markNotificationsRead(db, { programId: 1 }, 'user'),
+    listOutbox: () => listOutbox(db, 1, { limit: 25, before: 99 }),
+  },
+  tracking: {
+    readStatus: () => readStatus(db, '00'),
+    eraseCustomer: () => eraseCustomer(db, 1, { customer_key: 'user-1' }),
+  },
+}
+
+// The SQL that the builder makes, to be read where a query changes. A file that is deleted is written anew by this test.
+describe('the SQL of built queries', () => {
+  test.for(Object.entries(calls))('%s', async ([name, asks]) => {
+    const parts: string[] = []
+    for (const [title, ask] of Object.entries(asks)) {
+      sent.length = 0
+      // Without rows some say that there is none.
+      await ask().catch(() => undefined)
+      parts.push(`-- ${title}`, ...sent.map(inLines), '')
+    }
+    await expect(parts.join('\n')).toMatchFileSnapshot(`queries/${name}.sql`)
+  })
+})
+
+// TypeScript finds no wrong name in an object that a callback returns, as it does in an object that is given.
+test('what a query writes is given as an object, not by a callback that returns one', () => {
+  const files = ['lib', 'functions'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
+  )
+  const callbacks = files
+    .filter((file) => /\.tsx?$/.test(file))
+    .filter((file) => /\.(?:set|values|doUpdateSet)\(\s*(?:\(\w*\)|\w+) =>/.test(readFileSync(file, 'utf8')))
+  expect(callbacks).toEqual([])
+})

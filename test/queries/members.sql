@@ -1,0 +1,66 @@
+-- listMembers
+select "m"."user_id", "u"."name", "u"."email", "m"."role", "m"."created_at", "m"."removed_at"
+from "workspace_members" as "m"
+inner join "users" as "u" on "u"."id" = "m"."user_id"
+where "m"."workspace_id" = $1
+order by "m"."removed_at" is not null, "m"."created_at", "m"."user_id";
+select "id", "email", "role", "expires_at"
+from "workspace_invitations"
+where "workspace_id" = $1 and "accepted_at" is null and "revoked_at" is null
+order by "created_at", "id";
+
+-- changeMember to another role
+select
+from "workspaces"
+where "id" = $1
+for update;
+with "changed" as (
+  update "workspace_members" as "m"
+  set "role" = $1
+  where "m"."workspace_id" = $2 and "m"."user_id" = $3 and "m"."removed_at" is null and (false or ("m"."role" <> $4 and true)) and ("m"."role" <> $5 or false or exists (
+      select
+      from "workspace_members" as "other"
+      where "other"."workspace_id" = "m"."workspace_id" and "other"."user_id" <> "m"."user_id" and "other"."role" = $6 and "other"."removed_at" is null))
+  returning "m"."user_id"), "closed" as (
+  delete from "program_members" as "p"
+  using "changed"
+  where "p"."workspace_id" = $7 and "p"."user_id" = "changed"."user_id" and false)
+select "user_id"
+from "changed";
+
+-- changeMember to none
+select
+from "workspaces"
+where "id" = $1
+for update;
+with "changed" as (
+  update "workspace_members" as "m"
+  set "removed_at" = now()
+  where "m"."workspace_id" = $1 and "m"."user_id" = $2 and "m"."removed_at" is null and (false or ("m"."role" <> $3 and true)) and ("m"."role" <> $4 or false or exists (
+      select
+      from "workspace_members" as "other"
+      where "other"."workspace_id" = "m"."workspace_id" and "other"."user_id" <> "m"."user_id" and "other"."role" = $5 and "other"."removed_at" is null))
+  returning "m"."user_id"), "closed" as (
+  delete from "program_members" as "p"
+  using "changed"
+  where "p"."workspace_id" = $6 and "p"."user_id" = "changed"."user_id" and true)
+select "user_id"
+from "changed";
+
+-- openProgram
+insert into "program_members" ("program_id", "workspace_id", "user_id", "role")
+select "p"."id", "m"."workspace_id", "m"."user_id", $1 as "role"
+from "programs" as "p"
+inner join "workspace_members" as "m" on "m"."workspace_id" = "p"."workspace_id"
+where "p"."id" = $2 and "m"."user_id" = $3 and "m"."removed_at" is null
+on conflict ("program_id", "user_id") do
+update
+set "role" = $4;
+
+-- listOpenedPrograms
+select "o"."program_id", "p"."name" as "program_name", "o"."user_id", "u"."name" as "user_name", "o"."role"
+from "program_members" as "o"
+inner join "programs" as "p" on "p"."id" = "o"."program_id"
+inner join "users" as "u" on "u"."id" = "o"."user_id"
+where "o"."workspace_id" = $1
+order by "p"."name", "u"."name", "o"."user_id";

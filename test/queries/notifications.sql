@@ -1,0 +1,57 @@
+-- writeNotifications
+with "row" as (
+  select "o".*
+  from "outbox" as "o"
+  inner join (
+    select distinct program_id, id
+    from unnest($1::bigint[], $2::bigint[]) as message (program_id, id)
+  ) as "named" on "named"."program_id" = "o"."program_id" and "named"."id" = "o"."id"
+  order by "o"."program_id", "o"."id"), "notification" as (
+  insert into "notifications" ("program_id", "id", "kind", "audience", "partner_id", "payload", "created_at")
+  select "program_id", "id", "kind", "audience", "partner_id", "payload", "created_at"
+  from "row"
+  on conflict ("program_id", "id") do nothing), "delivered" as (
+  update "outbox" as "o"
+  set "delivered_at" = now()
+  from "row"
+  where "o"."program_id" = "row"."program_id" and "o"."id" = "row"."id" and "o"."delivered_at" is null)
+select "program_id", "id"
+from "row";
+
+-- listNotifications of a program
+select "n"."id", "n"."program_id", "g"."name" as "program_name", "p"."name" as "partner_name", "n"."kind", "n"."payload", "n"."created_at", "r"."user_id" is not null as "read"
+from "notifications" as "n"
+inner join "programs" as "g" on "g"."id" = "n"."program_id"
+inner join "partners" as "p" on "p"."id" = "n"."partner_id"
+left join "notification_reads" as "r" on "r"."program_id" = "n"."program_id" and "r"."notification_id" = "n"."id" and "r"."user_id" = $1
+where "n"."program_id" = $2 and "n"."audience" = 'advertiser'
+order by "n"."created_at" desc, "n"."id" desc
+limit $3;
+
+-- listNotifications of a partner
+select "n"."id", "n"."program_id", "g"."name" as "program_name", "p"."name" as "partner_name", "n"."kind", "n"."payload", "n"."created_at", "r"."user_id" is not null as "read"
+from "notifications" as "n"
+inner join "programs" as "g" on "g"."id" = "n"."program_id"
+inner join "partners" as "p" on "p"."id" = "n"."partner_id"
+left join "notification_reads" as "r" on "r"."program_id" = "n"."program_id" and "r"."notification_id" = "n"."id" and "r"."user_id" = $1
+where "n"."partner_id" = $2 and "n"."audience" = 'partner' and ("n"."created_at", "n"."id") < (
+  select "n"."created_at", "n"."id"
+  from "notifications" as "n"
+  where "n"."partner_id" = $3 and "n"."audience" = 'partner' and "n"."id" = $4)
+order by "n"."created_at" desc, "n"."id" desc
+limit $5;
+
+-- markNotificationsRead
+insert into "notification_reads" ("program_id", "notification_id", "user_id")
+select "n"."program_id", "n"."id", $1 as "user_id"
+from "notifications" as "n"
+where "n"."program_id" = $2 and "n"."audience" = 'advertiser'
+on conflict do nothing;
+
+-- listOutbox
+select "o"."id", "o"."kind", "o"."audience", "p"."name" as "partner_name", "o"."created_at", "o"."sent_at", "o"."delivered_at"
+from "outbox" as "o"
+inner join "partners" as "p" on "p"."id" = "o"."partner_id"
+where "o"."program_id" = $1 and "o"."id" < $2
+order by "o"."id" desc
+limit $3;

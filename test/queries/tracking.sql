@@ -1,0 +1,104 @@
+-- readStatus
+select "k"."retired_at" is not null as "key_retired", "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", "p"."cookie_window_days", "p"."lead_auth_policy", "p"."processor_account_id", exists (
+  select
+  from "referral_links" as "l"
+  where "l"."program_id" = "p"."id" and "l"."partner_id" is not null and "l"."is_active" = $1) as "has_link", (
+  select max("e"."click_timestamp") as "at"
+  from "affiliate_click_events" as "e"
+  where "e"."program_id" = "p"."id" and "e"."is_test" = false) as "live_click", (
+  select max("e"."click_timestamp") as "at"
+  from "affiliate_click_events" as "e"
+  where "e"."program_id" = "p"."id" and "e"."is_test" = true) as "test_click", (
+  select max("e"."lead_timestamp") as "at"
+  from "affiliate_lead_events" as "e"
+  where "e"."program_id" = "p"."id" and "e"."is_test" = false) as "live_lead", (
+  select max("e"."lead_timestamp") as "at"
+  from "affiliate_lead_events" as "e"
+  where "e"."program_id" = "p"."id" and "e"."is_test" = true) as "test_lead", (
+  select "s"."created_at"
+  from "sales" as "s"
+  where "s"."program_id" = "p"."id" and "s"."is_test" = false
+  order by "s"."id" desc
+  limit $2) as "live_sale", (
+  select "s"."created_at"
+  from "sales" as "s"
+  where "s"."program_id" = "p"."id" and "s"."is_test" = true
+  order by "s"."id" desc
+  limit $3) as "test_sale", (
+  select max("e"."received_at") as "at"
+  from "processor_events" as "e"
+  where "e"."program_id" = "p"."id" and "e"."livemode" = $4) as "live_webhook", (
+  select max("e"."received_at") as "at"
+  from "processor_events" as "e"
+  where "e"."program_id" = "p"."id" and "e"."livemode" = $5) as "test_webhook"
+from "api_keys" as "k"
+inner join "programs" as "p" on "p"."id" = "k"."program_id"
+where "k"."key_hash" = $6;
+
+-- eraseCustomer
+select
+from "customers"
+where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)
+for update;
+update "affiliate_click_events"
+set "session_id" = $1, "affiliate_url" = $2, "page_url" = $3, "page_title" = $4, "referrer_url" = $5, "user_agent" = $6, "screen_resolution" = $7, "viewport_size" = $8, "language" = $9, "timezone" = $10, "geo_country" = $11, "geo_region" = $12, "geo_city" = $13, "device_type" = $14, "device_os" = $15, "browser_name" = $16, "additional_data" = $17
+where "program_id" = $18 and not "is_test" and "click_timestamp" between (
+  select min("created_at") - interval '1 day' as "first"
+  from "customers"
+  where "program_id" = $19 and ("customer_key" = $20 or "click_id" = $21)) and (
+  select max("last_click_at") + interval '1 day' as "last"
+  from "customers"
+  where "program_id" = $22 and ("customer_key" = $23 or "click_id" = $24)) and "customer_id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $25 and ("customer_key" = $26 or "click_id" = $27));
+update "affiliate_lead_events"
+set "customer_key" = $1, "session_id" = $2, "page_url" = $3, "additional_data" = $4
+where "program_id" = $5 and ("customer_id" in (
+    select "id"
+    from "customers"
+    where "program_id" = $6 and ("customer_key" = $7 or "click_id" = $8)) or "customer_key" in (
+    select "customer_key" as "key"
+    from "customers"
+    where "program_id" = $9 and ("customer_key" = $10 or "click_id" = $11)
+    union all
+    select cast($12 as text) as "key"));
+update "processor_events" as "e"
+set "fact" = "e"."fact" || $1::jsonb
+from (
+  select "id", "customer_key", "click_id", "email_hash"
+  from "customers"
+  where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4)) as "k"
+where "e"."program_id" = $5 and ("e"."fact"->>'customer_key' = "k"."customer_key" or "e"."fact"->>'click_id' = "k"."click_id" or "e"."fact"->>'email_hash' = encode("k"."email_hash", 'hex') or "e"."fact"->>'processor_customer_id' in (
+    select "p"."processor_customer_id"
+    from "processor_customers" as "p"
+    where "p"."program_id" = $6 and "p"."customer_id" = "k"."id"));
+delete from "processor_customers"
+where "program_id" = $1 and "customer_id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4));
+delete from "processor_sessions"
+where "program_id" = $1 and "customer_id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4));
+update "sales"
+set "customer_key" = $1, "subscription_id" = $2, "processor_customer_id" = $3, "additional_data" = $4
+where "program_id" = $5 and ("customer_id" in (
+    select "id"
+    from "customers"
+    where "program_id" = $6 and ("customer_key" = $7 or "click_id" = $8)) or "customer_key" in (
+    select "customer_key" as "key"
+    from "customers"
+    where "program_id" = $9 and ("customer_key" = $10 or "click_id" = $11)
+    union all
+    select cast($12 as text) as "key"))
+returning "id";
+update "customers"
+set "customer_key" = $1, "email_hash" = $2, "click_id" = $3
+where "program_id" = $4 and "id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $5 and ("customer_key" = $6 or "click_id" = $7))
+returning "id";
