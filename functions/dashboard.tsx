@@ -32,6 +32,7 @@ import { newProgramPages } from './dashboard/program/new-program.tsx'
 import { notificationPages } from './dashboard/program/notifications.tsx'
 import { overviewPages } from './dashboard/program/overview.tsx'
 import { partnerPages } from './dashboard/program/partners.tsx'
+import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
 import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
 import { settingsPages } from './dashboard/program/settings.tsx'
 import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
@@ -127,6 +128,7 @@ const groups = [
   notificationPages,
   overviewPages,
   partnerPages,
+  payoutRunPages,
   sentNotificationPages,
   settingsPages,
   stripeConnectionPages,

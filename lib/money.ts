@@ -1,5 +1,5 @@
 /** The largest amount the service takes, in minor units. */
-export const maxAmountCents = 99_999_999_999
+export const maxAmountCents = 9_999_999_999_999
 
 const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
 

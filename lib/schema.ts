@@ -213,6 +213,12 @@ export interface Mails {
   subject: string;
 }
 
+export interface MinimumPayouts {
+  currency: string;
+  minimum_payout_cents: Int8;
+  program_id: Int8;
+}
+
 export interface NotificationReads {
   notification_id: Int8;
   program_id: Int8;
@@ -236,7 +242,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_reversed' | 'commission_refunded' | 'withdrawal_reduced' | 'paid_commission_reversed' | 'dispute_reinstated';
+  kind: 'commission_reversed' | 'commission_refunded' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative';
   partner_id: Int8;
   payload: Json;
   program_id: Int8;
@@ -265,6 +271,44 @@ export interface Partners {
   name: string;
   payout_email: string | null;
   user_id: string | null;
+}
+
+export interface PayableBalances {
+  balance_cents: Int8 | null;
+  currency: string | null;
+  open_cents: Int8 | null;
+  partner_id: Int8 | null;
+  payable_cents: Int8 | null;
+  program_id: Int8 | null;
+}
+
+export interface PayoutRunExclusions {
+  currency: string;
+  partner_id: Int8;
+  payable_cents: Int8;
+  payout_run_id: Int8;
+  program_id: Int8;
+  reason: 'below_minimum' | 'no_payout_address';
+}
+
+export interface PayoutRuns {
+  created_at: Generated<Timestamp>;
+  id: Generated<Int8>;
+  paid_at: Timestamp | null;
+  paid_on: Timestamp | null;
+  program_id: Int8;
+  reference: string | null;
+  request_id: string;
+}
+
+export interface PayoutsDue {
+  currency: string | null;
+  left_out: string | null;
+  minimum_payout_cents: Int8 | null;
+  partner_id: Int8 | null;
+  payable_cents: Int8 | null;
+  payout_address: string | null;
+  program_id: Int8 | null;
 }
 
 export interface ProcessorConnectStates {
@@ -455,9 +499,13 @@ export interface Withdrawals {
   currency: string;
   decided_at: Timestamp | null;
   id: Generated<Int8>;
+  paid_on: Timestamp | null;
   partner_id: Int8;
+  payout_address: string | null;
+  payout_run_id: Int8 | null;
   program_id: Int8;
   reason: string | null;
+  reference: string | null;
   request_id: string | null;
   requested_cents: Int8;
   status: Generated<'requested' | 'paid' | 'refused' | 'cancelled'>;
@@ -504,12 +552,17 @@ export interface DB {
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
   mails: Mails;
+  minimum_payouts: MinimumPayouts;
   notification_reads: NotificationReads;
   notifications: Notifications;
   outbox: Outbox;
   partner_invitations: PartnerInvitations;
   partner_programs: PartnerPrograms;
   partners: Partners;
+  payable_balances: PayableBalances;
+  payout_run_exclusions: PayoutRunExclusions;
+  payout_runs: PayoutRuns;
+  payouts_due: PayoutsDue;
   processor_connect_states: ProcessorConnectStates;
   processor_customers: ProcessorCustomers;
   processor_events: ProcessorEvents;
@@ -562,6 +615,10 @@ export interface DatabaseFunctions {
     arguments: { event: unknown | null; answer: string | null }
     row: { apply_reversals: unknown | null }
   }
+  ask_withdrawal: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
+    row: { withdrawal_id: number | null; payable_cents: number | null; minimum_cents: number | null }
+  }
   became: {
     arguments: { event: unknown | null; outcome: string | null; reason: string | null }
     row: { became: unknown | null }
@@ -569,6 +626,10 @@ export interface DatabaseFunctions {
   bind_customer: {
     arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
     row: { bind_customer: unknown | null }
+  }
+  cancel_withdrawal: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_withdrawal_id: number | null }
+    row: { status: string | null }
   }
   check_api_key: {
     arguments: { hash: Uint8Array | null }
@@ -654,6 +715,14 @@ export interface DatabaseFunctions {
     arguments: { of_account_id: string | null; payment_ids: (string)[] | null; of_transaction_id: string | null }
     row: { lock_payments: unknown | null }
   }
+  lock_withdrawal: {
+    arguments: { of_program_id: number | null; of_withdrawal_id: number | null }
+    row: { lock_withdrawal: unknown | null }
+  }
+  lock_withdrawal_payments: {
+    arguments: { of_program_id: number | null; withdrawal_ids: (number)[] | null }
+    row: { lock_withdrawal_payments: unknown | null }
+  }
   log_event: {
     arguments: { event: unknown | null }
     row: { log_event: unknown | null }
@@ -662,9 +731,17 @@ export interface DatabaseFunctions {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
   }
+  make_payout_run: {
+    arguments: { of_program_id: number | null; request: string | null }
+    row: { make_payout_run: number | null }
+  }
   mark_outbox: {
     arguments: {  }
     row: { mark_outbox: number | null }
+  }
+  mark_paid_commissions: {
+    arguments: { withdrawal: unknown | null; balance_cents: number | null }
+    row: { mark_paid_commissions: unknown | null }
   }
   move_refunded: {
     arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null; by_cents: number | null; delta_cents: number | null; because: string | null }
@@ -674,9 +751,25 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; mark: number | null }
     row: { outbox_since: (number)[] | null }
   }
+  pay_by_hand: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
+    row: { withdrawal_id: number | null; payable_cents: number | null; outbox_ids: (number)[] | null }
+  }
+  pay_payout_run: {
+    arguments: { of_program_id: number | null; of_run_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
+    row: { run_id: number | null; was_paid: boolean | null; open_cents: number | null; outbox_ids: (number)[] | null }
+  }
+  pay_withdrawal: {
+    arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
+    row: { status: string | null; amount_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
+  }
   post_entry: {
     arguments: { entry: unknown | null }
     row: { post_entry: number | null }
+  }
+  post_withdrawal: {
+    arguments: { withdrawal: unknown | null; of_reference: string | null; of_paid_on: Date | null }
+    row: { post_withdrawal: unknown | null }
   }
   read_performance: {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
@@ -697,6 +790,10 @@ export interface DatabaseFunctions {
   refill_capped_refunds: {
     arguments: { sale: unknown | null; commission: unknown | null }
     row: { refill_capped_refunds: unknown | null }
+  }
+  refuse_withdrawal: {
+    arguments: { of_program_id: number | null; of_withdrawal_id: number | null; because: string | null }
+    row: { status: string | null; outbox_ids: (number)[] | null }
   }
   reject_commission: {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
@@ -745,6 +842,10 @@ export interface DatabaseFunctions {
   tell_reversal: {
     arguments: { commission: unknown | null; by_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
     row: { tell_reversal: unknown | null }
+  }
+  tell_withdrawal: {
+    arguments: { of_kind: string | null; withdrawal: unknown | null }
+    row: { tell_withdrawal: unknown | null }
   }
   track_browser_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }

@@ -4,7 +4,7 @@
 -- read-mostly.
 
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
-create domain amount_cents as bigint check (value between 0 and 99999999999);
+create domain amount_cents as bigint check (value between 0 and 9999999999999);
 
 create table programs (
   id bigint generated always as identity primary key,
@@ -31,6 +31,14 @@ create table programs (
 );
 create index programs_workspace_idx on programs (workspace_id);
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
+
+-- What a partner must have available in a currency before it is paid out; where there is no row, anything.
+create table minimum_payouts (
+  program_id bigint not null references programs (id) on delete cascade,
+  currency currency_code not null,
+  minimum_payout_cents amount_cents not null check (minimum_payout_cents > 0),
+  primary key (program_id, currency)
+);
 
 -- A program opened to a single member of its workspace: `role` is held on this program beside the role in the workspace.
 create table program_members (

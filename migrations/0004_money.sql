@@ -67,27 +67,66 @@ create table refunds (
   foreign key (program_id, continues_refund_id) references refunds (program_id, id)
 );
 
+-- How a program pays: one withdrawal for each partner who is due, together. It is paid as a whole, with what the bank or PayPal calls it.
+create table payout_runs (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  -- The request that made it: one sent twice makes one run.
+  request_id uuid not null,
+  created_at timestamptz not null default now(),
+  reference text check (length(reference) between 1 and 200),
+  paid_on date,
+  paid_at timestamptz,
+  primary key (program_id, id),
+  constraint payout_runs_request_key unique (program_id, request_id),
+  check (num_nulls(reference, paid_on, paid_at) in (0, 3))
+);
+
+-- Who had something available when a run was made and is not in it, and why.
+create table payout_run_exclusions (
+  program_id bigint not null,
+  payout_run_id bigint not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  payable_cents amount_cents not null check (payable_cents > 0),
+  reason text not null check (reason in ('below_minimum', 'no_payout_address')),
+  primary key (program_id, payout_run_id, partner_id, currency),
+  foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
+  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id)
+);
+
 create table withdrawals (
   program_id bigint not null,
   id bigint generated always as identity,
   partner_id bigint not null,
   currency currency_code not null,
   requested_cents amount_cents not null check (requested_cents > 0),
-  -- What it stands at; a reversal that leaves too little reduces it, to zero at the least.
+  -- What it stands at; a reversal that leaves too little reduces it, and cancels it at zero. The partner can cancel it as well.
   amount_cents amount_cents not null,
   status text not null default 'requested' check (status in ('requested', 'paid', 'refused', 'cancelled')),
+  -- Null where the partner asked for it.
+  payout_run_id bigint,
+  -- Where a run pays it to: what was the partner's address when the run was made. Null: wherever the address is when it is paid.
+  payout_address text check (length(payout_address) <= 320),
   reason text check (length(reason) <= 1000),
+  -- What the transfer is called where the money left, and the day it left on.
+  reference text check (length(reference) between 1 and 200),
+  paid_on date,
   created_at timestamptz not null default now(),
   decided_at timestamptz,
   -- The request that asked for it: one sent twice asks once.
   request_id uuid,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   unique (program_id, id, partner_id, currency),
   check (amount_cents <= requested_cents),
-  check ((amount_cents = 0) = (status = 'cancelled')),
-  check ((status = 'requested') = (decided_at is null))
+  check (amount_cents > 0 or status = 'cancelled'),
+  check ((status = 'requested') = (decided_at is null)),
+  check (status = 'paid' and num_nulls(reference, paid_on) = 0 or status <> 'paid' and num_nulls(reference, paid_on) = 2)
 );
+create unique index withdrawals_payout_run_key on withdrawals (program_id, payout_run_id, partner_id, currency)
+  where payout_run_id is not null;
 create index withdrawals_partner_idx on withdrawals (program_id, partner_id, currency, id);
 create index withdrawals_open_idx on withdrawals (program_id, partner_id, currency, id) where status = 'requested';
 create unique index withdrawals_request_key on withdrawals (program_id, request_id);
@@ -108,7 +147,7 @@ create table commissions (
   hold_until timestamptz not null,
   credited_at timestamptz,
   paid_at timestamptz,
-  -- The paid withdrawal it was paid with. The rule stands at payWithdrawal in lib/money/withdrawals.ts.
+  -- The paid withdrawal it was paid with. The rule stands at mark_paid_commissions in functions/withdrawals.sql.
   withdrawal_id bigint,
   rejected_at timestamptz,
   status text not null generated always as (
@@ -195,3 +234,26 @@ create table balances (
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
   check (entry_count > 0 or balance_cents = 0)
 );
+
+-- The one number that may be paid out: the balance without what open withdrawals hold.
+create view payable_balances as
+select b.program_id, b.partner_id, b.currency, b.balance_cents, coalesce(w.open_cents, 0)::bigint as open_cents,
+  (b.balance_cents - coalesce(w.open_cents, 0))::bigint as payable_cents
+from balances b
+cross join lateral (
+  select sum(w.amount_cents) as open_cents from withdrawals w
+  where w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency and w.status = 'requested'
+) w;
+
+-- What a payout run made now would pay, and whom it would leave out.
+create view payouts_due as
+select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minimum_payout_cents, 0)::bigint as minimum_payout_cents,
+  coalesce(r.payout_email, r.email) as payout_address,
+  case
+    when p.payable_cents < coalesce(m.minimum_payout_cents, 0) then 'below_minimum'
+    when coalesce(r.payout_email, r.email) is null then 'no_payout_address'
+  end as left_out
+from payable_balances p
+join partners r on r.id = p.partner_id
+left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
+where p.payable_cents > 0;

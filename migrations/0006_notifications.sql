@@ -4,7 +4,8 @@ create table outbox (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   kind text not null check (kind in (
-    'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'paid_commission_reversed', 'dispute_reinstated'
+    'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
+    'paid_commission_reversed', 'dispute_reinstated', 'balance_negative'
   )),
   audience text not null check (audience in ('partner', 'advertiser')),
   partner_id bigint not null,

@@ -1,6 +1,6 @@
 -- What the migrations make together, written by `npm run schema`. Read it, do not run it.
 
-create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '99999999999'::bigint)));
+create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '9999999999999'::bigint)));
 
 create domain click_count as bigint CHECK ((VALUE > 0));
 
@@ -274,6 +274,15 @@ create table mails (
 );
 CREATE INDEX mails_recipient_idx ON public.mails USING btree (recipient, id);
 
+create table minimum_payouts (
+  program_id bigint not null,
+  currency currency_code not null,
+  minimum_payout_cents amount_cents not null,
+  constraint minimum_payouts_pkey PRIMARY KEY (program_id, currency),
+  constraint minimum_payouts_minimum_payout_cents_check CHECK (((minimum_payout_cents)::bigint > 0)),
+  constraint minimum_payouts_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+
 create table notification_reads (
   program_id bigint not null,
   notification_id bigint not null,
@@ -314,7 +323,7 @@ create table outbox (
   constraint outbox_cause_key UNIQUE (program_id, kind, audience, cause),
   constraint outbox_audience_check CHECK ((audience = ANY (ARRAY['partner'::text, 'advertiser'::text]))),
   constraint outbox_cause_check CHECK (((length(cause) >= 1) AND (length(cause) <= 200))),
-  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text]))),
+  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text]))),
   constraint outbox_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
 );
@@ -358,6 +367,35 @@ create table partners (
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
 );
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (lower(email));
+
+create table payout_run_exclusions (
+  program_id bigint not null,
+  payout_run_id bigint not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  payable_cents amount_cents not null,
+  reason text not null,
+  constraint payout_run_exclusions_pkey PRIMARY KEY (program_id, payout_run_id, partner_id, currency),
+  constraint payout_run_exclusions_payable_cents_check CHECK (((payable_cents)::bigint > 0)),
+  constraint payout_run_exclusions_reason_check CHECK ((reason = ANY (ARRAY['below_minimum'::text, 'no_payout_address'::text]))),
+  constraint payout_run_exclusions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint payout_run_exclusions_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
+);
+
+create table payout_runs (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  request_id uuid not null,
+  created_at timestamp with time zone not null default now(),
+  reference text,
+  paid_on date,
+  paid_at timestamp with time zone,
+  constraint payout_runs_pkey PRIMARY KEY (program_id, id),
+  constraint payout_runs_request_key UNIQUE (program_id, request_id),
+  constraint payout_runs_check CHECK ((num_nulls(reference, paid_on, paid_at) = ANY (ARRAY[0, 3]))),
+  constraint payout_runs_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
+  constraint payout_runs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
 
 create table processor_connect_states (
   state_hash bytea not null,
@@ -642,22 +680,31 @@ create table withdrawals (
   requested_cents amount_cents not null,
   amount_cents amount_cents not null,
   status text not null default 'requested'::text,
+  payout_run_id bigint,
+  payout_address text,
   reason text,
+  reference text,
+  paid_on date,
   created_at timestamp with time zone not null default now(),
   decided_at timestamp with time zone,
   request_id uuid,
   constraint withdrawals_pkey PRIMARY KEY (program_id, id),
   constraint withdrawals_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint withdrawals_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
-  constraint withdrawals_check1 CHECK ((((amount_cents)::bigint = 0) = (status = 'cancelled'::text))),
+  constraint withdrawals_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'cancelled'::text))),
   constraint withdrawals_check2 CHECK (((status = 'requested'::text) = (decided_at IS NULL))),
+  constraint withdrawals_check3 CHECK ((((status = 'paid'::text) AND (num_nulls(reference, paid_on) = 0)) OR ((status <> 'paid'::text) AND (num_nulls(reference, paid_on) = 2)))),
+  constraint withdrawals_payout_address_check CHECK ((length(payout_address) <= 320)),
   constraint withdrawals_reason_check CHECK ((length(reason) <= 1000)),
+  constraint withdrawals_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint withdrawals_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
   constraint withdrawals_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
-  constraint withdrawals_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+  constraint withdrawals_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint withdrawals_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
 CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
 CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
+CREATE UNIQUE INDEX withdrawals_payout_run_key ON public.withdrawals USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
 CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
 
 create table workspace_invitations (
@@ -719,6 +766,35 @@ create view link_click_counts as
             uncounted_clicks.clicked_at
            FROM uncounted_clicks) clicked
   GROUP BY program_id, link_id;
+
+create view payable_balances as
+ SELECT b.program_id,
+    b.partner_id,
+    b.currency,
+    b.balance_cents,
+    (COALESCE(w.open_cents, (0)::numeric))::bigint AS open_cents,
+    (((b.balance_cents)::numeric - COALESCE(w.open_cents, (0)::numeric)))::bigint AS payable_cents
+   FROM (balances b
+     CROSS JOIN LATERAL ( SELECT sum((w_1.amount_cents)::bigint) AS open_cents
+           FROM withdrawals w_1
+          WHERE ((w_1.program_id = b.program_id) AND (w_1.partner_id = b.partner_id) AND ((w_1.currency)::text = (b.currency)::text) AND (w_1.status = 'requested'::text))) w);
+
+create view payouts_due as
+ SELECT p.program_id,
+    p.partner_id,
+    p.currency,
+    p.payable_cents,
+    COALESCE((m.minimum_payout_cents)::bigint, (0)::bigint) AS minimum_payout_cents,
+    COALESCE(r.payout_email, r.email) AS payout_address,
+        CASE
+            WHEN (p.payable_cents < COALESCE((m.minimum_payout_cents)::bigint, (0)::bigint)) THEN 'below_minimum'::text
+            WHEN (COALESCE(r.payout_email, r.email) IS NULL) THEN 'no_payout_address'::text
+            ELSE NULL::text
+        END AS left_out
+   FROM ((payable_balances p
+     JOIN partners r ON ((r.id = p.partner_id)))
+     LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
+  WHERE (p.payable_cents > 0);
 
 CREATE OR REPLACE FUNCTION public.add_hours(a bigint[], b bigint[])
  RETURNS bigint[]
@@ -887,6 +963,28 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.ask_withdrawal(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+begin
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  select w.id into withdrawal_id from withdrawals w
+  where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
+  select coalesce(max(p.payable_cents), 0) into payable_cents from payable_balances p
+  where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency;
+  select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
+  where m.program_id = of_program_id and m.currency = of_currency;
+  if withdrawal_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
+    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+    values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
+    returning id into withdrawal_id;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.became(event processor_events, outcome text, reason text)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -910,6 +1008,24 @@ begin
   where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after and c.customer_key is null;
   if not found then
     perform add_second_customer(of_program_id, new_key, of_click_id, stem, valid_after);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, OUT status text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
+begin
+  if withdrawal.partner_id = of_partner_id then
+    status := withdrawal.status;
+  end if;
+  if status = 'requested' then
+    update withdrawals w set status = 'cancelled', decided_at = now()
+    where w.program_id = of_program_id and w.id = of_withdrawal_id;
   end if;
 end $function$
 ;
@@ -1320,6 +1436,44 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.lock_withdrawal(of_program_id bigint, of_withdrawal_id bigint)
+ RETURNS withdrawals
+ LANGUAGE plpgsql
+AS $function$
+declare
+  withdrawal withdrawals;
+begin
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) = (
+    select w.program_id, w.partner_id, w.currency from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id
+  )
+  for no key update;
+  select w.* into withdrawal from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id;
+  return withdrawal;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_withdrawal_payments(of_program_id bigint, withdrawal_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from commissions c
+  where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
+    and exists (
+      select from withdrawals w where w.program_id = of_program_id and w.id = any (withdrawal_ids) and w.status = 'requested'
+        and w.partner_id = c.partner_id and w.currency = c.currency
+    )
+  order by c.id for no key update;
+  perform from balances b
+  where exists (
+    select from withdrawals w where w.program_id = of_program_id and w.id = any (withdrawal_ids)
+      and w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.log_event(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -1374,10 +1528,55 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.make_payout_run(of_program_id bigint, request uuid)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  run_id bigint;
+begin
+  perform from balances b where b.program_id = of_program_id and b.balance_cents > 0
+  order by b.partner_id, b.currency for no key update;
+  select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
+  if run_id is not null or not exists (
+    select from payouts_due d where d.program_id = of_program_id and d.left_out is null
+  ) then
+    return run_id;
+  end if;
+  insert into payout_runs (program_id, request_id) values (of_program_id, request) returning id into run_id;
+  insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
+  select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.left_out from payouts_due d
+  where d.program_id = of_program_id and d.left_out is not null;
+  insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
+  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address from payouts_due d
+  where d.program_id = of_program_id and d.left_out is null
+  order by d.partner_id, d.currency;
+  return run_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.mark_outbox()
  RETURNS bigint
  LANGUAGE sql
 AS $function$ select nextval('outbox_id_seq') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.mark_paid_commissions(withdrawal withdrawals, balance_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
+  from (
+    select c.id, coalesce(sum(c.amount_cents - c.reversed_cents) over (
+      order by e.entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+    from commissions c
+    join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
+    where c.program_id = withdrawal.program_id and c.partner_id = withdrawal.partner_id and c.currency = withdrawal.currency
+      and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
+  ) unpaid
+  where c.program_id = withdrawal.program_id and c.id = unpaid.id and unpaid.newer_cents >= balance_cents;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.move_refunded(sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text)
@@ -1409,6 +1608,90 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  withdrawal withdrawals;
+begin
+  perform from commissions c
+  where c.program_id = of_program_id and c.partner_id = of_partner_id and c.currency = of_currency and c.credited_at is not null
+    and c.paid_at is null
+  order by c.id for no key update;
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  select w.id into withdrawal_id from withdrawals w
+  where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
+  select coalesce(max(p.payable_cents), 0) into payable_cents from payable_balances p
+  where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency;
+  if withdrawal_id is null and payable_cents > 0 and payable_cents = transferred_cents then
+    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+    values (of_program_id, of_partner_id, of_currency, payable_cents, payable_cents, request)
+    returning * into withdrawal;
+    withdrawal_id := withdrawal.id;
+    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+  end if;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.pay_payout_run(of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT run_id bigint, OUT was_paid boolean, OUT open_cents bigint, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  run payout_runs;
+  withdrawal withdrawals;
+begin
+  select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
+  run_id := run.id;
+  was_paid := run.paid_at is not null;
+  perform lock_withdrawal_payments(of_program_id, array(
+    select w.id from withdrawals w where w.program_id = of_program_id and w.payout_run_id = of_run_id
+  ));
+  select coalesce(sum(w.amount_cents), 0) into open_cents from withdrawals w
+  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested';
+  if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
+    return;
+  end if;
+  for withdrawal in
+    select w.* from withdrawals w
+    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested' order by w.id
+  loop
+    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+  end loop;
+  update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
+  where r.program_id = of_program_id and r.id = of_run_id;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.pay_withdrawal(of_program_id bigint, of_withdrawal_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT status text, OUT amount_cents bigint, OUT currency text, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  withdrawal withdrawals;
+begin
+  perform lock_withdrawal_payments(of_program_id, array[of_withdrawal_id]);
+  select w.* into withdrawal from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id;
+  status := withdrawal.status;
+  amount_cents := withdrawal.amount_cents;
+  currency := withdrawal.currency;
+  if status = 'requested' and amount_cents = transferred_cents then
+    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+  end if;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.post_entry(entry balance_entries)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1425,6 +1708,27 @@ begin
   update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   return balance.balance_cents + entry.amount_cents;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.post_withdrawal(withdrawal withdrawals, of_reference text, of_paid_on date)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  entry balance_entries;
+begin
+  update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
+  where w.program_id = withdrawal.program_id and w.id = withdrawal.id
+  returning w.* into withdrawal;
+  entry.program_id := withdrawal.program_id;
+  entry.partner_id := withdrawal.partner_id;
+  entry.currency := withdrawal.currency;
+  entry.amount_cents := -withdrawal.amount_cents;
+  entry.cause := 'withdrawal_paid';
+  entry.withdrawal_id := withdrawal.id;
+  perform mark_paid_commissions(withdrawal, post_entry(entry));
+  perform tell_withdrawal('withdrawal_paid', withdrawal);
 end $function$
 ;
 
@@ -1727,6 +2031,26 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.refuse_withdrawal(of_program_id bigint, of_withdrawal_id bigint, because text, OUT status text, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
+begin
+  status := withdrawal.status;
+  if status = 'requested' then
+    update withdrawals w set status = 'refused', reason = because, decided_at = now()
+    where w.program_id = of_program_id and w.id = of_withdrawal_id
+    returning w.* into withdrawal;
+    perform tell_withdrawal('withdrawal_refused', withdrawal);
+  end if;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.reject_commission(of_program_id bigint, of_commission_id bigint, because text, OUT outcome text, OUT deduction_cents bigint, OUT currency text, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
@@ -1779,6 +2103,7 @@ CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_
 AS $function$
 declare
   entry balance_entries;
+  balance_cents bigint;
 begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
@@ -1799,7 +2124,11 @@ begin
     entry.cause := case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end;
     entry.commission_id := commission.id;
     entry.refund_id := by_refund_id;
-    perform fit_withdrawals(commission, post_entry(entry), by_cause, of_transaction_id);
+    balance_cents := post_entry(entry);
+    perform fit_withdrawals(commission, balance_cents, by_cause, of_transaction_id);
+    if by_cents > 0 and balance_cents < 0 then
+      perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, of_transaction_id);
+    end if;
   end if;
 end $function$
 ;
@@ -2001,6 +2330,18 @@ begin
   if commission.paid_at is not null then
     perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_withdrawal(of_kind text, withdrawal withdrawals)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  values (withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
+    'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents, 'currency', withdrawal.currency,
+    'reason', withdrawal.reason, 'reference', withdrawal.reference));
 end $function$
 ;
 

@@ -5,7 +5,7 @@ import { audit, checks, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
-import { createLedgerProgram } from './support/ledger.ts'
+import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
@@ -28,7 +28,7 @@ async function createHistory() {
   for (const id of commissions) await approveCommissions(db, programId, [id])
   const ask = (amountCents: number) =>
     askWithdrawal(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() })
-  await payWithdrawal(db, programId, await ask(200), 200)
+  await payWithdrawal(db, programId, await ask(200), 200, transfer)
   await ask(900)
   await program.refund(refunded.id, 500)
   await program.refund(refunded.id, 300, 'failed')
@@ -100,7 +100,14 @@ const corruptions: [check: string, statement: string][] = [
   ],
   [
     'a paid withdrawal has its entry',
-    "update withdrawals set status = 'paid', decided_at = now() where status = 'requested' and program_id = $1",
+    "update withdrawals set status = 'paid', decided_at = now(), reference = 't', paid_on = now() where status = 'requested' and program_id = $1",
+  ],
+  [
+    'a paid payout run has no open',
+    `with run as (
+      insert into payout_runs (program_id, request_id, reference, paid_on, paid_at) values ($1, gen_random_uuid(), 't', now(), now()) returning id
+    )
+    update withdrawals set payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
   ],
   [
     'open withdrawals fit',

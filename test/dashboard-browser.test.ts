@@ -131,10 +131,12 @@ test(
     await partner.page.getByRole('button', { name: 'Ask for it' }).click()
     await partner.page.getByText('You asked for $25.00.').waitFor()
 
-    page.once('dialog', (dialog) => void dialog.accept())
     await goTo(page, 'Withdrawals')
-    await page.getByRole('button', { name: 'Mark as paid: the withdrawal of $25.00 by Grace' }).click()
+    await page.getByLabel('Mark as paid: the withdrawal of $25.00 by Grace').click()
+    await page.getByLabel('Reference of the transfer').fill('SEPA 2026-11')
+    await page.getByRole('button', { name: 'Record the payment' }).click()
     await page.getByText('Marked as paid.').waitFor()
+    await page.getByText('SEPA 2026-11').waitFor()
     await goTo(partner.page, 'Earnings')
     expect(await figure(partner.page, 'Paid').textContent()).toBe('$25.00')
 
@@ -146,16 +148,18 @@ test(
     await reversed.getByText('Reversed').waitFor()
     expect(await reversed.textContent()).toContain('Refund of $200.00')
     expect(await reversed.textContent()).toContain('Arrived broken')
-    await goTo(page, 'Notices 1 unread')
+    await goTo(page, 'Notices 2 unread')
     await page
       .getByText('Review by hand: $25.00 of a commission for the sale t1 was reversed after Grace had been paid.')
       .waitFor()
+    await page.getByText('left the balance of Grace at $25.00 below zero').waitFor()
     await partner.page.reload()
     expect(await figure(partner.page, 'Owed after reversals').textContent()).toBe('-$25.00')
-    await goTo(partner.page, 'Notifications 1 unread')
+    await goTo(partner.page, 'Notifications 2 unread')
     await partner.page
       .getByText('Your commission for the sale t1 was reversed: $25.00 is deducted from your balance.')
       .waitFor()
+    await partner.page.getByText('You were paid $25.00, reference SEPA 2026-11.').waitFor()
     await partner.page.getByRole('button', { name: 'Mark all as read' }).click()
     await partner.page.getByRole('link', { name: 'Notifications', exact: true }).waitFor()
 
@@ -184,6 +188,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/events',
       '/partners',
       '/commissions',
+      '/payouts',
       '/withdrawals',
       '/notices',
       '/deliveries',

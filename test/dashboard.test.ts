@@ -94,6 +94,7 @@ const programPaths = [
   '/commissions.csv',
   '/withdrawals',
   '/withdrawals.csv',
+  '/payouts',
   '/notices',
   '/notices.csv',
   '/deliveries',
@@ -180,7 +181,7 @@ test('a member without tracking:list opens the pages of billing and no other', a
     '/commissions',
     '/commissions.csv',
   ]
-  const alsoOpen = ['/withdrawals', '/withdrawals.csv', '/settings', '/settings/tag']
+  const alsoOpen = ['/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/settings/tag']
   for (const path of programPaths) {
     const { status, text } = await get(path, sandbox.billingToken)
     const own = path.slice(`/programs/${programId}`.length)
@@ -211,7 +212,21 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/partners/${sandbox.partnerId}/deactivate`, {}],
   [`/programs/${programId}/commissions/${commissionId}/approve`, {}],
   [`/programs/${programId}/commissions/${commissionId}/reject`, { reason: 'no' }],
-  [`/programs/${programId}/withdrawals/1/pay`, { amount_cents: '1' }],
+  [`/programs/${programId}/withdrawals/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
+  [`/programs/${programId}/payouts`, { request_id: crypto.randomUUID() }],
+  [`/programs/${programId}/payouts/minimum`, { currency: 'usd', minimum: '5' }],
+  [
+    `/programs/${programId}/payouts/by-hand`,
+    {
+      partner_id: '1',
+      currency: 'usd',
+      request_id: crypto.randomUUID(),
+      amount_cents: '1',
+      reference: 'transfer-1',
+      paid_on: '2026-11-20',
+    },
+  ],
+  [`/programs/${programId}/payouts/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
   [`/programs/${programId}/withdrawals/1/refuse`, { reason: 'no' }],
   [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],
   [`/programs/${programId}/settings/forget`, { forgotten: 'secret-customer' }],
@@ -263,7 +278,8 @@ test.each(outsiders)('%s changes nothing of a program', async (_who, token, stat
   const before = await state()
   const own = posts.filter(
     ([path]) =>
-      /^\/(programs\/\d|workspaces)/.test(path) && !(path.includes('/withdrawals/') && token === sandbox.billingToken),
+      /^\/(programs\/\d|workspaces)/.test(path) &&
+      !(/\/withdrawals\/|\/payouts(?!\/minimum)/.test(path) && token === sandbox.billingToken),
   )
   for (const [path, fields] of own) {
     const { status } = await post(path, fields, token)

@@ -6,7 +6,7 @@ import { findDifferences } from '../lib/commands/audit.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
-import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
+import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from './support/money-model.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -190,13 +190,17 @@ class World {
       case 'pay': {
         const withdrawal = choose(model.withdrawals, step.pick)
         if (!withdrawal) return nothing
-        const answer = await answerOf(payWithdrawal(db, programId, withdrawal.id, withdrawal.amount))
+        const answer = await answerOf(
+          payWithdrawal(db, programId, withdrawal.id, withdrawal.amount, transfer).then(() => undefined),
+        )
         return { answer, expected: model.pay(withdrawal) }
       }
       case 'refuse': {
         const withdrawal = choose(model.withdrawals, step.pick)
         if (!withdrawal) return nothing
-        const answer = await answerOf(refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing'))
+        const answer = await answerOf(
+          refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing').then(() => undefined),
+        )
         return { answer, expected: model.refuse(withdrawal) }
       }
     }

@@ -8,7 +8,7 @@ import { approveCommissions, approveDueCommissions, rejectCommission } from '../
 import { ApiError } from '../lib/errors.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
-import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
+import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, neon } = await startEndpoint()
@@ -164,7 +164,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     run: async () => {
       const { program } = await createCredited()
       const id = await ask(program, 400)
-      const outcomes = await times(10, () => payWithdrawal(db, program.programId, id, 400))
+      const outcomes = await times(10, () => payWithdrawal(db, program.programId, id, 400, transfer))
       expect(fulfilled(outcomes)).toBe(10)
       expect(await balanceOf(program)).toMatchObject({ balance_cents: 600, paid_cents: 400, requested_cents: 0 })
       return program
@@ -177,7 +177,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       const id = await ask(program, 400)
       const outcomes = await times(2, (index) =>
         index === 0
-          ? payWithdrawal(db, program.programId, id, 400)
+          ? payWithdrawal(db, program.programId, id, 400, transfer)
           : refuseWithdrawal(db, program.programId, id, 'Details are missing'),
       )
       expect(fulfilled(outcomes)).toBe(1)
@@ -191,7 +191,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       const { program, sale } = await createCredited()
       const outcomes = await times(24, async (index) => {
         if (index % 3 === 0) await program.refund(sale.id, 600, `refund-${index}`)
-        else await payWithdrawal(db, program.programId, await ask(program, 150), 150)
+        else await payWithdrawal(db, program.programId, await ask(program, 150), 150, transfer)
       })
       expectOnlyConflicts(outcomes)
       return program
@@ -251,7 +251,7 @@ const verbs: { name: string; run: (lose: () => void) => Promise<{ program: Ledge
       const { program } = await createCredited()
       const id = await ask(program, 1000)
       lose()
-      await payWithdrawal(db, program.programId, id, 1000)
+      await payWithdrawal(db, program.programId, id, 1000, transfer)
       return { program, balance: 0 }
     },
   },
@@ -286,7 +286,7 @@ test('a payment marks what it pays from the oldest on, and a reversal after it w
     await program.soldBy(0, 1000),
   ]
   for (const { commissionId } of [oldest, middle, newest]) await approveCommissions(db, programId, [commissionId])
-  await payWithdrawal(db, programId, await ask(program, 250), 250)
+  await payWithdrawal(db, programId, await ask(program, 250), 250, transfer)
   const statuses = async () => {
     const { rows } = await sql.query<{ status: string }>(
       'select status from commissions where program_id = $1 order by id',
@@ -299,14 +299,15 @@ test('a payment marks what it pays from the oldest on, and a reversal after it w
   await program.refund(oldest.id, 500)
   expect(await statuses()).toEqual(['refunded', 'approved', 'approved'])
   const { rows: told } = await sql.query(
-    `select kind, audience, payload->>'amount_cents' as cents from outbox where program_id = $1 order by audience`,
+    `select kind, audience, payload->>'amount_cents' as cents from outbox where program_id = $1 order by audience, kind`,
     [programId],
   )
   expect(told).toEqual([
     { kind: 'paid_commission_reversed', audience: 'advertiser', cents: '100' },
     { kind: 'commission_refunded', audience: 'partner', cents: '100' },
+    { kind: 'withdrawal_paid', audience: 'partner', cents: '250' },
   ])
-  await payWithdrawal(db, programId, await ask(program, 250), 250)
+  await payWithdrawal(db, programId, await ask(program, 250), 250, transfer)
   expect(await statuses()).toEqual(['refunded', 'paid', 'paid'])
   expect(await findDifferences(sql, programId)).toEqual([])
 })
@@ -324,10 +325,10 @@ test('a reversal takes what no longer fits from the newest open withdrawals, and
     { id: older, status: 'requested', cents: 300 },
     { id: newer, status: 'cancelled', cents: 0 },
   ])
-  const error = await payWithdrawal(db, programId, older, 500).catch((refusal: unknown) => refusal)
+  const error = await payWithdrawal(db, programId, older, 500, transfer).catch((refusal: unknown) => refusal)
   expect(error).toBeInstanceOf(ApiError)
   expect(error).toMatchObject({ code: 'conflict', message: expect.stringContaining('$3.00') })
-  await payWithdrawal(db, programId, older, 300)
+  await payWithdrawal(db, programId, older, 300, transfer)
   await program.refund(sale.id, null)
   expect(await balanceOf(program)).toMatchObject({ balance_cents: -300, available_cents: 0, paid_cents: 300 })
   expect(await findDifferences(sql, programId)).toEqual([])
@@ -339,7 +340,7 @@ test("a program's verbs do not reach another program", async () => {
   expect(await approveCommissions(db, stranger.programId, [sale.commissionId])).toBe(0)
   const refused = await Promise.allSettled([
     rejectCommission(db, stranger.programId, sale.commissionId, 'Not mine'),
-    payWithdrawal(db, stranger.programId, id, 100),
+    payWithdrawal(db, stranger.programId, id, 100, transfer),
     refuseWithdrawal(db, stranger.programId, id, 'Not mine'),
   ])
   expect(refused).toEqual(

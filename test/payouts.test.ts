@@ -1,37 +1,65 @@
 import { randomUUID } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
-import { exportCommissions, exportWithdrawals, payoutFile } from '../lib/money/payout-files.ts'
-import { askWithdrawal } from '../lib/money/withdrawals.ts'
-import { createLedgerProgram } from './support/ledger.ts'
+import { exportPayments, payoutFile, pays } from '../lib/money/payout-files.ts'
+import {
+  listPayoutsDue,
+  makePayoutRun,
+  payByHand,
+  payPayoutRun,
+  readPayoutRun,
+  setMinimumPayout,
+} from '../lib/money/payout-runs.ts'
+import { askWithdrawal, cancelWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
+
+const differencesIn = (programId: number) => findDifferences(sql, programId)
+
+const payment = {
+  id: 7,
+  name: 'Ann',
+  email: 'ann@example.com',
+  amount_cents: 100,
+  currency: 'usd',
+  program_name: 'Shop',
+}
 
 const amounts: [currency: string, cents: number, amount: string][] = [
   ['usd', 1050, '10.50'],
   ['usd', 5, '0.05'],
   ['jpy', 1050, '1050'],
-  ['kwd', 1050, '1.050'],
-  ['eur', 99999999999, '999999999.99'],
+  ['eur', 9_999_999_999_999, '99999999999.99'],
 ]
 
 test.for(amounts)('%s %s is written as %s', ([currency, amount_cents, amount]) => {
-  const payout = {
-    name: 'Ann',
-    email: 'ann@example.com',
-    amount_cents,
-    reference: 'withdrawal-7',
-    program_name: 'Shop',
-  }
   const code = currency.toUpperCase()
-  expect(payoutFile('paypal', currency, [payout])).toBe(
-    `ann@example.com,${amount},${code},withdrawal-7,Shop,PayPal\r\n`,
-  )
-  expect(payoutFile('wise', currency, [payout])).toBe(
+  const payments = [{ ...payment, amount_cents, currency }]
+  expect(payoutFile('paypal', payments)).toBe(`ann@example.com,${amount},${code},withdrawal-7,Shop,PayPal\r\n`)
+  expect(payoutFile('wise', payments)).toBe(
     'name,recipientEmail,paymentReference,receiverType,amountCurrency,amount,sourceCurrency,targetCurrency\r\n' +
       `Ann,ann@example.com,withdrawal-7,PERSON,target,${amount},${code},${code}\r\n`,
   )
+  expect(payoutFile('csv', payments)).toBe(
+    `reference,partner,payout_email,amount,currency,program\r\nwithdrawal-7,Ann,ann@example.com,${amount},${code},Shop\r\n`,
+  )
+})
+
+test.for([
+  ['a currency it does not pay', [{ currency: 'kwd' }], 'PayPal does not pay in KWD'],
+  ['a fraction of a forint', [{ currency: 'huf', amount_cents: 150 }], 'whole HUF only, and Ann has 1.50'],
+  ['two currencies', [{ currency: 'usd' }, { currency: 'eur' }], 'one of usd, eur'],
+] as const)("PayPal's file refuses %s", ([, payments, message]) => {
+  expect(() =>
+    payoutFile(
+      'paypal',
+      payments.map((more) => ({ ...payment, ...more })),
+    ),
+  ).toThrow(message)
+  expect(pays('wise', 'kwd')).toBe(true)
 })
 
 test.for([
@@ -43,50 +71,177 @@ test.for([
   ['Ann, "the" partner', '"Ann, ""the"" partner"'],
   ['=a,b', `"'=a,b"`],
 ])('a name %j is no formula and one cell', ([name = '', cell]) => {
-  const payout = { name, email: 'a@example.com', amount_cents: 100, reference: 'r', program_name: 'Shop' }
-  const [, line] = payoutFile('wise', 'usd', [payout]).split('\r\n')
-  expect(line).toBe(`${cell},a@example.com,r,PERSON,target,1.00,USD,USD`)
+  const [, line] = payoutFile('wise', [{ ...payment, name, email: 'a@example.com' }]).split('\r\n')
+  expect(line).toBe(`${cell},a@example.com,withdrawal-7,PERSON,target,1.00,USD,USD`)
 })
 
-test('a file holds what is to be paid in its currency: to the payout address, without what refunds took', async () => {
+/** A program whose first partner has 20.00 and the second 10.00 in their balances. */
+async function createPaying() {
   const program = await createLedgerProgram(sql, db)
   const { programId, partnerIds } = program
-  const [partnerId = 0, other = 0] = partnerIds
-  const [first, refunded, yen, pending] = [
-    await program.soldBy(0, 10_000),
-    await program.soldBy(1, 10_000),
-    await program.soldBy(0, 5000, 'jpy'),
-    await program.soldBy(0, 700),
-  ]
+  const [first = 0, second = 0] = partnerIds
+  const sales = [await program.soldBy(0, 10_000), await program.soldBy(1, 5000)] as const
   await approveCommissions(
     db,
     programId,
-    [first, refunded, yen].map(({ commissionId }) => commissionId),
+    sales.map(({ commissionId }) => commissionId),
   )
-  await program.refund(refunded.id, 2500)
-  const withdrawal = await askWithdrawal(db, {
-    programId,
-    partnerId,
-    currency: 'usd',
-    amountCents: 1500,
-    requestId: randomUUID(),
-  })
-  await sql.query("update partners set payout_email = 'pay@example.com' where id = $1", [partnerId])
-  await sql.query('update partners set email = null where id = $1', [other])
+  const ask = (amountCents: number) =>
+    askWithdrawal(db, { programId, partnerId: first, currency: 'usd', amountCents, requestId: randomUUID() })
+  const run = () => makePayoutRun(db, programId, randomUUID())
+  const amountsOf = async (runId: number | null) =>
+    (await readPayoutRun(db, programId, runId ?? 0)).withdrawals.map((w) => [w.partner_id, w.amount_cents, w.status])
+  const due = async () =>
+    (await listPayoutsDue(db, programId)).map((d) => [d.partner_id, d.payable_cents, d.left_out] as const)
+  const balances = async () =>
+    (
+      await sql.query<{ balance_cents: string }>(
+        'select balance_cents from balances where program_id = $1 order by partner_id',
+        [programId],
+      )
+    ).rows.map((row) => Number(row.balance_cents))
+  return { program, programId, first, second, sales, ask, run, amountsOf, due, balances }
+}
 
-  expect(await exportWithdrawals(db, programId, 'paypal', 'usd')).toBe(
-    `pay@example.com,15.00,USD,withdrawal-${withdrawal},Ledger,PayPal\r\n`,
-  )
-  expect(await exportWithdrawals(db, programId, 'paypal', 'jpy')).toBe('')
-  expect(await exportCommissions(db, programId, 'paypal', 'usd')).toBe(
-    `pay@example.com,20.00,USD,commission-${first.commissionId},Ledger,PayPal\r\n`,
-  )
-  await sql.query("update partners set email = 'other@example.com' where id = $1", [other])
-  expect((await exportCommissions(db, programId, 'paypal', 'usd')).split('\r\n')[1]).toBe(
-    `other@example.com,15.00,USD,commission-${refunded.commissionId},Ledger,PayPal`,
-  )
-  expect(await exportCommissions(db, programId, 'wise', 'jpy')).toContain(
-    `commission-${yen.commissionId},PERSON,target,1000,JPY,JPY`,
-  )
-  expect(pending.commissionCents).toBe(140)
+describe('a payout run', () => {
+  test('pays each partner what is payable, once: a run after a run is empty', async () => {
+    const { programId, first, second, run, amountsOf, due, balances } = await createPaying()
+    const runId = await run()
+    expect(await amountsOf(runId)).toEqual([
+      [first, 2000, 'requested'],
+      [second, 1000, 'requested'],
+    ])
+    expect(await run()).toBeNull()
+    expect(await due()).toEqual([])
+    expect(await balances()).toEqual([2000, 1000])
+
+    await payPayoutRun(db, programId, runId ?? 0, transfer, 3000)
+    await payPayoutRun(db, programId, runId ?? 0, { ...transfer, reference: 'again' }, 3000)
+    expect(await balances()).toEqual([0, 0])
+    expect(await readPayoutRun(db, programId, runId ?? 0)).toMatchObject({ reference: 'transfer-1' })
+    expect(await run()).toBeNull()
+    const { rows } = await sql.query<{ kind: string; count: string }>(
+      'select kind, count(*) from outbox where program_id = $1 group by kind',
+      [programId],
+    )
+    expect(rows).toEqual([{ kind: 'withdrawal_paid', count: '2' }])
+  })
+
+  test('holds what the balance has beside open withdrawals, and the two are in different files', async () => {
+    const { programId, first, second, ask, run, amountsOf } = await createPaying()
+    const asked = await ask(1500)
+    const runId = (await run()) ?? 0
+    expect(await amountsOf(runId)).toEqual([
+      [first, 500, 'requested'],
+      [second, 1000, 'requested'],
+    ])
+    const file = { layout: 'paypal', currency: 'usd' } as const
+    const lines = async (of: Parameters<typeof exportPayments>[2]) =>
+      (await exportPayments(db, programId, of, file))
+        .split('\r\n')
+        .slice(0, -1)
+        .map((line) => line.split(',').slice(1, 4))
+    expect(await lines({ askedIn: 'usd' })).toEqual([['15.00', 'USD', `withdrawal-${asked}`]])
+    const inRun = await lines({ payoutRunId: runId })
+    expect(inRun.map(([amount]) => amount)).toEqual(['5.00', '10.00'])
+    await payPayoutRun(db, programId, runId, transfer, 1500)
+    expect(await lines({ payoutRunId: runId })).toEqual(inRun)
+  })
+
+  test('goes to the address of the time it was made', async () => {
+    const { programId, second, run } = await createPaying()
+    const runId = (await run()) ?? 0
+    const file = () => exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })
+    const before = await file()
+    await sql.query("update partners set payout_email = 'moved@example.com' where id = $1", [second])
+    expect(await file()).toBe(before)
+  })
+
+  test('leaves out who is below the minimum or has no address, says why, and they can be paid by hand', async () => {
+    const { programId, first, second, run, due, balances, ask } = await createPaying()
+    await setMinimumPayout(db, programId, 'usd', 1500)
+    expect(await due()).toEqual([
+      [first, 2000, null],
+      [second, 1000, 'below_minimum'],
+    ])
+    await expect(ask(1499)).rejects.toThrow('This program pays $15.00 or more at a time.')
+    await sql.query('update partners set email = null where id = $1', [first])
+    expect(await run()).toBeNull()
+    await setMinimumPayout(db, programId, 'usd', 0)
+    const runId = (await run()) ?? 0
+    const { withdrawals, leftOut } = await readPayoutRun(db, programId, runId)
+    expect(withdrawals.map((w) => w.partner_id)).toEqual([second])
+    expect(leftOut).toMatchObject([{ partner_id: first, payable_cents: 2000, reason: 'no_payout_address' }])
+
+    const requestId = randomUUID()
+    const byHand = { programId, partnerId: first, currency: 'usd', amountCents: 2000, requestId }
+    await expect(payByHand(db, { ...byHand, amountCents: 1999 }, transfer)).rejects.toThrow('$20.00 is payable')
+    await Promise.all(Array.from({ length: 4 }, () => payByHand(db, byHand, transfer)))
+    expect(await balances()).toEqual([0, 1000])
+  })
+
+  test('is reduced by a reversal in between, is not paid at the old sum, and keeps what was paid equal to what left', async () => {
+    const { program, programId, sales, run, amountsOf, first, second, balances } = await createPaying()
+    const runId = (await run()) ?? 0
+    await program.refund(sales[0].id, 4000)
+    expect(await amountsOf(runId)).toEqual([
+      [first, 1200, 'requested'],
+      [second, 1000, 'requested'],
+    ])
+    await expect(payPayoutRun(db, programId, runId, transfer, 3000)).rejects.toThrow('amounts of this run have changed')
+    expect(await balances()).toEqual([1200, 1000])
+    await payPayoutRun(db, programId, runId, transfer, 2200)
+    expect(await balances()).toEqual([0, 0])
+    await program.refund(sales[0].id, 1000)
+    expect(await balances()).toEqual([-200, 0])
+    expect(await run()).toBeNull()
+    const { rows } = await sql.query<{ kind: string; amount: string }>(
+      `select kind, payload->>'amount_cents' as amount from outbox where program_id = $1 and audience = 'advertiser' order by kind`,
+      [programId],
+    )
+    expect(rows).toEqual([
+      { kind: 'balance_negative', amount: '200' },
+      { kind: 'paid_commission_reversed', amount: '200' },
+    ])
+    expect(await differencesIn(programId)).toEqual([])
+  })
+})
+
+const races: [
+  what: string,
+  calls: (paying: Awaited<ReturnType<typeof createPaying>>, index: number) => Promise<unknown>,
+][] = [
+  ['runs', ({ run }) => run()],
+  [
+    'runs and refunds',
+    ({ run, program, sales }, index) => (index % 2 ? run() : program.refund(sales[0].id, 700, `r-${index}`)),
+  ],
+  ['runs and requests', ({ run, ask }, index) => (index % 2 ? run() : ask(800))],
+  [
+    'runs, payments of them and refunds',
+    async ({ run, programId, program, sales }, index) => {
+      if (index % 2) return await program.refund(sales[index % 4 === 1 ? 0 : 1].id, 300, `r-${index}`)
+      const runId = await run()
+      return runId === null ? runId : await payPayoutRun(db, programId, runId, transfer)
+    },
+  ],
+]
+
+test.for(races)('of %s at once, no money is in two payments', async ([, calls]) => {
+  const paying = await createPaying()
+  const outcomes = await Promise.allSettled(Array.from({ length: 16 }, (_, index) => calls(paying, index)))
+  const refusals = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  expect(refusals.filter((reason) => reason.code !== 'conflict')).toEqual([])
+  expect(await differencesIn(paying.programId)).toEqual([])
+})
+
+test('a partner takes an open withdrawal back, once, and not one that was paid', async () => {
+  const { programId, first, second, ask, due } = await createPaying()
+  const [kept, taken] = [await ask(500), await ask(1500)]
+  await expect(cancelWithdrawal(db, programId, second, taken)).rejects.toThrow('You have no such withdrawal')
+  await Promise.all(Array.from({ length: 4 }, () => cancelWithdrawal(db, programId, first, taken)))
+  expect(await due()).toContainEqual([first, 1500, null])
+  await payWithdrawal(db, programId, kept, 500, transfer)
+  await expect(cancelWithdrawal(db, programId, first, kept)).rejects.toThrow('is paid')
+  await expect(payWithdrawal(db, programId, taken, 1500, transfer)).rejects.toThrow('is cancelled')
 })

@@ -41,8 +41,8 @@ test('the walk in the README, pasted, ends with the reversed commission, the ded
   expect(stdout).toContain('"status":"refunded","deductionAmount":6,')
   expect(stdout).toContain('"status":"reversed","deductionAmount":14,')
   expect(stdout).toMatch(/Commissions[^]*'order-1'[^]*'20.00'[^]*'20.00'[^]*'reversed'[^]*'chargeback'/)
-  expect(stdout).toMatch(/Balances[^]*'0.00'[^]*'3'/)
-  expect(stdout).toMatch(/Notifications[^]*'commission_reversed'[^]*'14.00'[^]*'commission_refunded'[^]*'6.00'/)
+  expect(stdout).toMatch(/Balances[^]*'0.00'[^]*'0.00'[^]*Entries[^]*'20.00'[^]*'-6.00'[^]*'-14.00'/)
+  expect(stdout).toMatch(/Notifications[^]*'commission_refunded'[^]*'6.00'[^]*'commission_reversed'[^]*'14.00'/)
 }, 60_000)
 
 test('a second start says that the data folder is in use', async () => {

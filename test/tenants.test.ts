@@ -8,6 +8,7 @@ import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { readFunctions } from '../lib/local/workers.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
+import { makePayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
 import { startStack } from './support/stack.ts'
@@ -30,13 +31,19 @@ const routes = {
     'POST /programs/:programId/partners/:partnerId/activate': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/deactivate': 'partner:manage',
     'GET /programs/:programId/commissions': 'commission:list',
-    'GET /programs/:programId/commissions/payouts.csv': 'commission:list',
     'GET /programs/:programId/commissions.csv': 'commission:list',
     'POST /programs/:programId/commissions/:commissionId/approve': 'commission:decide',
     'POST /programs/:programId/commissions/:commissionId/reject': 'commission:decide',
     'GET /programs/:programId/withdrawals': 'withdrawal:list',
     'GET /programs/:programId/withdrawals.csv': 'withdrawal:list',
     'GET /programs/:programId/withdrawals/payouts.csv': 'withdrawal:pay',
+    'GET /programs/:programId/payouts': 'withdrawal:list',
+    'POST /programs/:programId/payouts': 'withdrawal:pay',
+    'POST /programs/:programId/payouts/minimum': 'program:update',
+    'POST /programs/:programId/payouts/by-hand': 'withdrawal:pay',
+    'GET /programs/:programId/payouts/:runId': 'withdrawal:list',
+    'GET /programs/:programId/payouts/:runId/file.csv': 'withdrawal:pay',
+    'POST /programs/:programId/payouts/:runId/pay': 'withdrawal:pay',
     'POST /programs/:programId/withdrawals/:withdrawalId/pay': 'withdrawal:pay',
     'POST /programs/:programId/withdrawals/:withdrawalId/refuse': 'withdrawal:pay',
     'GET /programs/:programId/notices': 'notice:list',
@@ -73,6 +80,7 @@ const routes = {
     'GET /partner/withdrawals',
     'GET /partner/withdrawals.csv',
     'POST /partner/withdrawals',
+    'POST /partner/withdrawals/:programId/:withdrawalId/cancel',
     'POST /partner/payout',
     'GET /partner/notifications',
     'GET /partner/notifications.csv',
@@ -194,6 +202,7 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
   await approveCommissions(stack.db, programId, [credited ?? 0])
   const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
   const withdrawal = await askWithdrawal(stack.db, ask)
+  const run = await makePayoutRun(stack.db, programId, crypto.randomUUID())
   await inviteMember(stack.db, { workspaceId, email: 'invited@example.com', role: 'member', invitedBy: removed.userId })
   const ids = await stack.sql.query<{ key: string; invitation: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
@@ -207,6 +216,7 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':partnerId': String(partnerId),
     ':commissionId': String(pending),
     ':withdrawalId': String(withdrawal),
+    ':runId': String(run),
     ':keyId': String(ids.rows[0]?.key),
     ':invitationId': String(ids.rows[0]?.invitation),
     ':userId': removed.userId,
@@ -221,7 +231,7 @@ function address(route: string, around: Record<string, string> = {}): string {
     (text, [name, id]) => text.replace(`/${name}`, `/${id}`),
     route,
   )
-  return path.endsWith('/payouts.csv') ? `${path}?layout=wise&currency=usd` : path
+  return /\/(payouts|file)\.csv$/.test(path) ? `${path}?layout=wise&currency=usd` : path
 }
 
 /** Fields that a form of any of these routes would take. */
@@ -235,6 +245,11 @@ const fields = {
   program_role: 'admin',
   reason: 'no',
   amount_cents: '500',
+  reference: 'evil-transfer',
+  paid_on: '2026-11-20',
+  minimum: '1',
+  currency: 'usd',
+  partner_id: own[':partnerId'],
   amount: '1',
   balance: `${own[':programId']} usd`,
   request_id: crypto.randomUUID(),

@@ -1,50 +1,64 @@
+import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { currencyExponent, majorUnits } from '../money.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 
+/** The parts of a program's ledger, oldest first, each row as `--json` prints it. */
+const parts = {
+  commissions: `
+    select c.id, p.name as partner, s.transaction_id, c.amount_cents, c.reversed_cents, c.currency, c.status, c.reason
+    from commissions c join partners p on p.id = c.partner_id left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = $1 order by c.id`,
+  balances: `
+    select p.name as partner, b.currency, b.balance_cents, b.payable_cents
+    from payable_balances b join partners p on p.id = b.partner_id where b.program_id = $1 order by p.name, p.id, b.currency`,
+  entries: `
+    select p.name as partner, e.currency, e.amount_cents, e.cause
+    from balance_entries e join partners p on p.id = e.partner_id
+    where e.program_id = $1 order by e.created_at, e.partner_id, e.currency, e.entry_number`,
+  withdrawals: `
+    select w.id, p.name as partner, w.amount_cents, w.currency, w.status, w.payout_run_id, w.reference
+    from withdrawals w join partners p on p.id = w.partner_id where w.program_id = $1 order by w.id`,
+  notifications: `
+    select audience, kind, payload->>'transaction_id' as transaction_id, (payload->>'amount_cents')::bigint as amount_cents,
+      payload->>'currency' as currency, payload->>'reason' as reason
+    from notifications where program_id = $1 order by id`,
+}
+
+/** How many rows of a part are shown to people; `--json` prints all. */
+const shownRows = 50
+
 /**
- * `npm run -s ledger -- <program id>`: what a program's partners earned, what their balances are made of, and what they were
- * told, newest last. It reads the running stack's database, or that of DATABASE_URL.
+ * `npm run -s ledger -- <program id> [--json]`: what a program's partners earned, what their balances are made of, what was paid, and what
+ * was told. It reads the running stack's database, or that of DATABASE_URL.
  */
-async function printLedger(programId: number): Promise<void> {
+async function printLedger(programId: number, json: boolean): Promise<void> {
   if (!Number.isSafeInteger(programId)) throw new LocalStackError('Give the id of a program: npm run ledger -- 1')
   const client = new pg.Client({
     connectionString: process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL,
+    types: {
+      getTypeParser: (oid, format) => (oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format)),
+    },
   })
   await client.connect()
   try {
-    const print = async (title: string, query: string) => {
-      const { rows } = await client.query<Record<string, unknown>>(query, [programId])
-      console.log(`${title}${rows.length === 0 ? ': none' : ''}`)
-      if (rows.length > 0) console.table(rows.map(readable))
+    const ledger: Record<string, Record<string, unknown>[]> = {}
+    for (const [name, query] of Object.entries(parts)) {
+      ledger[name] = (await client.query<Record<string, unknown>>(query, [programId])).rows
     }
-    await print(
-      'Commissions',
-      `select c.id, p.name as partner, s.transaction_id, c.amount_cents, c.reversed_cents, c.currency, c.status, c.reason
-       from commissions c join partners p on p.id = c.partner_id left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-       where c.program_id = $1 order by c.id desc limit 50`,
-    )
-    await print(
-      'Balances',
-      `select p.name as partner, b.balance_cents, b.currency, b.entry_count as entries
-       from balances b join partners p on p.id = b.partner_id where b.program_id = $1 order by p.name, b.currency limit 50`,
-    )
-    await print(
-      'Balance entries',
-      `select e.entry_number as number, p.name as partner, e.cause, e.amount_cents, e.balance_after_cents, e.currency
-       from balance_entries e join partners p on p.id = e.partner_id
-       where e.program_id = $1 order by e.created_at desc, e.entry_number desc limit 50`,
-    )
-    await print(
-      'Notifications',
-      `select audience, kind, payload->>'transaction_id' as transaction_id, payload->>'amount_cents' as amount_cents,
-         payload->>'currency' as currency, payload->>'reason' as reason
-       from notifications where program_id = $1 order by id desc limit 50`,
-    )
+    if (json) console.log(JSON.stringify(ledger, null, 2))
+    else for (const [name, rows] of Object.entries(ledger)) printTable(name, rows)
   } finally {
     await client.end()
   }
+}
+
+function printTable(name: string, rows: Record<string, unknown>[]): void {
+  const title = name[0]?.toUpperCase() + name.slice(1)
+  const older = rows.length > shownRows ? `, the last ${shownRows} of ${rows.length}` : ''
+  console.log(`${title}${rows.length === 0 ? ': none' : older}`)
+  if (rows.length > 0) console.table(rows.slice(-shownRows).map(readable))
 }
 
 /** A row with its `…_cents` columns as decimals of the row's currency. */
@@ -60,9 +74,10 @@ function readable(row: Record<string, unknown>): Record<string, unknown> {
 }
 
 try {
-  await printLedger(Number(process.argv[2]))
+  const { values, positionals } = parseArgs({ options: { json: { type: 'boolean' } }, allowPositionals: true })
+  await printLedger(Number(positionals[0]), values.json ?? false)
 } catch (error) {
-  if (!(error instanceof LocalStackError)) throw error
+  if (!(error instanceof LocalStackError) && !(error instanceof TypeError)) throw error
   console.error(error.message)
   process.exitCode = 1
 }

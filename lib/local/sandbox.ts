@@ -4,6 +4,8 @@ import type { SessionEnv } from '../access/sessions.ts'
 import { createApiKey } from '../access/program-keys.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { maxAmountCents } from '../money.ts'
+import { setMinimumPayout } from '../money/payout-runs.ts'
 import { addPartner } from '../programs/partners.ts'
 import { createProgram, programDefaults, programSettings, type ProgramSettings } from '../programs/programs.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
@@ -86,15 +88,31 @@ const sandboxOptions = {
   'lead-commission-cents': { type: 'string' },
   currency: { type: 'string' },
   'attribution-model': { type: 'string' },
+  'commission-duration-months': { type: 'string' },
+  'minimum-payout-cents': { type: 'string' },
+  help: { type: 'boolean' },
 } as const
+
+const help = `Makes a workspace with a program, an API key, a partner and people, and prints them as JSON. Options:
+
+  --lead-auth-policy server_verified|browser_allowed    who settles a lead
+  --commission-percent 12.5                             of each sale
+  --hold-days 0                                         until a commission is credited
+  --cookie-window-days 30                               how long a click attributes
+  --lead-commission-cents 150                           paid for each settled lead
+  --currency eur                                        of the program, ISO 4217
+  --attribution-model last_click|first_click            which click counts
+  --commission-duration-months 12                       from the first purchase on
+  --minimum-payout-cents 5000                           what a partner must have to be paid`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
 function parseNumber(text: string | undefined, factor = 1): number | undefined {
   return text === undefined ? undefined : Math.round(Number(text) * factor * 100) / 100
 }
 
-function settingsFromArguments(): Partial<ProgramSettings> {
-  const { values } = parseArgs({ options: sandboxOptions })
+type Arguments = ReturnType<typeof parseArgs<{ options: typeof sandboxOptions }>>['values']
+
+function settingsFrom(values: Arguments): Partial<ProgramSettings> {
   const given = {
     lead_auth_policy: values['lead-auth-policy'],
     commission_bp: parseNumber(values['commission-percent'], 100),
@@ -103,6 +121,7 @@ function settingsFromArguments(): Partial<ProgramSettings> {
     lead_commission_cents: parseNumber(values['lead-commission-cents']),
     currency: values.currency,
     attribution_model: values['attribution-model'],
+    commission_duration_months: parseNumber(values['commission-duration-months']),
   } satisfies Partial<Record<keyof ProgramSettings, unknown>>
   const settings = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
   const parsed = z.partial(programSettings).safeParse(settings)
@@ -112,11 +131,25 @@ function settingsFromArguments(): Partial<ProgramSettings> {
   throw new LocalStackError(`${option}: ${issue?.message}`)
 }
 
-if (import.meta.main) {
+function minimumPayoutFrom(values: Arguments): number {
+  const cents = Number(values['minimum-payout-cents'] ?? 0)
+  if (Number.isSafeInteger(cents) && cents >= 0 && cents <= maxAmountCents) return cents
+  throw new LocalStackError('--minimum-payout-cents: Enter an amount in minor units, for example 5000.')
+}
+
+async function main(): Promise<void> {
   try {
-    const settings = settingsFromArguments()
+    const { values } = parseArgs({ options: sandboxOptions })
+    if (values.help) {
+      console.log(help)
+      return
+    }
+    const settings = settingsFrom(values)
+    const minimumPayoutCents = minimumPayoutFrom(values)
     const { baseUrl, environment } = readState()
-    const sandbox = await createSandbox(openDatabase(environment), environment, settings)
+    const db = openDatabase(environment)
+    const sandbox = await createSandbox(db, environment, settings)
+    await setMinimumPayout(db, sandbox.programId, settings.currency ?? programDefaults.currency, minimumPayoutCents)
     const addresses = {
       databaseUrl: environment.DATABASE_URL,
       queueUrl: environment.QUEUE_URL,
@@ -129,3 +162,5 @@ if (import.meta.main) {
     process.exitCode = 1
   }
 }
+
+if (import.meta.main) await main()

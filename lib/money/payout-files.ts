@@ -1,109 +1,124 @@
-import type { AliasableExpression, InferResult, NotNull } from 'kysely'
 import { csvLines } from '../csv.ts'
 import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 
-/** Who takes the file: PayPal's Payouts (mass payments), or Wise's batch payments. */
-export const payoutLayouts = ['paypal', 'wise'] as const
+/** Who takes the file: PayPal's Payouts (mass payments), Wise's batch payments, or anybody: plain CSV. */
+export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
-type Payout = Omit<InferResult<ReturnType<typeof payoutsStatement>>[number], 'id'> & {
-  /** What the payment says it is for. */
-  reference: string
-}
-
 /** How many payments each takes in one file. */
-export const maxPayments: Record<PayoutLayout, number> = { paypal: 5000, wise: 1000 }
+export const maxPayments: Partial<Record<PayoutLayout, number>> = { paypal: 5000, wise: 1000 }
 
 /**
- * The open withdrawals of a program in one currency as a file to pay them with, the longest waiting first and no more than the
- * file may hold. A partner without an address is left out. Mark each as paid when its transfer is made.
+ * The currencies that PayPal pays out in. It takes forint and Taiwan dollars in whole units only.
+ *
+ * @see https://developer.paypal.com/docs/payouts/standard/reference/country-feature/
  */
-export async function exportWithdrawals(
-  db: Database,
-  programId: number,
-  layout: PayoutLayout,
-  currency: string,
-): Promise<string> {
-  const withdrawals = kysely
-    .selectFrom('withdrawals')
-    .select(['program_id', 'partner_id', 'id', 'amount_cents'])
-    .where('program_id', '=', programId)
-    .where('currency', '=', currency)
-    .where('status', '=', 'requested')
-  return await exportPayouts(db, withdrawals, 'withdrawal', layout, currency)
+const paypalCurrencies = new Set(
+  'aud brl cad chf czk dkk eur gbp hkd huf ils jpy mxn myr nok nzd php pln sek sgd thb twd usd'.split(' '),
+)
+const wholeAtPaypal = new Set(['huf', 'twd'])
+
+/** Whether a layout can pay in a currency. */
+export function pays(layout: PayoutLayout, currency: string): boolean {
+  return layout !== 'paypal' || paypalCurrencies.has(currency)
+}
+
+/** A payment of a file. The reference says which withdrawal it is, so that the same payment is known again. */
+export interface Payment {
+  id: number
+  name: string
+  email: string
+  currency: string
+  amount_cents: number
+  program_name: string
+}
+
+/** Which withdrawals are to be in a file: those of a payout run, or the open ones that partners asked for. */
+export type PaymentsOf = { payoutRunId: number } | { askedIn: string }
+
+/** A layout, the currency where one is chosen, and which part (from 1) where there are more payments than a file may hold. */
+export interface PayoutFile {
+  layout: PayoutLayout
+  currency?: string | undefined
+  part?: number | undefined
 }
 
 /**
- * The same of commissions that are credited and not paid, with what refunds left of each, for advertisers who pay without being
- * asked. They are paid here by a withdrawal: pay from this file or from the withdrawals' one, not from both.
+ * The withdrawals of a program as a file to pay them with, the longest waiting first. Of a
+ * run, open and paid ones in the currency, if one is given; those that partners asked for are in no run, so two files never hold
+ * the same money. A partner without a payout address is left out. Refuses with `conflict` what the layout cannot
+ * pay, and with `not_found` a run without payments.
  */
-export async function exportCommissions(
+export async function exportPayments(
   db: Database,
   programId: number,
-  layout: PayoutLayout,
-  currency: string,
+  of: PaymentsOf,
+  { layout, currency, part = 1 }: PayoutFile,
 ): Promise<string> {
-  const commissions = kysely
-    .selectFrom('commissions')
+  let query = kysely
+    .selectFrom('withdrawals as w')
+    .innerJoin('partners as p', 'p.id', 'w.partner_id')
+    .innerJoin('programs as g', 'g.id', 'w.program_id')
     .select((eb) => [
-      'program_id',
-      'partner_id',
-      'id',
-      eb('amount_cents', '-', eb.ref('reversed_cents')).as('amount_cents'),
-    ])
-    .where('program_id', '=', programId)
-    .where('currency', '=', currency)
-    .where('credited_at', 'is not', null)
-    .where('paid_at', 'is', null)
-    .whereRef('amount_cents', '>', 'reversed_cents')
-  return await exportPayouts(db, commissions, 'commission', layout, currency)
-}
-
-async function exportPayouts(
-  db: Database,
-  due: Due,
-  kind: 'withdrawal' | 'commission',
-  layout: PayoutLayout,
-  currency: string,
-): Promise<string> {
-  const payouts = await db.query(payoutsStatement(due, maxPayments[layout]))
-  return payoutFile(
-    layout,
-    currency,
-    payouts.map(({ id, ...payout }) => ({ ...payout, reference: `${kind}-${id}` })),
-  )
-}
-
-type Due = AliasableExpression<{ program_id: number; partner_id: number; id: number; amount_cents: number }>
-
-function payoutsStatement(due: Due, limit: number) {
-  return kysely
-    .selectFrom(due.as('due'))
-    .innerJoin('partners as p', 'p.id', 'due.partner_id')
-    .innerJoin('programs as g', 'g.id', 'due.program_id')
-    .select((eb) => [
-      'due.id',
+      'w.id',
       'p.name',
-      eb.fn.coalesce('p.payout_email', 'p.email').as('email'),
-      'due.amount_cents',
+      eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email').$notNull().as('email'),
+      'w.currency',
+      'w.amount_cents',
       'g.name as program_name',
     ])
-    .where((eb) => eb(eb.fn.coalesce('p.payout_email', 'p.email'), 'is not', null))
-    .$narrowType<{ email: NotNull }>()
-    .orderBy('due.id')
-    .limit(limit)
+    .where('w.program_id', '=', programId)
+    .where((eb) => eb(eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null))
+    .orderBy('w.id')
+  query =
+    'payoutRunId' in of
+      ? query.where('w.payout_run_id', '=', of.payoutRunId).where('w.status', 'in', ['requested', 'paid'])
+      : query
+          .where('w.payout_run_id', 'is', null)
+          .where('w.status', '=', 'requested')
+          .where('w.currency', '=', of.askedIn)
+  if (currency !== undefined) query = query.where('w.currency', '=', currency)
+  const limit = maxPayments[layout]
+  if (limit !== undefined) query = query.limit(limit).offset((part - 1) * limit)
+  const payments = await db.query(query)
+  if (payments.length === 0 && 'payoutRunId' in of) {
+    throw new ApiError('not_found', 'This program has no such payout run, or the run has nothing left to pay.')
+  }
+  return payoutFile(layout, payments)
 }
 
 /** The lines of a payout file. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at most. */
-export function payoutFile(layout: PayoutLayout, currency: string, payouts: Payout[]): string {
-  const code = currency.toUpperCase()
-  const exponent = currencyExponent(currency)
-  const amountOf = ({ amount_cents }: Payout) => majorUnits(amount_cents, currency).toFixed(exponent)
+export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
+  const currencies = [...new Set(payments.map(({ currency }) => currency))]
   if (layout === 'paypal') {
+    const [currency = 'usd', ...others] = currencies
+    if (others.length > 0) {
+      const choices = currencies.join(', ')
+      throw new ApiError('conflict', `PayPal takes one currency in a file. Choose one of ${choices}.`)
+    }
+    if (!pays(layout, currency)) {
+      throw new ApiError('conflict', `PayPal does not pay in ${currency.toUpperCase()}. Choose another layout.`)
+    }
+    const broken = payments.find(({ amount_cents: cents }) => wholeAtPaypal.has(currency) && cents % 100 !== 0)
+    if (broken) {
+      throw new ApiError(
+        'conflict',
+        `PayPal takes whole ${currency.toUpperCase()} only, and ${broken.name} has ${amountOf(broken)}. Choose another layout.`,
+      )
+    }
     // Recipient, amount, currency, customer id, note to the recipient, wallet.
-    return csvLines(payouts.map((p) => [p.email, amountOf(p), code, p.reference, p.program_name, 'PayPal']))
+    return csvLines(
+      payments.map((p) => [p.email, amountOf(p), p.currency.toUpperCase(), referenceOf(p), p.program_name, 'PayPal']),
+    )
+  }
+  if (layout === 'csv') {
+    return csvLines([
+      ['reference', 'partner', 'payout_email', 'amount', 'currency', 'program'],
+      ...payments.map((p) => [referenceOf(p), p.name, p.email, amountOf(p), p.currency.toUpperCase(), p.program_name]),
+    ])
   }
   // `target`: the partner receives exactly the amount.
   return csvLines([
@@ -117,6 +132,15 @@ export function payoutFile(layout: PayoutLayout, currency: string, payouts: Payo
       'sourceCurrency',
       'targetCurrency',
     ],
-    ...payouts.map((p) => [p.name, p.email, p.reference, 'PERSON', 'target', amountOf(p), code, code]),
+    ...payments.map((p) => {
+      const code = p.currency.toUpperCase()
+      return [p.name, p.email, referenceOf(p), 'PERSON', 'target', amountOf(p), code, code]
+    }),
   ])
+}
+
+const referenceOf = ({ id }: Payment) => `withdrawal-${id}`
+
+function amountOf({ amount_cents: cents, currency }: Payment): string {
+  return majorUnits(cents, currency).toFixed(currencyExponent(currency))
 }

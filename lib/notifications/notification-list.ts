@@ -11,6 +11,8 @@ const payload = z.object({
   amount_cents: z.number(),
   reduced_by_cents: z.optional(z.number()),
   currency: z.string(),
+  /** What the transfer of a paid withdrawal is called. */
+  reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),
   deducted: z.optional(z.boolean()),
 })

@@ -37,6 +37,7 @@ create or replace function reverse_commission(
 ) returns void language plpgsql as $$
 declare
   entry balance_entries;
+  balance_cents bigint;
 begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
@@ -57,7 +58,11 @@ begin
     entry.cause := case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end;
     entry.commission_id := commission.id;
     entry.refund_id := by_refund_id;
-    perform fit_withdrawals(commission, post_entry(entry), by_cause, of_transaction_id);
+    balance_cents := post_entry(entry);
+    perform fit_withdrawals(commission, balance_cents, by_cause, of_transaction_id);
+    if by_cents > 0 and balance_cents < 0 then
+      perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, of_transaction_id);
+    end if;
   end if;
 end $$;
 

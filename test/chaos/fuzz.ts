@@ -210,7 +210,9 @@ function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): F
     '/notices',
     '/deliveries',
     '/performance.csv',
-    '/commissions/payouts.csv',
+    '/payouts',
+    '/payouts/1',
+    '/payouts/1/file.csv',
   ].map((page) => `/programs/{programId}${page}`)
   const page = random.chance(0.15) ? random.pick([...pages, ...programPages, ...programPages]) : undefined
   const chosen = random.pick(operations)

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { Stripe } from 'stripe'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { checkoutSession, refund as stripeRefund, type Shop, stripeEvent } from '../../lib/local/stripe-events.ts'
-import { createLedgerProgram, type LedgerProgram } from '../support/ledger.ts'
+import { createLedgerProgram, type LedgerProgram, transfer } from '../support/ledger.ts'
 import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from '../support/money-model.ts'
 import type { FaultyQueue } from './queue-faults.ts'
 import { type Random, seeded } from './random.ts'
@@ -385,11 +385,10 @@ class History {
         const { db, service } = this.world
         const { programId } = this.program
         const { answers } = await this.calls(() =>
-          this.world.settle(() =>
-            verb === 'pay'
-              ? service.payWithdrawal(db, programId, withdrawal.id, withdrawal.amount)
-              : service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing'),
-          ),
+          this.world.settle(async () => {
+            if (verb === 'pay') await service.payWithdrawal(db, programId, withdrawal.id, withdrawal.amount, transfer)
+            else await service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing')
+          }),
         )
         const expected = verb === 'pay' ? this.model.pay(withdrawal) : this.model.refuse(withdrawal)
         for (const answer of answers) this.expect(`${verb} ${withdrawal.id}`, answer, expected)

@@ -127,6 +127,9 @@ export async function createLedgerProgram(
 /** A refund's id at the processor is its alone; tests name the refunds of each sale from the beginning. */
 const refundIdOf = (saleId: string, refundId: string) => `${refundId} of ${saleId}`
 
+/** How the tests' money leaves. */
+export const transfer = { reference: 'transfer-1', paid_on: new Date('2026-11-20T00:00:00Z') }
+
 /** What the tests' clicks, leads and sales leave out. */
 export const noClick = {
   page_url: null,

@@ -136,6 +136,7 @@ export class Model {
   pay(withdrawal: ModelWithdrawal): object {
     if (withdrawal.status !== 'requested') return withdrawal.status === 'paid' ? { ok: true } : { error: 'conflict' }
     withdrawal.status = 'paid'
+    this.#tell('withdrawal_paid')
     this.#move(withdrawal, -withdrawal.amount)
     let newer = 0
     const unpaid = this.commissions.filter(
@@ -151,7 +152,10 @@ export class Model {
   }
 
   refuse(withdrawal: ModelWithdrawal): object {
-    if (withdrawal.status === 'requested') withdrawal.status = 'refused'
+    if (withdrawal.status === 'requested') {
+      withdrawal.status = 'refused'
+      this.#tell('withdrawal_refused')
+    }
     return withdrawal.status === 'refused' ? { ok: true } : { error: 'conflict' }
   }
 
@@ -211,6 +215,7 @@ export class Model {
   /** Moves a balance, and where it went down, takes what no longer fits from the newest open withdrawals. */
   #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
     this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
+    if (amount < 0 && this.balance(partner, currency) < 0) this.#tell('balance_negative')
     let excess = Math.min(
       -this.available(partner, currency),
       sum(this.#open(partner, currency).map((withdrawal) => withdrawal.amount)),

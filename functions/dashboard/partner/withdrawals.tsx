@@ -2,15 +2,17 @@ import * as z from 'zod/mini'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import { askWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
+import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
 import { listProgramsOfPartner, type ProgramOfPartner, setPayoutEmail } from '../../../lib/programs/partners.ts'
+import { idInPath } from '../parts/address.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ExportLink, List } from '../parts/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
+import type { Column } from '../parts/table.tsx'
 import { smallestUnits } from '../parts/typed-number.ts'
 import { withdrawalColumns, withdrawalRow } from '../parts/withdrawal.tsx'
 import { type ProgramMoney, readMoney } from './money.ts'
@@ -46,7 +48,7 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
           title="Your withdrawals"
           page={{ rows: withdrawals }}
           caption="Your withdrawals, newest first"
-          columns={[asked, { label: 'Program', cell: ({ program }) => program.name }, state, amount]}
+          columns={[asked, { label: 'Program', cell: ({ program }) => program.name }, state, amount, cancel]}
           empty={{
             title: 'None yet',
             text: 'What you ask for stands here, with its state, until it is paid and after.',
@@ -57,16 +59,35 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
   })
 }
 
+type OwnWithdrawal = Withdrawal & { program: ProgramOfPartner }
+
 /** The partner's withdrawals in all programs, the newest first, `limit` of each program at most. */
 async function withdrawalsIn(c: PartnerContext, programs: ProgramOfPartner[], limit: number) {
   const options = { limit, partnerId: c.get('partner').id }
   const lists = await Promise.all(
     programs.map(async (program) => {
       const withdrawals = await listWithdrawals(c.get('db'), program.id, options)
-      return withdrawals.map((withdrawal): Withdrawal & { program: ProgramOfPartner } => ({ ...withdrawal, program }))
+      return withdrawals.map((withdrawal): OwnWithdrawal => ({ ...withdrawal, program }))
     }),
   )
   return lists.flat().toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime())
+}
+
+const cancel: Column<OwnWithdrawal> = {
+  label: '',
+  right: true,
+  cell: ({ id, status, payout_run_id: run, program, amount_cents: cents, currency }) =>
+    status === 'requested' &&
+    run === null && (
+      <PostButton
+        action={`${address}/${program.id}/${id}/cancel`}
+        class="compact"
+        label={`Cancel the withdrawal of ${formatMoney(cents, currency)}`}
+        confirm="Cancel this withdrawal? The amount stays in your balance."
+      >
+        Cancel
+      </PostButton>
+    ),
 }
 
 function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form: FormState }) {
@@ -159,6 +180,14 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
     return await renderWithdrawals(c, await conflictOf(c, 'amount', error))
   }
   return redirectWith(c, address, `You asked for ${formatMoney(amountCents, currency)}.`)
+})
+
+const missing = 'You have no such withdrawal.'
+
+partnerWithdrawalPages.post(`${address}/:programId/:withdrawalId/cancel`, requirePartner, async (c) => {
+  const programId = idInPath(c, 'programId', missing)
+  await cancelWithdrawal(c.get('db'), programId, c.get('partner').id, idInPath(c, 'withdrawalId', missing))
+  return redirectWith(c, address, 'The withdrawal is cancelled. The amount is in your balance.')
 })
 
 const payoutForm = z.object({

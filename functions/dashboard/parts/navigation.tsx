@@ -15,6 +15,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
     { href: `${base}/partners`, label: 'Partners', action: 'partner:list' },
     { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list' },
+    { href: `${base}/payouts`, label: 'Payouts', action: 'withdrawal:list' },
     { href: `${base}/withdrawals`, label: 'Withdrawals', action: 'withdrawal:list' },
     { href: `${base}/notices`, label: 'Notices', action: 'notice:list', count: program.unread },
     { href: `${base}/deliveries`, label: 'Delivery log', action: 'delivery:list' },

@@ -51,6 +51,12 @@ function textOf({ kind, payload, partner_name: partner }: ListedNotification): s
       return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
     case 'withdrawal_reduced':
       return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency)} to ${amount}, because a commission${sale} was reversed.${why}`
+    case 'withdrawal_paid':
+      return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
+    case 'withdrawal_refused':
+      return `Your withdrawal of ${amount} was refused. The amount stays in your balance.${why}`
+    case 'balance_negative':
+      return `Review by hand: a reversal${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':
       return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
     case 'dispute_reinstated':

@@ -32,6 +32,8 @@ export function withdrawalRow(withdrawal: Withdrawal) {
     amount: majorUnits(withdrawal.amount_cents, withdrawal.currency),
     requested: majorUnits(withdrawal.requested_cents, withdrawal.currency),
     decided: withdrawal.decided_at,
+    reference: withdrawal.reference,
+    paid_on: withdrawal.paid_on,
     reason: withdrawal.reason,
   }
 }
@@ -50,6 +52,7 @@ function State({ withdrawal }: { withdrawal: Withdrawal }) {
           </span>
         )}
       </span>
+      {withdrawal.reference && <span class="muted small">{withdrawal.reference}</span>}
       {withdrawal.reason && <span class="small">{withdrawal.reason}</span>}
     </div>
   )

@@ -5,7 +5,6 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type CommissionStatus, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
 import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
-import { exportCommissions } from '../../../lib/money/payout-files.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
 import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
@@ -24,7 +23,6 @@ import {
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
-import { PayoutLinks, payoutFileOf } from './payout-files.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
 export const commissionPages = createPages()
@@ -65,9 +63,6 @@ function Commissions({ program, status, page }: CommissionsProps) {
       lead="Credited to the partner when their hold ends, or when you approve them."
       filter={<StateFilter address={address} states={commissionStates} current={status} />}
       csv={addressOf(`${address}.csv`, { status })}
-      actions={
-        status === 'approved' && <PayoutLinks base={address} currencies={page.rows.map(({ currency }) => currency)} />
-      }
       page={page}
       caption="Commissions, newest first"
       columns={[
@@ -115,13 +110,6 @@ function Decisions({ commission, address }: { commission: ListedCommission; addr
     </div>
   )
 }
-
-commissionPages.get('/programs/:programId/commissions/payouts.csv', requireProgram('commission:list'), async (c) => {
-  const program = c.get('program')
-  const { layout, currency } = payoutFileOf(c.req.query())
-  const text = await exportCommissions(c.get('db'), program.id, layout, currency)
-  return csvResponse(c, `commissions-${program.id}-${layout}-${currency}`, text)
-})
 
 commissionPages.get('/programs/:programId/commissions.csv', requireProgram('commission:list'), async (c) => {
   const { id: programId } = c.get('program')

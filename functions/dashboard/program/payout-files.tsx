@@ -1,39 +1,44 @@
 import { ApiError } from '../../../lib/errors.ts'
 import { isCurrency } from '../../../lib/money.ts'
-import { maxPayments, type PayoutLayout, payoutLayouts } from '../../../lib/money/payout-files.ts'
-import { addressOf } from '../parts/address.ts'
+import {
+  maxPayments,
+  type PayoutFile,
+  type PayoutLayout,
+  payoutLayouts,
+  pays,
+} from '../../../lib/money/payout-files.ts'
+import { addressOf, positiveInteger } from '../parts/address.ts'
 
-const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise' }
+const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
-const most = (layout: PayoutLayout) => maxPayments[layout].toLocaleString('en')
-
-/** Links to the files that PayPal and Wise take, of what is to be paid in each of `currencies`. */
-export function PayoutLinks({ base, currencies }: { base: string; currencies: string[] }) {
+/** Links to the files of `payments` that can be paid in each currency, in parts where a file cannot hold all. */
+export function PayoutFileLinks({ address, payments }: { address: string; payments: { currency: string }[] }) {
+  const byCurrency = Map.groupBy(payments, ({ currency }) => currency)
   return (
     <>
-      {[...new Set(currencies)].flatMap((currency) =>
-        payoutLayouts.map((layout) => (
-          <a class="button" href={addressOf(`${base}/payouts.csv`, { layout, currency })}>
-            {layoutNames[layout]} file, {currency.toUpperCase()}
-          </a>
-        )),
-      )}
-      {currencies.length > 0 && (
-        <p class="muted small">
-          A file has the longest waiting payments: {most('paypal')} at most for PayPal, {most('wise')} for Wise.
-          Partners without an e-mail address are left out.
-        </p>
+      {[...byCurrency].flatMap(([currency, { length }]) =>
+        payoutLayouts
+          .filter((layout) => pays(layout, currency))
+          .flatMap((layout) => {
+            const parts = Math.ceil(length / (maxPayments[layout] ?? length))
+            return Array.from({ length: parts }, (_, index) => (
+              <a class="button" href={addressOf(address, { layout, currency, part: String(index + 1) })}>
+                {layoutNames[layout]} file, {currency.toUpperCase()}
+                {parts > 1 && ` (${index + 1} of ${parts})`}
+              </a>
+            ))
+          }),
       )}
     </>
   )
 }
 
 /** Which file a query asks for. Refuses with `invalid_request`. */
-export function payoutFileOf(query: Record<string, string>): { layout: PayoutLayout; currency: string } {
-  const { layout: name, currency = '' } = query
+export function payoutFileOf(query: Record<string, string>): PayoutFile & { currency: string } {
+  const { layout: name, currency = '', part } = query
   const layout = payoutLayouts.find((known) => known === name)
   if (!layout || !isCurrency(currency)) {
-    throw new ApiError('invalid_request', 'Say layout=paypal or layout=wise, and a currency such as usd.')
+    throw new ApiError('invalid_request', `Say layout=${payoutLayouts.join(' or ')}, and a currency such as usd.`)
   }
-  return { layout, currency }
+  return { layout, currency, part: positiveInteger(part) ?? 1 }
 }

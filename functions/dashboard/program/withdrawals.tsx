@@ -3,7 +3,7 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney } from '../../../lib/money.ts'
-import { exportWithdrawals } from '../../../lib/money/payout-files.ts'
+import { exportPayments } from '../../../lib/money/payout-files.ts'
 import {
   listWithdrawals,
   payWithdrawal,
@@ -11,8 +11,9 @@ import {
   type Withdrawal,
   type WithdrawalStatus,
 } from '../../../lib/money/withdrawals.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
-import { PostButton, ReasonMenu } from '../parts/fields.tsx'
+import { ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, reasonField } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
@@ -27,10 +28,11 @@ import {
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
+import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
 import { withdrawalColumns, withdrawalRow, withdrawalStates } from '../parts/withdrawal.tsx'
-import { PayoutLinks, payoutFileOf } from './payout-files.tsx'
+import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
-/** What partners asked to be paid. */
+/** What partners asked to be paid, and what runs pay them. */
 export const withdrawalPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/withdrawals`
@@ -63,19 +65,19 @@ interface WithdrawalsProps {
 function Withdrawals({ program, status, page }: WithdrawalsProps) {
   const address = addressIn(program.id)
   const pays = may(program.roles, 'withdrawal:pay')
-  const open = page.rows.filter((withdrawal) => withdrawal.status === 'requested')
-  const { asked, state, amount } = withdrawalColumns
+  const asked = page.rows.filter(({ status: state, payout_run_id: run }) => state === 'requested' && run === null)
+  const { asked: askedAt, state, amount } = withdrawalColumns
   return (
     <ListPage
       title="Withdrawals"
       lead="Transfer the money yourself, then mark it as paid: the balance follows."
       filter={<StateFilter address={address} states={withdrawalStates} current={status} />}
       csv={addressOf(`${address}.csv`, { status })}
-      actions={pays && <PayoutLinks base={address} currencies={open.map(({ currency }) => currency)} />}
+      actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} payments={asked} />}
       page={page}
       caption="Withdrawals, newest first"
       columns={[
-        asked,
+        askedAt,
         {
           label: 'Partner',
           cell: ({ partner_name: name, payout_email: payoutEmail }) => (
@@ -107,20 +109,16 @@ function Withdrawals({ program, status, page }: WithdrawalsProps) {
 
 function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: string }) {
   if (withdrawal.status !== 'requested') return null
+  if (withdrawal.payout_run_id !== null) {
+    const run = withdrawal.payout_run_id
+    return <a href={address.replace(/withdrawals$/, `payouts/${run}`)}>Payout run {run}</a>
+  }
   const { id, partner_name: partner, amount_cents: amountCents, currency } = withdrawal
   const amount = formatMoney(amountCents, currency)
   const subject = `the withdrawal of ${amount} by ${partner}`
   return (
     <div class="row right">
-      <PostButton
-        action={`${address}/${id}/pay`}
-        fields={{ amount_cents: String(amountCents) }}
-        class="compact primary"
-        label={`Mark as paid: ${subject}`}
-        confirm={`Have you transferred ${amount} to ${partner}? This cannot be undone.`}
-      >
-        Mark as paid
-      </PostButton>
+      <PayMenu action={`${address}/${id}/pay`} id={String(id)} subject={subject} amountCents={amountCents} />
       <ReasonMenu
         action={`${address}/${id}/refuse`}
         id={id}
@@ -148,6 +146,8 @@ withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('with
     'amount',
     'requested',
     'decided',
+    'reference',
+    'paid_on',
     'reason',
   ] as const
   return csvResponse(c, `withdrawals-${programId}`, toCsv(columns, withdrawals.map(withdrawalRow)))
@@ -155,17 +155,13 @@ withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('with
 
 withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgram('withdrawal:pay'), async (c) => {
   const program = c.get('program')
-  const { layout, currency } = payoutFileOf(c.req.query())
-  const text = await exportWithdrawals(c.get('db'), program.id, layout, currency)
-  return csvResponse(c, `withdrawals-${program.id}-${layout}-${currency}`, text)
+  const file = payoutFileOf(c.req.query())
+  const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency }, file)
+  return csvResponse(c, `withdrawals-${program.id}-${file.layout}-${file.currency}`, text)
 })
 
 const missing = 'This program has no such withdrawal.'
-const stale = 'Load the page again, then mark it as paid.'
-const payForm = z.object({
-  /** What the page showed, so that nothing else is marked as paid. */
-  amount_cents: z.pipe(z.string(stale).check(z.regex(/^[1-9]\d{0,14}$/, stale)), z.transform(Number)),
-})
+const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
 withdrawalPages.post(
   '/programs/:programId/withdrawals/:withdrawalId/pay',
@@ -173,8 +169,9 @@ withdrawalPages.post(
   form(payForm),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { amount_cents: amountCents } = c.req.valid('form')
-    await payWithdrawal(c.get('db'), programId, idInPath(c, 'withdrawalId', missing), amountCents)
+    const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
+    const withdrawalId = idInPath(c, 'withdrawalId', missing)
+    await sendSoon(c.env, await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer))
     return redirectWith(c, addressIn(programId), 'Marked as paid.')
   },
 )
@@ -188,7 +185,8 @@ withdrawalPages.post(
   async (c) => {
     const { id: programId } = c.get('program')
     const { reason } = c.req.valid('form')
-    await refuseWithdrawal(c.get('db'), programId, idInPath(c, 'withdrawalId', missing), reason)
+    const withdrawalId = idInPath(c, 'withdrawalId', missing)
+    await sendSoon(c.env, await refuseWithdrawal(c.get('db'), programId, withdrawalId, reason))
     return redirectWith(c, addressIn(programId), 'Refused. The amount is available to the partner again.')
   },
 )

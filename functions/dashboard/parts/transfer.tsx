@@ -1,0 +1,71 @@
+import * as z from 'zod/mini'
+import { shortText } from './form.ts'
+
+const stale = 'Load the page again, then mark it as paid.'
+const needsReference = 'Enter what the transfer is called at your bank, PayPal or Wise.'
+const needsDay = 'Enter the day on which the money left.'
+
+/** An amount in minor units that the page showed, so that nothing else is marked as paid. */
+export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
+
+/** The fields of `TransferFields`, as `Transfer` of lib/money/withdrawals.ts. */
+export const transferFields = {
+  reference: z.string(needsReference).check(shortText(200), z.minLength(1, needsReference)),
+  paid_on: z.pipe(
+    z.string(needsDay).check(z.regex(/^\d{4}-\d{2}-\d{2}$/, needsDay)),
+    z.pipe(
+      z.transform((day: string) => new Date(`${day}T00:00:00Z`)),
+      z.date(needsDay),
+    ),
+  ),
+}
+
+/** What is asked about a transfer when it is recorded. `id` tells the inputs of one page apart. */
+export function TransferFields({ id }: { id: string }) {
+  const reference = `reference-${id}`
+  const paidOn = `paid-on-${id}`
+  return (
+    <>
+      <div class="field">
+        <label for={reference}>Reference of the transfer</label>
+        <input id={reference} name="reference" required maxlength={200} />
+      </div>
+      <div class="field">
+        <label for={paidOn}>Paid on</label>
+        <input id={paidOn} name="paid_on" type="date" required value={new Date().toISOString().slice(0, 10)} />
+      </div>
+    </>
+  )
+}
+
+interface PayMenuProps {
+  action: string
+  id: string
+  /** What it marks as paid, for screen readers. */
+  subject: string
+  /** What the page shows is to be paid, in minor units. */
+  amountCents: number
+  fields?: Record<string, string>
+  text?: string
+}
+
+/** A button that asks about the transfer before it records a payment. */
+export function PayMenu({ action, id, subject, amountCents, fields = {}, text = 'Mark as paid' }: PayMenuProps) {
+  return (
+    <details class="switcher">
+      <summary class="compact" aria-label={`${text}: ${subject}`}>
+        {text}
+      </summary>
+      <form method="post" action={action} class="menu stack">
+        <input type="hidden" name="amount_cents" value={String(amountCents)} />
+        {Object.entries(fields).map(([name, value]) => (
+          <input type="hidden" name={name} value={value} />
+        ))}
+        <TransferFields id={id} />
+        <button type="submit" class="primary">
+          Record the payment
+        </button>
+      </form>
+    </details>
+  )
+}

@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto'
+import { parseArgs } from 'node:util'
+import { type DatabaseEnv, openDatabase } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { exportPayments, payoutLayouts } from '../money/payout-files.ts'
+import { listPayoutsDue, makePayoutRun, payPayoutRun, readPayoutRun } from '../money/payout-runs.ts'
+import type { Database } from '../database.ts'
+import { LocalStackError } from './postgres.ts'
+import { readState } from './state.ts'
+
+const help = `npm run -s payout-run -- PROGRAM                                 makes a payout run and prints it as JSON
+npm run -s payout-run -- PROGRAM --paid RUN --reference TEXT     marks a run as paid, today or with --paid-on YYYY-MM-DD
+npm run -s payout-run -- PROGRAM --file RUN --layout ${payoutLayouts.join('|')}   prints a run's file; --currency eur for one currency`
+
+const options = {
+  paid: { type: 'string' },
+  reference: { type: 'string' },
+  'paid-on': { type: 'string' },
+  file: { type: 'string' },
+  layout: { type: 'string' },
+  currency: { type: 'string' },
+  help: { type: 'boolean' },
+} as const
+
+function idOf(text: string | undefined, what: string): number {
+  const id = Number(text)
+  if (!Number.isSafeInteger(id) || id <= 0) throw new LocalStackError(`Give the id of a ${what}.\n\n${help}`)
+  return id
+}
+
+async function main(db: Database): Promise<string> {
+  const { values, positionals } = parseArgs({ options, allowPositionals: true })
+  if (values.help) return help
+  const programId = idOf(positionals[0], 'program')
+  if (values.file !== undefined) {
+    const layout = payoutLayouts.find((known) => known === (values.layout ?? 'csv'))
+    if (!layout) throw new LocalStackError(`--layout is one of ${payoutLayouts.join(', ')}.`)
+    const payoutRunId = idOf(values.file, 'payout run')
+    return await exportPayments(db, programId, { payoutRunId }, { layout, currency: values.currency })
+  }
+  if (values.paid !== undefined) {
+    const runId = idOf(values.paid, 'payout run')
+    const paidOn = new Date(values['paid-on'] ?? new Date().toISOString().slice(0, 10))
+    if (!values.reference?.trim() || values.reference.length > 200 || Number.isNaN(paidOn.getTime())) {
+      throw new LocalStackError('Give what the transfer is called with --reference TEXT, and --paid-on as YYYY-MM-DD.')
+    }
+    await payPayoutRun(db, programId, runId, { reference: values.reference.trim(), paid_on: paidOn })
+    return await printed(db, programId, runId)
+  }
+  return await printed(db, programId, await makePayoutRun(db, programId, randomUUID()))
+}
+
+/** A run as JSON; where nobody was due its id is null, and who is left out is of now. */
+async function printed(db: Database, programId: number, runId: number | null): Promise<string> {
+  if (runId === null) {
+    const due = await listPayoutsDue(db, programId)
+    const leftOut = due.map(({ partner_id, partner_name: partner, currency, payable_cents, left_out: reason }) => ({
+      partner_id,
+      partner,
+      currency,
+      payable_cents,
+      reason,
+    }))
+    return JSON.stringify({ id: null, withdrawals: [], left_out: leftOut }, null, 2)
+  }
+  const { withdrawals, leftOut, ...run } = await readPayoutRun(db, programId, runId)
+  return JSON.stringify(
+    {
+      id: run.id,
+      created_at: run.created_at,
+      reference: run.reference,
+      paid_on: run.paid_on?.toISOString().slice(0, 10) ?? null,
+      withdrawals: withdrawals.map(({ partner_name: partner, ...withdrawal }) => ({ ...withdrawal, partner })),
+      left_out: leftOut.map(({ partner_name: partner, ...left }) => ({ ...left, partner })),
+    },
+    null,
+    2,
+  )
+}
+
+try {
+  const environment: DatabaseEnv = readState().environment
+  console.log(await main(openDatabase(environment)))
+} catch (error) {
+  if (!(error instanceof LocalStackError) && !(error instanceof ApiError) && !(error instanceof TypeError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}

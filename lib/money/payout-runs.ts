@@ -1,0 +1,218 @@
+import type { InferResult, NotNull } from 'kysely'
+import { call, type Database, retryOnce } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+import { formatMoney } from '../money.ts'
+import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
+import type { Transfer } from './withdrawals.ts'
+
+/** Why a partner with something payable is not in a payout run. */
+export type LeftOut = 'below_minimum' | 'no_payout_address'
+
+export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
+export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
+
+/**
+ * Makes a payout run and returns its id: one withdrawal for each partner and currency whose payable amount (balance minus open
+ * withdrawals) reaches the program's minimum. Null where nobody is due; then nothing is kept. `requestId` (uuid) names the
+ * request: one that is sent twice makes one run.
+ */
+export async function makePayoutRun(db: Database, programId: number, requestId: string): Promise<number | null> {
+  const statement = call('make_payout_run', { of_program_id: programId, request: requestId })
+  const [row] = await retryOnce(() => db.query(statement))
+  return row?.make_payout_run ?? null
+}
+
+/**
+ * Marks a run and its open withdrawals as paid, posts their entries and tells the partners. Returns the messages to send. Where
+ * `transferredCents` is given and the open withdrawals come to another sum, because a reversal reduced one, it is refused with
+ * `conflict`. `not_found` where the program has no such run; paying it again changes nothing.
+ */
+export async function payPayoutRun(
+  db: Database,
+  programId: number,
+  runId: number,
+  transfer: Transfer,
+  transferredCents: number | null = null,
+): Promise<OutboxMessage[]> {
+  const statement = call('pay_payout_run', {
+    of_program_id: programId,
+    of_run_id: runId,
+    transferred_cents: transferredCents,
+    of_reference: transfer.reference,
+    of_paid_on: transfer.paid_on,
+  })
+  const [row] = await retryOnce(() => db.query(statement))
+  if (!row?.run_id) throw noRun()
+  if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
+    throw new ApiError(
+      'conflict',
+      'The amounts of this run have changed since you looked: a reversal reduced one. Load the page again and pay what it shows.',
+    )
+  }
+  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+}
+
+/**
+ * Records that a partner was paid all that is payable in a currency, without a run: for a partner below the minimum or without a payout
+ * address. Returns the messages to send. Refuses with `conflict` where something else is payable than `amountCents`.
+ */
+export async function payByHand(
+  db: Database,
+  payment: { programId: number; partnerId: number; currency: string; amountCents: number; requestId: string },
+  transfer: Transfer,
+): Promise<OutboxMessage[]> {
+  const { programId, partnerId, currency, amountCents, requestId } = payment
+  const statement = call('pay_by_hand', {
+    of_program_id: programId,
+    of_partner_id: partnerId,
+    of_currency: currency,
+    transferred_cents: amountCents,
+    of_reference: transfer.reference,
+    of_paid_on: transfer.paid_on,
+    request: requestId,
+  })
+  const [row] = await retryOnce(() => db.query(statement))
+  if (!row?.withdrawal_id) {
+    const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
+    throw new ApiError('conflict', `${payable} is payable to this partner now. Pay that amount, then record it.`)
+  }
+  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+}
+
+const noRun = () => new ApiError('not_found', 'This program has no such payout run.')
+
+/** What a payout run made now would pay to whom, and whom it would leave out, by the partner's name. */
+export async function listPayoutsDue(db: Database, programId: number): Promise<PayoutDue[]> {
+  return await db.query(dueStatement(programId))
+}
+
+function dueStatement(programId: number) {
+  return (
+    kysely
+      .selectFrom('payouts_due as d')
+      .innerJoin('partners as p', 'p.id', 'd.partner_id')
+      .select([
+        'p.id as partner_id',
+        'p.name as partner_name',
+        'd.payout_address',
+        'd.currency',
+        'd.payable_cents',
+        'd.minimum_payout_cents',
+        'd.left_out',
+      ])
+      // A view's columns are declared as they are in the worst case.
+      .$narrowType<{
+        currency: NotNull
+        payable_cents: NotNull
+        minimum_payout_cents: NotNull
+        left_out: LeftOut | null
+      }>()
+      .where('d.program_id', '=', programId)
+      .orderBy('p.name')
+      .orderBy('p.id')
+      .orderBy('d.currency')
+  )
+}
+
+/** The payout runs of a program, the newest first: `limit` of them at most, below the id `before` where one is given. */
+export async function listPayoutRuns(
+  db: Database,
+  programId: number,
+  { limit, before }: { limit: number; before?: number | undefined },
+): Promise<PayoutRun[]> {
+  const runs = runsStatement(programId).orderBy('r.id', 'desc').limit(limit)
+  return await db.query(before === undefined ? runs : runs.where('r.id', '<', before))
+}
+
+function runsStatement(programId: number) {
+  return kysely
+    .selectFrom('payout_runs as r')
+    .select((eb) => [
+      'r.id',
+      'r.created_at',
+      'r.reference',
+      'r.paid_on',
+      'r.paid_at',
+      eb.fn
+        .coalesce(
+          eb
+            .selectFrom('withdrawals as w')
+            .select((of) => of.cast<number>(of.fn.countAll(), 'bigint').as('count'))
+            .whereRef('w.program_id', '=', 'r.program_id')
+            .whereRef('w.payout_run_id', '=', 'r.id'),
+          eb.lit(0),
+        )
+        .as('withdrawals'),
+    ])
+    .where('r.program_id', '=', programId)
+}
+
+/** A payout run with its withdrawals in the order of their ids and the partners it left out. Refuses with `not_found`. */
+export async function readPayoutRun(db: Database, programId: number, runId: number) {
+  const [[run], withdrawals, leftOut] = await db.batch([
+    runsStatement(programId).where('r.id', '=', runId),
+    kysely
+      .selectFrom('withdrawals as w')
+      .innerJoin('partners as p', 'p.id', 'w.partner_id')
+      .select([
+        'w.id',
+        'w.partner_id',
+        'p.name as partner_name',
+        'w.payout_address',
+        'w.amount_cents',
+        /** What it was before reversals reduced it. */
+        'w.requested_cents',
+        'w.currency',
+        'w.status',
+      ])
+      .where('w.program_id', '=', programId)
+      .where('w.payout_run_id', '=', runId)
+      .orderBy('w.id'),
+    kysely
+      .selectFrom('payout_run_exclusions as e')
+      .innerJoin('partners as p', 'p.id', 'e.partner_id')
+      .select(['e.partner_id', 'p.name as partner_name', 'e.currency', 'e.payable_cents', 'e.reason'])
+      .where('e.program_id', '=', programId)
+      .where('e.payout_run_id', '=', runId)
+      .orderBy('p.name')
+      .orderBy('e.partner_id')
+      .orderBy('e.currency'),
+  ])
+  if (!run) throw noRun()
+  return { ...run, withdrawals, leftOut }
+}
+
+/** Sets what a partner must have payable in a currency before it is paid; 0 is any amount. */
+export async function setMinimumPayout(
+  db: Database,
+  programId: number,
+  currency: string,
+  minimumPayoutCents: number,
+): Promise<void> {
+  if (minimumPayoutCents === 0) {
+    await db.query(
+      kysely.deleteFrom('minimum_payouts').where('program_id', '=', programId).where('currency', '=', currency),
+    )
+    return
+  }
+  await db.query(
+    kysely
+      .insertInto('minimum_payouts')
+      .values({ program_id: programId, currency, minimum_payout_cents: minimumPayoutCents })
+      .onConflict((oc) =>
+        oc.columns(['program_id', 'currency']).doUpdateSet({ minimum_payout_cents: minimumPayoutCents }),
+      ),
+  )
+}
+
+/** What the program's partners must have payable, by currency. */
+export async function listMinimumPayouts(db: Database, programId: number) {
+  return await db.query(
+    kysely
+      .selectFrom('minimum_payouts')
+      .select(['currency', 'minimum_payout_cents'])
+      .where('program_id', '=', programId)
+      .orderBy('currency'),
+  )
+}

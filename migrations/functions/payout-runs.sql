@@ -1,0 +1,91 @@
+-- Makes a payout run: one withdrawal for each partner and currency whose payable amount reaches the program's minimum and who can be
+-- paid; who is left out is kept with the reason. A run in which nobody would be is not kept, so that a run after a run is empty. A
+-- request sent twice finds its run. `makePayoutRun` in lib/money/payout-runs.ts is its only caller.
+create or replace function make_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
+declare
+  run_id bigint;
+begin
+  perform from balances b where b.program_id = of_program_id and b.balance_cents > 0
+  order by b.partner_id, b.currency for no key update;
+  select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
+  if run_id is not null or not exists (
+    select from payouts_due d where d.program_id = of_program_id and d.left_out is null
+  ) then
+    return run_id;
+  end if;
+  insert into payout_runs (program_id, request_id) values (of_program_id, request) returning id into run_id;
+  insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
+  select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.left_out from payouts_due d
+  where d.program_id = of_program_id and d.left_out is not null;
+  insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
+  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address from payouts_due d
+  where d.program_id = of_program_id and d.left_out is null
+  order by d.partner_id, d.currency;
+  return run_id;
+end $$;
+
+-- Marks a run and all its open withdrawals as paid. `run_id` is null where the program has no such run, and `open_cents` is what its open
+-- withdrawals came to; where the caller names another sum, a reversal has reduced it meanwhile and nothing is paid. Paying a run again
+-- pays nothing.
+create or replace function pay_payout_run(
+  of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
+  out run_id bigint, out was_paid boolean, out open_cents bigint, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  run payout_runs;
+  withdrawal withdrawals;
+begin
+  select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
+  run_id := run.id;
+  was_paid := run.paid_at is not null;
+  perform lock_withdrawal_payments(of_program_id, array(
+    select w.id from withdrawals w where w.program_id = of_program_id and w.payout_run_id = of_run_id
+  ));
+  select coalesce(sum(w.amount_cents), 0) into open_cents from withdrawals w
+  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested';
+  if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
+    return;
+  end if;
+  for withdrawal in
+    select w.* from withdrawals w
+    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested' order by w.id
+  loop
+    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+  end loop;
+  update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
+  where r.program_id = of_program_id and r.id = of_run_id;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $$;
+
+-- A payment by hand to a partner whom no run pays: a withdrawal of all that is payable, made and paid at once. `amount_cents` is null
+-- where something else is payable than what was transferred.
+create or replace function pay_by_hand(
+  of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date,
+  request uuid, out withdrawal_id bigint, out payable_cents bigint, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  withdrawal withdrawals;
+begin
+  perform from commissions c
+  where c.program_id = of_program_id and c.partner_id = of_partner_id and c.currency = of_currency and c.credited_at is not null
+    and c.paid_at is null
+  order by c.id for no key update;
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  select w.id into withdrawal_id from withdrawals w
+  where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
+  select coalesce(max(p.payable_cents), 0) into payable_cents from payable_balances p
+  where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency;
+  if withdrawal_id is null and payable_cents > 0 and payable_cents = transferred_cents then
+    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+    values (of_program_id, of_partner_id, of_currency, payable_cents, payable_cents, request)
+    returning * into withdrawal;
+    withdrawal_id := withdrawal.id;
+    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+  end if;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $$;

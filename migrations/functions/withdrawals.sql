@@ -1,0 +1,162 @@
+-- Every change of a withdrawal happens under the lock of its partner's balance, reductions by reversals (fit_withdrawals) included. What is
+-- read under a lock is read in a statement after the one that took it.
+
+-- A partner asks for a withdrawal, up to what is payable; `askWithdrawal` in lib/money/withdrawals.ts is its only caller. A request sent
+-- twice finds its first withdrawal. Without a withdrawal in the answer, what is payable or the program's minimum did not allow it.
+create or replace function ask_withdrawal(
+  of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid,
+  out withdrawal_id bigint, out payable_cents bigint, out minimum_cents bigint
+) language plpgsql as $$
+#variable_conflict use_column
+begin
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  select w.id into withdrawal_id from withdrawals w
+  where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
+  select coalesce(max(p.payable_cents), 0) into payable_cents from payable_balances p
+  where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency;
+  select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
+  where m.program_id = of_program_id and m.currency = of_currency;
+  if withdrawal_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
+    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+    values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
+    returning id into withdrawal_id;
+  end if;
+end $$;
+
+-- Locks the balance that a withdrawal is of, and then answers the withdrawal as it stands under that lock.
+create or replace function lock_withdrawal(of_program_id bigint, of_withdrawal_id bigint) returns withdrawals
+language plpgsql as $$
+declare
+  withdrawal withdrawals;
+begin
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) = (
+    select w.program_id, w.partner_id, w.currency from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id
+  )
+  for no key update;
+  select w.* into withdrawal from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id;
+  return withdrawal;
+end $$;
+
+create or replace function tell_withdrawal(of_kind text, withdrawal withdrawals) returns void language plpgsql as $$
+begin
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  values (withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
+    'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents, 'currency', withdrawal.currency,
+    'reason', withdrawal.reason, 'reference', withdrawal.reference));
+end $$;
+
+-- A partner takes an open withdrawal back. `status` is what it was before; null where the partner has no such withdrawal.
+create or replace function cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, out status text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
+begin
+  if withdrawal.partner_id = of_partner_id then
+    status := withdrawal.status;
+  end if;
+  if status = 'requested' then
+    update withdrawals w set status = 'cancelled', decided_at = now()
+    where w.program_id = of_program_id and w.id = of_withdrawal_id;
+  end if;
+end $$;
+
+-- The advertiser refuses an open withdrawal. `status` is what it was before; null where the program has none.
+create or replace function refuse_withdrawal(
+  of_program_id bigint, of_withdrawal_id bigint, because text, out status text, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
+begin
+  status := withdrawal.status;
+  if status = 'requested' then
+    update withdrawals w set status = 'refused', reason = because, decided_at = now()
+    where w.program_id = of_program_id and w.id = of_withdrawal_id
+    returning w.* into withdrawal;
+    perform tell_withdrawal('withdrawal_refused', withdrawal);
+  end if;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $$;
+
+-- What a balance holds after a payment is taken to be the newest of what was credited and not paid before; every older commission is paid
+-- by this withdrawal. So a commission is marked where the commissions credited after it, not paid and with what refunds left of them,
+-- hold at least what the balance still has. One that only a part of was paid waits for the next payment, and once marked it stays
+-- marked, also where a refund reverses it later.
+create or replace function mark_paid_commissions(withdrawal withdrawals, balance_cents bigint) returns void language plpgsql as $$
+begin
+  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
+  from (
+    select c.id, coalesce(sum(c.amount_cents - c.reversed_cents) over (
+      order by e.entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+    from commissions c
+    join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
+    where c.program_id = withdrawal.program_id and c.partner_id = withdrawal.partner_id and c.currency = withdrawal.currency
+      and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
+  ) unpaid
+  where c.program_id = withdrawal.program_id and c.id = unpaid.id and unpaid.newer_cents >= balance_cents;
+end $$;
+
+-- Posts the payment of a withdrawal that is open under the lock of its balance.
+create or replace function post_withdrawal(withdrawal withdrawals, of_reference text, of_paid_on date) returns void
+language plpgsql as $$
+declare
+  entry balance_entries;
+begin
+  update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
+  where w.program_id = withdrawal.program_id and w.id = withdrawal.id
+  returning w.* into withdrawal;
+  entry.program_id := withdrawal.program_id;
+  entry.partner_id := withdrawal.partner_id;
+  entry.currency := withdrawal.currency;
+  entry.amount_cents := -withdrawal.amount_cents;
+  entry.cause := 'withdrawal_paid';
+  entry.withdrawal_id := withdrawal.id;
+  perform mark_paid_commissions(withdrawal, post_entry(entry));
+  perform tell_withdrawal('withdrawal_paid', withdrawal);
+end $$;
+
+-- Locks what the payment of these withdrawals touches, in the order of every lock here: commissions by id, then balances. A
+-- commission that is credited between the two is not locked; that it is also marked and refunded at this moment is one deadlock in a
+-- great many payments, which Postgres breaks and the caller repeats.
+create or replace function lock_withdrawal_payments(of_program_id bigint, withdrawal_ids bigint[]) returns void language plpgsql as $$
+begin
+  perform from commissions c
+  where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
+    and exists (
+      select from withdrawals w where w.program_id = of_program_id and w.id = any (withdrawal_ids) and w.status = 'requested'
+        and w.partner_id = c.partner_id and w.currency = c.currency
+    )
+  order by c.id for no key update;
+  perform from balances b
+  where exists (
+    select from withdrawals w where w.program_id = of_program_id and w.id = any (withdrawal_ids)
+      and w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
+end $$;
+
+-- Marks an open withdrawal as paid; `payWithdrawal` in lib/money/withdrawals.ts says how. `status` and `amount_cents` are what they were
+-- before: it was paid where the status was `requested` and the amount the transferred one.
+create or replace function pay_withdrawal(
+  of_program_id bigint, of_withdrawal_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
+  out status text, out amount_cents bigint, out currency text, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  mark bigint := mark_outbox();
+  withdrawal withdrawals;
+begin
+  perform lock_withdrawal_payments(of_program_id, array[of_withdrawal_id]);
+  select w.* into withdrawal from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id;
+  status := withdrawal.status;
+  amount_cents := withdrawal.amount_cents;
+  currency := withdrawal.currency;
+  if status = 'requested' and amount_cents = transferred_cents then
+    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+  end if;
+  outbox_ids := outbox_since(of_program_id, mark);
+end $$;
