@@ -58,7 +58,7 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
         file: 'functions/track-refund.ts',
         from: '  const { applied, outbox } = await refundSale(',
         to: `  const seen = (globalThis.seenRefunds ??= new Set())
-  const id = keyHash + JSON.stringify(body)
+  const id = c.get('keyHash') + JSON.stringify(body)
   if (seen.has(id)) return c.json({ success: true, status: 'skipped', reason: 'refund_already_applied', commission_id: 0 })
   seen.add(id)
   const { applied, outbox } = await refundSale(`,
@@ -225,5 +225,7 @@ test.each(Object.entries(mistakes))(
       for (const definition of definitions.values()) await sql.query(definition)
     }
     expect(found).not.toEqual([])
+    // Found as the mistake that it is, and not because what was planted does not run.
+    expect(world.logs.filter((line) => /ReferenceError|SyntaxError|"code":"42/.test(line))).toEqual([])
   },
 )

@@ -22,7 +22,9 @@ import { startStack } from './support/stack.ts'
 const root = fileURLToPath(new URL('../', import.meta.url))
 const run = promisify(execFile)
 
-const stack = await startStack()
+const stack = await startStack({
+  functions: ['tracker-script', 'track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status'],
+})
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env)
 const port = await freePort()
@@ -280,6 +282,7 @@ describe('the instructions that svc init wrote', () => {
     process.env['SVC_API_KEY'] = sandbox.apiKey
   })
   afterAll(() => {
+    delete process.env['SVC_API_KEY']
     stripe.close()
     stripe.closeAllConnections()
   })

@@ -38,7 +38,10 @@ async function startLine() {
 
 const line = await startLine()
 const queuePath = '/000000000000/notifications'
-const stack = await startStack({ environment: { QUEUE_URL: line.origin + queuePath } })
+const stack = await startStack({
+  functions: ['track-click', 'track-sale', 'track-refund', 'relay-outbox', 'deliver-notifications'],
+  environment: { QUEUE_URL: line.origin + queuePath },
+})
 line.leadTo(stack.queue.endpoint)
 const { AUTH_SECRET } = stack.environment
 const sandbox = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET })

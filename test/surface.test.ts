@@ -150,3 +150,14 @@ test.each(['package.json', 'tracker/package.json'])(
     expect(installed.length).toBeGreaterThan(100)
   },
 )
+
+test('says that it is up', async () => {
+  const response = await fetch(`${stack.baseUrl}/healthz`)
+  expect(response.status).toBe(200)
+})
+
+test('a path that no function takes answers 404 in the platform envelope', async () => {
+  const response = await fetch(`${stack.baseUrl}/api/v1/nothing`)
+  expect(response.status).toBe(404)
+  expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })
+})

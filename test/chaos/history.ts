@@ -482,11 +482,16 @@ async function post(path: string, body: unknown, headers: Record<string, string>
 
 const isKnown = ({ status }: Response) => status > 0 && status < 500
 
-/** Calls until it is known what became of it. A service that never says is one that hangs. */
-async function untilKnown<Answer>(call: () => Promise<Answer>, known: (answer: Answer) => boolean): Promise<Answer> {
-  for (let tries = 0; tries < 60; tries++) {
+/** Calls until it is known what became of it. A service that never says is one that hangs, and one that fails again is broken. */
+async function untilKnown<Answer extends { status: number }>(
+  call: () => Promise<Answer>,
+  known: (answer: Answer) => boolean,
+): Promise<Answer> {
+  for (let tries = 0, failures = 0; tries < 60; tries++) {
     const answer = await call()
     if (known(answer)) return answer
+    if (answer.status === 500) failures += 1
+    if (failures === 3) throw new Error('A call was answered 500 three times.')
     await new Promise((resolve) => setTimeout(resolve, Math.min(10 * tries, 300)))
   }
   throw new Error('A call was tried sixty times, and it is not known what became of it.')

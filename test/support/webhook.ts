@@ -51,10 +51,12 @@ export async function signatureOf(text: string, secret = 'whsec_new', timestamp 
 
 /** The webhook function in this process, on a test's database, with Stripe's stand-in. */
 export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> {
-  vi.spyOn(console, 'log').mockReturnValue()
-  vi.spyOn(console, 'error').mockReturnValue()
+  const silenced = (['log', 'error'] as const).map((method) => vi.spyOn(console, method).mockReturnValue())
   const stripe = await startLocalStripe()
-  afterAll(() => stripe.close())
+  afterAll(async () => {
+    for (const spy of silenced) spy.mockRestore()
+    await stripe.close()
+  })
   const env = { ...environment, ...endpoint.env, STRIPE_API_URL: stripe.url }
   const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
   let sent = 0
