@@ -615,6 +615,14 @@ export interface DatabaseFunctions {
     arguments: { event: unknown | null; answer: string | null }
     row: { apply_reversals: unknown | null }
   }
+  approve_commissions: {
+    arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null }
+    row: { approved: number | null }
+  }
+  approve_due_commissions: {
+    arguments: { at_most: number | null }
+    row: { approved: number | null; more: boolean | null }
+  }
   ask_withdrawal: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
     row: { withdrawal_id: number | null; payable_cents: number | null; minimum_cents: number | null }
