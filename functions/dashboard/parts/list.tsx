@@ -47,13 +47,13 @@ interface ListProps<Row> {
   columns: (Column<Row> | false)[]
   /** What stands where there is nothing. */
   empty: { title: string; text: Child }
-  title?: string
   /** Where in the list this is. */
   position?: Child
 }
 
 /** A list: its rows or what stands where there are none, and the way to older and newer ones. */
-export function List<Row>({ page: { rows, newer, older }, caption, columns, empty, title, position }: ListProps<Row>) {
+export function List<Row>({ title, page, caption, columns, empty, position }: ListProps<Row> & { title?: string }) {
+  const { rows, newer, older } = page
   return (
     <Card title={title}>
       {rows.length === 0 ? (
@@ -72,7 +72,7 @@ export function List<Row>({ page: { rows, newer, older }, caption, columns, empt
   )
 }
 
-interface ListPageProps<Row> extends Omit<ListProps<Row>, 'title'> {
+interface ListPageProps<Row> extends ListProps<Row> {
   title: string
   lead: string
   /** The address of the rows as a file. */

@@ -1,22 +1,19 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
 import { invitePartner } from '../../../lib/programs/invitations.ts'
-import { linkAddress } from '../../../lib/programs/links.ts'
 import { idInPath, positiveInteger } from '../parts/address.ts'
-import { Badge, Card } from '../parts/blocks.tsx'
+import { Card } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { conflictOf, emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
-import { formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { partnerColumns, partnerRow } from './partner-columns.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
 export const partnerPages = createPages()
@@ -43,15 +40,11 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
         page={page}
         caption="Partners of this program"
         columns={[
-          { label: 'Partner', cell: (partner) => <PartnerName partner={partner} /> },
-          { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
-          { label: 'Clicks', right: true, cell: (partner) => formatNumber(clicksOf(partner)) },
-          { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-          { label: 'Balance', right: true, cell: (partner) => <Balances partner={partner} program={program} /> },
+          ...partnerColumns(program),
           manages && {
             label: '',
             right: true,
-            cell: (partner) => <Actions partner={partner} address={address} />,
+            cell: (partner: PartnerOfProgram) => <Actions partner={partner} address={address} />,
           },
         ]}
         empty={{
@@ -69,10 +62,6 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
       </ListPage>
     ),
   })
-}
-
-function clicksOf({ links }: PartnerOfProgram): number {
-  return links.reduce((sum, { clicks }) => sum + clicks, 0)
 }
 
 function AddPartner({ address, form: shown, open }: { address: string; form: FormState; open: boolean }) {
@@ -102,54 +91,6 @@ function AddPartner({ address, form: shown, open }: { address: string; form: For
         </form>
       </details>
     </Card>
-  )
-}
-
-function PartnerName({ partner }: { partner: PartnerOfProgram }) {
-  return (
-    <div>
-      <strong>{partner.name}</strong>
-      {!partner.is_active && (
-        <>
-          {' '}
-          <Badge tone="bad">Off</Badge>
-        </>
-      )}
-      {partner.email && <div class="muted small">{partner.email}</div>}
-    </div>
-  )
-}
-
-function Links({ partner, domain }: { partner: PartnerOfProgram; domain: string }) {
-  return (
-    <div class="stack tight">
-      {partner.links.map(({ code, page_url: pageUrl }) => (
-        <div class="row">
-          <code>{code}</code>
-          <button
-            type="button"
-            class="compact"
-            data-copy={linkAddress(domain, code, pageUrl)}
-            aria-label={`Copy link with the code ${code}`}
-          >
-            Copy link
-          </button>
-        </div>
-      ))}
-    </div>
-  )
-}
-
-function Balances({ partner, program: { currency } }: { partner: PartnerOfProgram; program: ViewerProgram }) {
-  const balances = partner.balances.length > 0 ? partner.balances : [{ currency, balance_cents: 0 }]
-  return (
-    <div class="stack tight">
-      {balances.map((balance) => (
-        <span class={balance.balance_cents < 0 ? 'bad' : undefined}>
-          {formatMoney(balance.balance_cents, balance.currency)}
-        </span>
-      ))}
-    </div>
   )
 }
 
@@ -185,19 +126,8 @@ partnerPages.get('/programs/:programId/partners', requireProgram('partner:list')
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const partners = await listPartners(c.get('db'), program.id, { limit: csvRows })
-  const rows = partners.map((partner) => ({
-    id: partner.id,
-    name: partner.name,
-    email: partner.email,
-    active: partner.is_active,
-    codes: partner.links.map(({ code }) => code).join(' '),
-    clicks: clicksOf(partner),
-    sales: partner.sales,
-    balance: partner.balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
-    added: partner.created_at,
-  }))
   const columns = ['id', 'name', 'email', 'active', 'codes', 'clicks', 'sales', 'balance', 'added'] as const
-  return csvResponse(c, `partners-${program.id}`, toCsv(columns, rows))
+  return csvResponse(c, `partners-${program.id}`, toCsv(columns, partners.map(partnerRow)))
 })
 
 const addForm = z.object({

@@ -1,0 +1,124 @@
+import type { Role } from '../../../lib/access/roles.ts'
+import type { listMembers, Member } from '../../../lib/programs/members.ts'
+import { Badge, Card } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
+import { Day } from '../parts/format.tsx'
+import { Table } from '../parts/table.tsx'
+
+interface ActiveMembersProps {
+  address: string
+  members: Member[]
+  /** The roles that the viewer may give. */
+  grantable: Role[]
+  viewerId: string
+}
+
+export function ActiveMembers({ address, members, grantable, viewerId }: ActiveMembersProps) {
+  return (
+    <Card title="Active">
+      <Table
+        caption="Active members"
+        rows={members}
+        columns={[
+          { label: 'Member', cell: (member) => <MemberName member={member} viewerId={viewerId} /> },
+          { label: 'Since', cell: ({ created_at: at }) => <Day at={at} /> },
+          {
+            label: 'Role',
+            cell: (member) => <RoleChoice address={address} member={member} grantable={grantable} />,
+          },
+          {
+            label: '',
+            right: true,
+            cell: ({ user_id: userId, name }) => (
+              <PostButton
+                action={`${address}/${userId}/remove`}
+                class="compact danger"
+                label={`Remove ${name}`}
+                confirm={`Remove ${name}? They lose access at once.`}
+              >
+                Remove
+              </PostButton>
+            ),
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+function MemberName({ member, viewerId }: { member: Member; viewerId: string }) {
+  return (
+    <div>
+      <strong>{member.name}</strong>
+      {member.user_id === viewerId && <span class="muted"> (you)</span>}
+      <div class="muted small">{member.email}</div>
+    </div>
+  )
+}
+
+function RoleChoice({ address, member, grantable }: { address: string; member: Member; grantable: Role[] }) {
+  if (!grantable.includes(member.role)) return <>{member.role}</>
+  return (
+    <form method="post" action={`${address}/${member.user_id}/role`} class="row inline">
+      <select name="role" aria-label={`Role of ${member.name}`}>
+        {grantable.map((role) => (
+          <option value={role} selected={role === member.role}>
+            {role}
+          </option>
+        ))}
+      </select>
+      <button type="submit" class="compact">
+        Set
+      </button>
+    </form>
+  )
+}
+
+type OpenInvitation = Awaited<ReturnType<typeof listMembers>>['invitations'][number]
+
+export function Invitations({ address, invitations }: { address: string; invitations: OpenInvitation[] }) {
+  if (invitations.length === 0) return null
+  return (
+    <Card title="Invited">
+      <Table
+        caption="Open invitations"
+        rows={invitations}
+        columns={[
+          { label: 'E-mail', cell: ({ email }) => email },
+          { label: 'Role', cell: ({ role }) => role },
+          { label: 'Until', cell: ({ expires_at: at }) => <Day at={at} /> },
+          {
+            label: '',
+            right: true,
+            cell: ({ id, email }) => (
+              <PostButton
+                action={`${address}/invitations/${id}/revoke`}
+                class="compact"
+                label={`Take back the invitation of ${email}`}
+              >
+                Take back
+              </PostButton>
+            ),
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+export function RemovedMembers({ members, viewerId }: { members: Member[]; viewerId: string }) {
+  if (members.length === 0) return null
+  return (
+    <Card title="Removed">
+      <Table
+        caption="Removed members"
+        rows={members}
+        columns={[
+          { label: 'Member', cell: (member) => <MemberName member={member} viewerId={viewerId} /> },
+          { label: 'Was', cell: ({ role }) => <Badge>{role}</Badge> },
+          { label: 'Removed', cell: ({ removed_at: at }) => at && <Day at={at} /> },
+        ]}
+      />
+    </Card>
+  )
+}

@@ -1,0 +1,85 @@
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { linkAddress } from '../../../lib/programs/links.ts'
+import type { PartnerOfProgram } from '../../../lib/programs/partners.ts'
+import { Badge } from '../parts/blocks.tsx'
+import { formatNumber } from '../parts/format.tsx'
+import type { Column } from '../parts/table.tsx'
+
+/** What a program's list of partners says of each. */
+export function partnerColumns(program: ViewerProgram): Column<PartnerOfProgram>[] {
+  return [
+    { label: 'Partner', cell: (partner) => <PartnerName partner={partner} /> },
+    { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
+    { label: 'Clicks', right: true, cell: (partner) => formatNumber(clicksOf(partner)) },
+    { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
+    { label: 'Balance', right: true, cell: (partner) => <Balances partner={partner} currency={program.currency} /> },
+  ]
+}
+
+/** A partner as a row of a CSV file. */
+export function partnerRow(partner: PartnerOfProgram) {
+  return {
+    id: partner.id,
+    name: partner.name,
+    email: partner.email,
+    active: partner.is_active,
+    codes: partner.links.map(({ code }) => code).join(' '),
+    clicks: clicksOf(partner),
+    sales: partner.sales,
+    balance: partner.balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
+    added: partner.created_at,
+  }
+}
+
+function clicksOf({ links }: PartnerOfProgram): number {
+  return links.reduce((sum, { clicks }) => sum + clicks, 0)
+}
+
+function PartnerName({ partner }: { partner: PartnerOfProgram }) {
+  return (
+    <div>
+      <strong>{partner.name}</strong>
+      {!partner.is_active && (
+        <>
+          {' '}
+          <Badge tone="bad">Off</Badge>
+        </>
+      )}
+      {partner.email && <div class="muted small">{partner.email}</div>}
+    </div>
+  )
+}
+
+function Links({ partner, domain }: { partner: PartnerOfProgram; domain: string }) {
+  return (
+    <div class="stack tight">
+      {partner.links.map(({ code, page_url: pageUrl }) => (
+        <div class="row">
+          <code>{code}</code>
+          <button
+            type="button"
+            class="compact"
+            data-copy={linkAddress(domain, code, pageUrl)}
+            aria-label={`Copy link with the code ${code}`}
+          >
+            Copy link
+          </button>
+        </div>
+      ))}
+    </div>
+  )
+}
+
+function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: string }) {
+  const balances = partner.balances.length > 0 ? partner.balances : [{ currency, balance_cents: 0 }]
+  return (
+    <div class="stack tight">
+      {balances.map((balance) => (
+        <span class={balance.balance_cents < 0 ? 'bad' : undefined}>
+          {formatMoney(balance.balance_cents, balance.currency)}
+        </span>
+      ))}
+    </div>
+  )
+}
