@@ -743,10 +743,6 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; request: string | null }
     row: { make_payout_run: number | null }
   }
-  mark_outbox: {
-    arguments: {  }
-    row: { mark_outbox: number | null }
-  }
   mark_paid_commissions: {
     arguments: { withdrawal: unknown | null; balance_cents: number | null }
     row: { mark_paid_commissions: unknown | null }
@@ -754,10 +750,6 @@ export interface DatabaseFunctions {
   move_refunded: {
     arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null; by_cents: number | null; delta_cents: number | null; because: string | null }
     row: { move_refunded: unknown | null }
-  }
-  outbox_since: {
-    arguments: { of_program_id: number | null; mark: number | null }
-    row: { outbox_since: (number)[] | null }
   }
   pay_by_hand: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
@@ -878,5 +870,13 @@ export interface DatabaseFunctions {
   utc_day: {
     arguments: { at: Date | null }
     row: { utc_day: Date | null }
+  }
+  write_outbox: {
+    arguments: { of_program_id: number | null; of_kind: string | null; of_audience: string | null; of_partner_id: number | null; of_cause: string | null; of_payload: string | null }
+    row: { write_outbox: unknown | null }
+  }
+  written_outbox_ids: {
+    arguments: {  }
+    row: { written_outbox_ids: (number)[] | null }
   }
 }

@@ -842,7 +842,6 @@ CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem tex
 AS $function$
 declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
-  mark bigint := mark_outbox();
 begin
   event := case event.fact->>'kind'
     when 'purchase' then apply_purchase(event, stem)
@@ -859,7 +858,7 @@ begin
   outcome := event.outcome;
   reason := event.reason;
   program_id := event.program_id;
-  outbox_ids := outbox_since(program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -1252,8 +1251,7 @@ begin
       status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
       decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
     where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
-    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values (withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
+    perform write_outbox(withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
       by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
         'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
         'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason));
@@ -1464,9 +1462,11 @@ CREATE OR REPLACE FUNCTION public.lock_balance(commission commissions)
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform from balances b
-  where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
-  for no key update;
+  if commission.credited_at is not null then
+    perform from balances b
+    where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
+    for no key update;
+  end if;
 end $function$
 ;
 
@@ -1612,12 +1612,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.mark_outbox()
- RETURNS bigint
- LANGUAGE sql
-AS $function$ select nextval('outbox_id_seq') $function$
-;
-
 CREATE OR REPLACE FUNCTION public.mark_paid_commissions(withdrawal withdrawals, balance_cents bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -1654,24 +1648,12 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.outbox_since(of_program_id bigint, mark bigint)
- RETURNS bigint[]
- LANGUAGE plpgsql
-AS $function$
-begin
-  return array(
-    select o.id from outbox o where o.program_id = of_program_id and o.id > mark and o.created_at = now() order by o.id
-  );
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   withdrawal withdrawals;
 begin
   perform from commissions c
@@ -1691,7 +1673,7 @@ begin
     withdrawal_id := withdrawal.id;
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -1701,7 +1683,6 @@ CREATE OR REPLACE FUNCTION public.pay_payout_run(of_program_id bigint, of_run_id
 AS $function$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   run payout_runs;
   withdrawal withdrawals;
 begin
@@ -1724,7 +1705,7 @@ begin
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -1734,7 +1715,6 @@ CREATE OR REPLACE FUNCTION public.pay_withdrawal(of_program_id bigint, of_withdr
 AS $function$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   withdrawal withdrawals;
 begin
   perform lock_withdrawal_payments(of_program_id, array[of_withdrawal_id]);
@@ -1745,7 +1725,7 @@ begin
   if status = 'requested' and amount_cents = transferred_cents then
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -2094,7 +2074,6 @@ CREATE OR REPLACE FUNCTION public.refuse_withdrawal(of_program_id bigint, of_wit
 AS $function$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
 begin
   status := withdrawal.status;
@@ -2104,7 +2083,7 @@ begin
     returning w.* into withdrawal;
     perform tell_withdrawal('withdrawal_refused', withdrawal);
   end if;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -2116,7 +2095,6 @@ AS $function$
 declare
   commission commissions;
   of_transaction_id text;
-  mark bigint := mark_outbox();
 begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.id = of_commission_id for no key update;
   perform lock_balance(commission);
@@ -2133,7 +2111,7 @@ begin
     commission.reason := because;
     commission.rejected_at := now();
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
-    outbox_ids := outbox_since(of_program_id, mark);
+    outbox_ids := written_outbox_ids();
   end if;
 end $function$
 ;
@@ -2367,8 +2345,7 @@ CREATE OR REPLACE FUNCTION public.tell_advertiser(of_kind text, commission commi
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  values (commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
+  perform write_outbox(commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
     'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
     'currency', commission.currency, 'reason', commission.reason));
 end $function$
@@ -2379,9 +2356,9 @@ CREATE OR REPLACE FUNCTION public.tell_reversal(commission commissions, by_cents
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  values (commission.program_id, case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end,
-    'partner', commission.partner_id, by_cause, jsonb_build_object(
+  perform write_outbox(commission.program_id,
+    case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
+    by_cause, jsonb_build_object(
       'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
       'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
   if commission.paid_at is not null then
@@ -2395,8 +2372,7 @@ CREATE OR REPLACE FUNCTION public.tell_withdrawal(of_kind text, withdrawal withd
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  values (withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
+  perform write_outbox(withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
     'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents, 'currency', withdrawal.currency,
     'reason', withdrawal.reason, 'reference', withdrawal.reference));
 end $function$
@@ -2526,14 +2502,18 @@ declare
   commission commissions;
   refund refunds;
   refunded bigint;
-  mark bigint;
 begin
   select k.program_id, k.retired_at is not null into program_id, key_retired from api_keys k where k.key_hash = hash;
   if key_retired is distinct from false then
     return;
   end if;
-  select s.* into sale from sales s where s.program_id = track_refund.program_id and s.transaction_id = of_transaction_id
-  order by s.is_test limit 1 for no key update;
+  -- A live sale comes before a test sale with the same id.
+  select s.* into sale from sales s
+  where s.program_id = track_refund.program_id and not s.is_test and s.transaction_id = of_transaction_id for no key update;
+  if sale.id is null then
+    select s.* into sale from sales s
+    where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
+  end if;
   if sale.id is null then
     return;
   end if;
@@ -2549,10 +2529,9 @@ begin
     refund.reason := because;
     refund.reason_text := because_text;
     refund.request_id := request;
-    mark := mark_outbox();
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
-    outbox_ids := outbox_since(sale.program_id, mark);
+    outbox_ids := written_outbox_ids();
   elsif refund.request_id = request then
     -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r
@@ -2615,4 +2594,25 @@ CREATE OR REPLACE FUNCTION public.utc_day(at timestamp with time zone)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select (at at time zone 'UTC')::date $function$
+;
+
+CREATE OR REPLACE FUNCTION public.write_outbox(of_program_id bigint, of_kind text, of_audience text, of_partner_id bigint, of_cause text, of_payload jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  written bigint;
+begin
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  values (of_program_id, of_kind, of_audience, of_partner_id, of_cause, of_payload)
+  returning id into written;
+  perform set_config('svc.outbox_ids', concat_ws(',', nullif(current_setting('svc.outbox_ids', true), ''), written), true);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.written_outbox_ids()
+ RETURNS bigint[]
+ LANGUAGE sql
+ STABLE
+AS $function$ select string_to_array(nullif(current_setting('svc.outbox_ids', true), ''), ',')::bigint[] $function$
 ;

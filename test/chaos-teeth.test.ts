@@ -27,8 +27,8 @@ interface FunctionPlant {
 
 const noSaleLock: FunctionPlant = {
   name: 'track_refund',
-  from: 'order by s.is_test limit 1 for no key update',
-  to: 'order by s.is_test limit 1',
+  from: 'not s.is_test and s.transaction_id = of_transaction_id for no key update',
+  to: 'not s.is_test and s.transaction_id = of_transaction_id',
 }
 /** The lock of the commission, which most sales have. */
 const noCommissionLock: FunctionPlant = {
@@ -70,10 +70,10 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       {
         name: 'tell_reversal',
         from: `begin
-  insert into outbox`,
+  perform write_outbox`,
         to: `begin
   return;
-  insert into outbox`,
+  perform write_outbox`,
       },
     ],
     plants: [
@@ -108,8 +108,8 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     functions: [
       {
         name: 'track_refund',
-        from: 'where s.program_id = track_refund.program_id and s.transaction_id = of_transaction_id',
-        to: 'where s.transaction_id = of_transaction_id',
+        from: 'where s.program_id = track_refund.program_id and not s.is_test and s.transaction_id',
+        to: 'where not s.is_test and s.transaction_id',
       },
     ],
   },

@@ -23,13 +23,16 @@ drop trigger if exists balance_entries_have_balance on balance_entries;
 create constraint trigger balance_entries_have_balance after insert on balance_entries
   deferrable initially deferred for each row execute function require_balance_of_entry();
 
--- Locks the balance that a commission is of, after the commission itself. Each lock is a statement of its own, and what is read under it
--- comes later: a statement that waits goes on with its old snapshot, and sums read there are wrong.
+-- Locks the balance that a commission is credited to, after the commission itself; under that lock nobody credits one that is not yet. Each lock is
+-- a statement of its own, and what is read under it comes later: a statement that waits goes on with its old snapshot, and sums read there are
+-- wrong.
 create or replace function lock_balance(commission commissions) returns void language plpgsql as $$
 begin
-  perform from balances b
-  where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
-  for no key update;
+  if commission.credited_at is not null then
+    perform from balances b
+    where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
+    for no key update;
+  end if;
 end $$;
 
 -- Posts an entry to a balance that the caller has locked, and returns what the balance then is. Of `entry` the balance's key, the amount
@@ -77,8 +80,7 @@ begin
       status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
       decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
     where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
-    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values (withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
+    perform write_outbox(withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
       by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
         'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
         'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason));

@@ -8,9 +8,9 @@ return div(commission_cents::numeric * refunded_cents, sale_cents)::bigint;
 create or replace function tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
 returns void language plpgsql as $$
 begin
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  values (commission.program_id, case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end,
-    'partner', commission.partner_id, by_cause, jsonb_build_object(
+  perform write_outbox(commission.program_id,
+    case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
+    by_cause, jsonb_build_object(
       'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
       'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
   if commission.paid_at is not null then
@@ -22,8 +22,7 @@ create or replace function tell_advertiser(
   of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text
 ) returns void language plpgsql as $$
 begin
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  values (commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
+  perform write_outbox(commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
     'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
     'currency', commission.currency, 'reason', commission.reason));
 end $$;
@@ -76,7 +75,6 @@ create or replace function reject_commission(
 declare
   commission commissions;
   of_transaction_id text;
-  mark bigint := mark_outbox();
 begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.id = of_commission_id for no key update;
   perform lock_balance(commission);
@@ -93,7 +91,7 @@ begin
     commission.reason := because;
     commission.rejected_at := now();
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
-    outbox_ids := outbox_since(of_program_id, mark);
+    outbox_ids := written_outbox_ids();
   end if;
 end $$;
 

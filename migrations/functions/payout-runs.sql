@@ -33,7 +33,6 @@ create or replace function pay_payout_run(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   run payout_runs;
   withdrawal withdrawals;
 begin
@@ -56,7 +55,7 @@ begin
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $$;
 
 -- A payment by hand to a partner whom no run pays: a withdrawal of all that is payable, made and paid at once. `amount_cents` is null
@@ -67,7 +66,6 @@ create or replace function pay_by_hand(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   withdrawal withdrawals;
 begin
   perform from commissions c
@@ -87,5 +85,5 @@ begin
     withdrawal_id := withdrawal.id;
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $$;

@@ -59,14 +59,18 @@ declare
   commission commissions;
   refund refunds;
   refunded bigint;
-  mark bigint;
 begin
   select k.program_id, k.retired_at is not null into program_id, key_retired from api_keys k where k.key_hash = hash;
   if key_retired is distinct from false then
     return;
   end if;
-  select s.* into sale from sales s where s.program_id = track_refund.program_id and s.transaction_id = of_transaction_id
-  order by s.is_test limit 1 for no key update;
+  -- A live sale comes before a test sale with the same id.
+  select s.* into sale from sales s
+  where s.program_id = track_refund.program_id and not s.is_test and s.transaction_id = of_transaction_id for no key update;
+  if sale.id is null then
+    select s.* into sale from sales s
+    where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
+  end if;
   if sale.id is null then
     return;
   end if;
@@ -82,10 +86,9 @@ begin
     refund.reason := because;
     refund.reason_text := because_text;
     refund.request_id := request;
-    mark := mark_outbox();
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
-    outbox_ids := outbox_since(sale.program_id, mark);
+    outbox_ids := written_outbox_ids();
   elsif refund.request_id = request then
     -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r

@@ -9,7 +9,6 @@ create or replace function apply_event(
 ) language plpgsql as $$
 declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
-  mark bigint := mark_outbox();
 begin
   event := case event.fact->>'kind'
     when 'purchase' then apply_purchase(event, stem)
@@ -26,7 +25,7 @@ begin
   outcome := event.outcome;
   reason := event.reason;
   program_id := event.program_id;
-  outbox_ids := outbox_since(program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $$;
 
 -- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so.

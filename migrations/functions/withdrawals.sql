@@ -41,8 +41,7 @@ end $$;
 
 create or replace function tell_withdrawal(of_kind text, withdrawal withdrawals) returns void language plpgsql as $$
 begin
-  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-  values (withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
+  perform write_outbox(withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
     'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents, 'currency', withdrawal.currency,
     'reason', withdrawal.reason, 'reference', withdrawal.reference));
 end $$;
@@ -69,7 +68,6 @@ create or replace function refuse_withdrawal(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
 begin
   status := withdrawal.status;
@@ -79,7 +77,7 @@ begin
     returning w.* into withdrawal;
     perform tell_withdrawal('withdrawal_refused', withdrawal);
   end if;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $$;
 
 -- What a balance holds after a payment is taken to be the newest of what was credited and not paid before; every older commission is paid
@@ -147,7 +145,6 @@ create or replace function pay_withdrawal(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  mark bigint := mark_outbox();
   withdrawal withdrawals;
 begin
   perform lock_withdrawal_payments(of_program_id, array[of_withdrawal_id]);
@@ -158,5 +155,5 @@ begin
   if status = 'requested' and amount_cents = transferred_cents then
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := outbox_since(of_program_id, mark);
+  outbox_ids := written_outbox_ids();
 end $$;
