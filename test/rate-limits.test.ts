@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { countedAddress } from '../lib/access/counted-address.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
 // The window begins with the minute of the clock, which can fall between two calls; a limit is met within twice its count anyway.
@@ -39,6 +40,12 @@ describe('public calls are counted per address and program', () => {
     expect((await clickFrom('203.0.113.2', one.partnerCode)).status).toBe(200)
   })
 
+  test('an IPv6 address that changes within its /64 meets the limit, and another network does not', async () => {
+    const limited = await exhaust((index) => clickFrom(`2001:db8:1:2:${index}::${index}`, one.partnerCode))
+    expectLimited(limited)
+    expect((await clickFrom('2001:db8:1:3::1', one.partnerCode)).status).toBe(200)
+  })
+
   test('browser lead', async () => {
     const [first, second] = [await api.click(one), await api.click(other)]
     const call = (address: string, click_id: string) =>
@@ -74,6 +81,19 @@ describe('public calls are counted per address and program', () => {
       expect((await api.call(clickPath, clickOn(one.partnerCode))).status).toBe(200)
     }
   })
+})
+
+test.for([
+  ['203.0.113.7', '203.0.113.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:0DB8:0001:0002::', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['2001:db8::2:3:4:5:6', '2001:db8:0:2::/64'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['::1', undefined],
+  ['127.0.0.1', undefined],
+] as const)('%s is counted as %s', ([address, counted]) => {
+  expect(countedAddress(new Headers(from(address)))).toBe(counted)
 })
 
 describe('keyed calls are counted per key', () => {

@@ -9,6 +9,7 @@ import { connect, type Database, type DatabaseEnv, openDatabase } from '../datab
 import { kysely, now } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../notifications/mail.ts'
 import type { DB } from '../schema.ts'
+import { countedAddress } from './counted-address.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
@@ -81,7 +82,7 @@ function createAuth(env: AuthEnv) {
     hooks: {
       before: createAuthMiddleware(async (ctx) => {
         if (!guardedPaths.has(ctx.path)) return
-        const address = ctx.headers?.get('cf-connecting-ip')
+        const address = ctx.headers && countedAddress(ctx.headers)
         const email: unknown = ctx.body?.email
         const allowed = await countAttempt(db, [
           ...(address ? [{ key: `address:${address}`, limit: attemptsPerAddress }] : []),

@@ -1,5 +1,6 @@
 import type { Context } from 'hono'
 import { createMiddleware } from 'hono/factory'
+import { countedAddress } from '../access/counted-address.ts'
 import { ApiError } from '../errors.ts'
 
 /** Cloudflare's rate-limit binding. */
@@ -15,13 +16,9 @@ export async function enforceRateLimit(limiter: RateLimit | undefined, key: stri
   })
 }
 
-/**
- * The visitor's address as Cloudflare's edge saw it; used to count requests, never stored. Undefined for calls of the local
- * stack from its own machine, which stands for all visitors there.
- */
+/** What a request's address is counted as; undefined where it is not counted. */
 export function clientAddress(c: Context): string | undefined {
-  const address = c.req.header('cf-connecting-ip')
-  return address === '127.0.0.1' || address === '::1' ? undefined : address
+  return countedAddress(c.req.raw.headers)
 }
 
 /**

@@ -1,0 +1,16 @@
+/**
+ * What a visitor's address, as Cloudflare's edge saw it, is counted as in every limit: IPv4 whole, IPv6 by its /64, since whoever has
+ * one has all addresses in it. Used to count requests, never stored beyond a limit's window. Undefined for calls of the local
+ * stack from its own machine, which stands for all visitors there.
+ */
+export function countedAddress(headers: Headers): string | undefined {
+  const address = headers.get('cf-connecting-ip')
+  if (!address || address === '127.0.0.1' || address === '::1') return undefined
+  if (!address.includes(':')) return address
+  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]
+  if (mapped) return mapped
+  const [before = [], after = []] = address.split('::').map((part) => part.split(':').filter(Boolean))
+  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0')
+  const network = [...before, ...zeros, ...after].slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16))
+  return `${network.join(':')}::/64`
+}
