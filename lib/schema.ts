@@ -144,7 +144,7 @@ export interface Commissions {
   reversal: Generated<'none' | 'partial' | 'full'>;
   reversed_cents: Generated<Int8>;
   sale_id: Int8 | null;
-  status: Generated<string>;
+  status: Generated<'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'>;
   withdrawal_id: Int8 | null;
 }
 
@@ -587,33 +587,9 @@ export interface DB {
 
 
 export interface DatabaseFunctions {
-  add_hours: {
-    arguments: { a: (number)[] | null; b: (number)[] | null }
-    row: { add_hours: (number)[] | null }
-  }
-  add_second_customer: {
-    arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
-    row: { add_second_customer: unknown | null }
-  }
-  apply_deauthorization: {
-    arguments: { event: unknown | null }
-    row: { apply_deauthorization: unknown | null }
-  }
   apply_event: {
     arguments: { told: string | null; answer: string | null; stem: string | null }
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null }
-  }
-  apply_invoice_payment: {
-    arguments: { event: unknown | null }
-    row: { apply_invoice_payment: unknown | null }
-  }
-  apply_purchase: {
-    arguments: { event: unknown | null; stem: string | null }
-    row: { apply_purchase: unknown | null }
-  }
-  apply_reversals: {
-    arguments: { event: unknown | null; answer: string | null }
-    row: { apply_reversals: unknown | null }
   }
   approve_commissions: {
     arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null }
@@ -627,14 +603,6 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
     row: { withdrawal_id: number | null; payable_cents: number | null; minimum_cents: number | null }
   }
-  became: {
-    arguments: { event: unknown | null; outcome: string | null; reason: string | null }
-    row: { became: unknown | null }
-  }
-  bind_customer: {
-    arguments: { of_program_id: number | null; new_key: string | null; of_click_id: string | null; stem: string | null; valid_after: Date | null }
-    row: { bind_customer: unknown | null }
-  }
   cancel_withdrawal: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_withdrawal_id: number | null }
     row: { status: string | null }
@@ -643,41 +611,9 @@ export interface DatabaseFunctions {
     arguments: { hash: Uint8Array | null }
     row: { key_retired: boolean | null }
   }
-  count_customers: {
-    arguments: { of_program_id: number | null; at: Date | null; more_leads: number | null; more_conversions: number | null }
-    row: { count_customers: unknown | null }
-  }
-  count_money: {
-    arguments: { of_program_id: number | null; at: Date | null; of_currency: string | null; more_sales: number | null; more_revenue_cents: number | null; more_commission_cents: number | null }
-    row: { count_money: unknown | null }
-  }
-  count_rows: {
-    arguments: { of_program_id: number | null; from_time: Date | null; to_time: Date | null }
-    row: { currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
-  }
-  counter_slot: {
-    arguments: { at: Date | null }
-    row: { counter_slot: number | null }
-  }
-  deduction_of: {
-    arguments: { sale: unknown | null; commission: unknown | null; by_cents: number | null }
-    row: { deduction_of: number | null }
-  }
-  enter_earlier_refunds: {
-    arguments: { sale: unknown | null; commission: unknown | null }
-    row: { enter_earlier_refunds: unknown | null }
-  }
-  find_buyer: {
-    arguments: { program: unknown | null; fact: string | null; stem: string | null }
-    row: { find_buyer: unknown | null }
-  }
-  first_with_prefix: {
-    arguments: { ids: (string)[] | null; prefix: string | null }
-    row: { first_with_prefix: string | null }
-  }
-  fit_withdrawals: {
-    arguments: { commission: unknown | null; balance_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
-    row: { fit_withdrawals: unknown | null }
+  count_clicks: {
+    arguments: { max_rows: number | null }
+    row: { count_clicks: number | null }
   }
   fold_daily_money: {
     arguments: { max_rows: number | null }
@@ -687,54 +623,6 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null }
     row: { fold_daily_totals: number | null }
   }
-  give_back_refunds: {
-    arguments: { sale: unknown | null; commission: unknown | null; told: (unknown)[] | null }
-    row: { give_back_refunds: unknown | null }
-  }
-  hour_of_bound: {
-    arguments: { bound: Date | null; at: Date | null }
-    row: { hour_of_bound: Date | null }
-  }
-  hour_of_day: {
-    arguments: { at: Date | null }
-    row: { hour_of_day: number | null }
-  }
-  keep_buyer: {
-    arguments: { buyer: unknown | null; fact: string | null }
-    row: { keep_buyer: unknown | null }
-  }
-  keep_reversals: {
-    arguments: { event: unknown | null; fact: string | null }
-    row: { keep_reversals: unknown | null }
-  }
-  learn_payments: {
-    arguments: { of_account_id: string | null; payment_ids: (string)[] | null; of_transaction_id: string | null }
-    row: { learn_payments: unknown | null }
-  }
-  lock_balance: {
-    arguments: { commission: unknown | null }
-    row: { lock_balance: unknown | null }
-  }
-  lock_ids: {
-    arguments: { of_account_id: string | null; ids: (string)[] | null }
-    row: { lock_ids: unknown | null }
-  }
-  lock_payments: {
-    arguments: { of_account_id: string | null; payment_ids: (string)[] | null; of_transaction_id: string | null }
-    row: { lock_payments: unknown | null }
-  }
-  lock_withdrawal: {
-    arguments: { of_program_id: number | null; of_withdrawal_id: number | null }
-    row: { lock_withdrawal: unknown | null }
-  }
-  lock_withdrawal_payments: {
-    arguments: { of_program_id: number | null; withdrawal_ids: (number)[] | null }
-    row: { lock_withdrawal_payments: unknown | null }
-  }
-  log_event: {
-    arguments: { event: unknown | null }
-    row: { log_event: unknown | null }
-  }
   make_event_partitions: {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
@@ -742,14 +630,6 @@ export interface DatabaseFunctions {
   make_payout_run: {
     arguments: { of_program_id: number | null; request: string | null }
     row: { make_payout_run: number | null }
-  }
-  mark_paid_commissions: {
-    arguments: { withdrawal: unknown | null; balance_cents: number | null }
-    row: { mark_paid_commissions: unknown | null }
-  }
-  move_refunded: {
-    arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null; by_cents: number | null; delta_cents: number | null; because: string | null }
-    row: { move_refunded: unknown | null }
   }
   pay_by_hand: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
@@ -763,33 +643,13 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
     row: { status: string | null; amount_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
-  post_entry: {
-    arguments: { entry: unknown | null }
-    row: { post_entry: number | null }
-  }
-  post_withdrawal: {
-    arguments: { withdrawal: unknown | null; of_reference: string | null; of_paid_on: Date | null }
-    row: { post_withdrawal: unknown | null }
-  }
   read_performance: {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
   }
-  record_purchase: {
-    arguments: { event: unknown | null; buyer: unknown | null }
-    row: { record_purchase: unknown | null }
-  }
-  record_sale: {
-    arguments: { given: unknown | null; completes: boolean | null }
-    row: { sale: unknown | null; inserted: boolean | null; commission_id: number | null; commission_cents: number | null }
-  }
-  record_settled_lead: {
-    arguments: { customer: unknown | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { record_settled_lead: unknown | null }
-  }
-  refill_capped_refunds: {
-    arguments: { sale: unknown | null; commission: unknown | null }
-    row: { refill_capped_refunds: unknown | null }
+  recorded_click: {
+    arguments: { aff: string | null; at: Date | null; event_id: number | null }
+    row: { recorded_click: JsonValue | null }
   }
   refuse_withdrawal: {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; because: string | null }
@@ -799,57 +659,13 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
     row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
-  reverse_commission: {
-    arguments: { commission: unknown | null; by_cents: number | null; by_refund_id: number | null; by_cause: string | null; of_transaction_id: string | null; notice: string | null }
-    row: { reverse_commission: unknown | null }
-  }
-  reversed_share: {
-    arguments: { commission_cents: number | null; refunded_cents: number | null; sale_cents: number | null }
-    row: { reversed_share: number | null }
-  }
-  sale_of_payments: {
-    arguments: { of_account_id: string | null; of_test: boolean | null; payment_ids: (string)[] | null }
-    row: { sale_of_payments: unknown | null }
-  }
-  settle_lead: {
-    arguments: { of_program_id: number | null; of_customer_key: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { lead_id: number | null; click_id: string | null; customer_status: string | null }
-  }
-  settle_refunds: {
-    arguments: { of_program_id: number | null; of_sale_id: number | null; told: (unknown)[] | null }
-    row: { settle_refunds: unknown | null }
-  }
-  settle_reversals: {
-    arguments: { sale: unknown | null }
-    row: { settle_reversals: unknown | null }
-  }
-  sum_hours: {
-    arguments: { of_program_id: number | null; of_day: Date | null; first: number | null; last: number | null }
-    row: { currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
-  }
-  take_refund: {
-    arguments: { sale: unknown | null; commission: unknown | null; refund: unknown | null }
-    row: { take_refund: unknown | null }
-  }
-  take_told_refunds: {
-    arguments: { sale: unknown | null; commission: unknown | null; told: (unknown)[] | null }
-    row: { take_told_refunds: unknown | null }
-  }
-  tell_advertiser: {
-    arguments: { of_kind: string | null; commission: unknown | null; by_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
-    row: { tell_advertiser: unknown | null }
-  }
-  tell_reversal: {
-    arguments: { commission: unknown | null; by_cents: number | null; by_cause: string | null; of_transaction_id: string | null }
-    row: { tell_reversal: unknown | null }
-  }
-  tell_withdrawal: {
-    arguments: { of_kind: string | null; withdrawal: unknown | null }
-    row: { tell_withdrawal: unknown | null }
-  }
   track_browser_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+  }
+  track_browser_test_lead: {
+    arguments: { of_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    row: { track_browser_test_lead: boolean | null }
   }
   track_click: {
     arguments: { aff: string | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
@@ -864,19 +680,46 @@ export interface DatabaseFunctions {
     row: { key_retired: boolean | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null }
   }
   track_sale: {
-    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; given: unknown | null; of_click_id: string | null; stem: string | null }
-    row: { key_retired: boolean | null; program_matches: boolean | null; sale: unknown | null; inserted: boolean | null; commission_id: number | null; commission_cents: number | null }
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
+    row: { key_retired: boolean | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null }
   }
-  utc_day: {
-    arguments: { at: Date | null }
-    row: { utc_day: Date | null }
+  track_test_click: {
+    arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
+    row: { track_test_click: number | null }
   }
-  write_outbox: {
-    arguments: { of_program_id: number | null; of_kind: string | null; of_audience: string | null; of_partner_id: number | null; of_cause: string | null; of_payload: string | null }
-    row: { write_outbox: unknown | null }
+  track_test_lead: {
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    row: { key_retired: boolean | null; program_matches: boolean | null }
   }
-  written_outbox_ids: {
-    arguments: {  }
-    row: { written_outbox_ids: (number)[] | null }
-  }
+}
+
+export const functionCalls: {
+  [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
+} = {
+  apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['told', 'answer', 'stem'] },
+  approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
+  approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
+  ask_withdrawal: { text: 'select * from ask_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
+  cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
+  check_api_key: { text: 'select * from check_api_key($1)', names: ['hash'] },
+  count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
+  fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
+  fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
+  make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
+  make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
+  pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
+  pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
+  pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
+  read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
+  recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
+  refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
+  reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
+  track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
+  track_browser_test_lead: { text: 'select track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['aff', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
+  track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
+  track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
+  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'stem', 'is_test', 'amount_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
+  track_test_click: { text: 'select track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
+  track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
 }

@@ -5,6 +5,7 @@
 
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
+create domain positive_cents as bigint check (value between 1 and 9999999999999);
 
 create table programs (
   id bigint generated always as identity primary key,

@@ -1,6 +1,6 @@
 -- Customers and the events by which they came: what every click and lead writes. Postgres reads and compiles each CHECK of a table
--- anew in every statement that writes it, so the rules of these tables stand in a trigger (functions/customers.sql) and in domains, which
--- are prepared once a connection.
+-- anew in every statement that writes it, so the rules of a column stand in domains and those of a row in a trigger
+-- (functions/customers.sql), which are prepared once a connection.
 
 -- No foreign key leads to referral_links: its check locked the link's row in every click, a third of the database's time for one.
 -- track_click and add_second_customer take link and partner from a link's row or from another customer, links are never

@@ -4,9 +4,23 @@ create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '9999999
 
 create domain click_count as bigint CHECK ((VALUE > 0));
 
+create domain commission_kind as text CHECK ((VALUE = ANY (ARRAY['sale'::text, 'lead'::text])));
+
+create domain commission_status as text CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'paid'::text, 'refunded'::text, 'reversed'::text])));
+
 create domain currency_code as text CHECK ((VALUE ~ '^[a-z]{3}$'::text));
 
 create domain event_count as bigint CHECK ((VALUE >= 0));
+
+create domain id_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
+
+create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
+
+create domain reason_text as text CHECK ((length(VALUE) <= 1000));
+
+create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text])));
+
+create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
 create sequence affiliate_lead_events_id_seq;
 
@@ -152,53 +166,37 @@ create table balances (
 create table commissions (
   program_id bigint not null,
   id bigint not null generated always as identity,
-  kind text not null,
+  kind commission_kind not null,
   partner_id bigint not null,
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
-  amount_cents amount_cents not null,
+  amount_cents positive_cents not null,
   reversed_cents amount_cents not null default 0,
-  reversal text not null default 'none'::text,
-  reason text,
+  reversal reversal_kind not null default 'none'::text,
+  reason reason_text,
   hold_until timestamp with time zone not null,
   credited_at timestamp with time zone,
   paid_at timestamp with time zone,
   withdrawal_id bigint,
   rejected_at timestamp with time zone,
-  status text not null generated always as (
-CASE
-    WHEN ((rejected_at IS NOT NULL) OR (reversal = 'full'::text)) THEN 'reversed'::text
-    WHEN (reversal = 'partial'::text) THEN 'refunded'::text
-    WHEN (paid_at IS NOT NULL) THEN 'paid'::text
-    WHEN (credited_at IS NOT NULL) THEN 'approved'::text
-    ELSE 'pending'::text
-END) stored,
+  status commission_status not null default 'pending'::text,
   created_at timestamp with time zone not null default now(),
   constraint commissions_pkey PRIMARY KEY (program_id, id),
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
-  constraint commissions_amount_cents_check CHECK (((amount_cents)::bigint > 0)),
-  constraint commissions_check CHECK (((reversed_cents)::bigint <= (amount_cents)::bigint)),
-  constraint commissions_check1 CHECK (((kind = 'sale'::text) = (sale_id IS NOT NULL))),
-  constraint commissions_check2 CHECK (((reversal <> 'none'::text) OR (rejected_at IS NOT NULL) OR ((reversed_cents)::bigint = 0))),
-  constraint commissions_check3 CHECK ((((reversal <> 'full'::text) AND (rejected_at IS NULL)) OR ((reversed_cents)::bigint = (amount_cents)::bigint))),
-  constraint commissions_check4 CHECK (((paid_at IS NULL) OR (credited_at IS NOT NULL))),
-  constraint commissions_check5 CHECK (((paid_at IS NULL) = (withdrawal_id IS NULL))),
-  constraint commissions_kind_check CHECK ((kind = ANY (ARRAY['sale'::text, 'lead'::text]))),
-  constraint commissions_reason_check CHECK ((length(reason) <= 1000)),
-  constraint commissions_reversal_check CHECK ((reversal = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text]))),
   constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
   constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
   constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
-CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND (reversal <> 'full'::text));
-CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE (kind = 'lead'::text);
+CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
+CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE ((kind)::text = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
 CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
 CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
+CREATE TRIGGER commissions_sound BEFORE INSERT OR UPDATE ON public.commissions FOR EACH ROW EXECUTE FUNCTION keep_commission_sound();
 
 create table customers (
   program_id bigint not null,
@@ -230,15 +228,13 @@ create table daily_money (
   day date not null,
   currency currency_code not null,
   slot smallint not null,
-  sales bigint not null default 0,
-  revenue_cents bigint not null default 0,
+  sales event_count not null default 0,
+  revenue_cents event_count not null default 0,
   commission_cents bigint not null default 0,
   sales_by_hour bigint[],
   revenue_cents_by_hour bigint[],
   commission_cents_by_hour bigint[],
-  constraint daily_money_pkey PRIMARY KEY (program_id, day, currency, slot),
-  constraint daily_money_revenue_cents_check CHECK ((revenue_cents >= 0)),
-  constraint daily_money_sales_check CHECK ((sales >= 0))
+  constraint daily_money_pkey PRIMARY KEY (program_id, day, currency, slot)
 ) with (fillfactor=50);
 CREATE INDEX daily_money_unfolded_idx ON public.daily_money USING btree (day) WHERE (slot > 0);
 
@@ -557,7 +553,7 @@ create table refunds (
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
   reason text not null default 'refund'::text,
-  reason_text text,
+  reason_text reason_text,
   returned_at timestamp with time zone,
   request_id uuid,
   continues_refund_id bigint,
@@ -565,7 +561,6 @@ create table refunds (
   constraint refunds_pkey PRIMARY KEY (program_id, id),
   constraint refunds_sale_key UNIQUE (program_id, sale_id, refund_key),
   constraint refunds_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),
-  constraint refunds_reason_text_check CHECK ((length(reason_text) <= 1000)),
   constraint refunds_refund_key_check CHECK (((length(refund_key) >= 1) AND (length(refund_key) <= 300))),
   constraint refunds_program_id_continues_refund_id_fkey FOREIGN KEY (program_id, continues_refund_id) REFERENCES refunds(program_id, id),
   constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
@@ -575,19 +570,19 @@ create table sales (
   program_id bigint not null,
   id bigint not null generated always as identity,
   is_test boolean not null default false,
-  transaction_id text not null,
+  transaction_id id_text not null,
   customer_id bigint,
   partner_id bigint,
-  customer_key text,
+  customer_key id_text,
   sale_date timestamp with time zone not null default now(),
-  amount_cents amount_cents not null,
+  amount_cents positive_cents not null,
   commission_base_cents amount_cents not null,
   refunded_cents amount_cents not null default 0,
   currency currency_code not null,
-  sale_type text not null default 'payment'::text,
-  payment_status text not null default 'paid'::text,
+  sale_type word_text not null default 'payment'::text,
+  payment_status word_text not null default 'paid'::text,
   is_recurring boolean not null default false,
-  subscription_id text,
+  subscription_id id_text,
   processor_event_id text,
   processor_session_id text,
   processor_payment_intent_id text,
@@ -599,21 +594,13 @@ create table sales (
   created_at timestamp with time zone not null default now(),
   constraint sales_pkey PRIMARY KEY (program_id, id),
   constraint sales_transaction_key UNIQUE (program_id, is_test, transaction_id),
-  constraint sales_amount_cents_check CHECK (((amount_cents)::bigint > 0)),
-  constraint sales_check CHECK (((commission_base_cents)::bigint <= (amount_cents)::bigint)),
-  constraint sales_check1 CHECK (((refunded_cents)::bigint <= (amount_cents)::bigint)),
-  constraint sales_check2 CHECK (((customer_id IS NULL) = (partner_id IS NULL))),
-  constraint sales_customer_key_check CHECK (((length(customer_key) >= 1) AND (length(customer_key) <= 255))),
-  constraint sales_payment_status_check CHECK (((length(payment_status) >= 1) AND (length(payment_status) <= 64))),
-  constraint sales_sale_type_check CHECK (((length(sale_type) >= 1) AND (length(sale_type) <= 64))),
-  constraint sales_subscription_id_check CHECK (((length(subscription_id) >= 1) AND (length(subscription_id) <= 255))),
-  constraint sales_transaction_id_check CHECK (((length(transaction_id) >= 1) AND (length(transaction_id) <= 255))),
   constraint sales_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint sales_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
+CREATE TRIGGER sales_sound AFTER INSERT OR UPDATE ON public.sales FOR EACH ROW EXECUTE FUNCTION refuse_unsound_sale();
 
 create table sessions (
   id text not null,
@@ -682,7 +669,7 @@ create table withdrawals (
   status text not null default 'requested'::text,
   payout_run_id bigint,
   payout_address text,
-  reason text,
+  reason reason_text,
   reference text,
   paid_on date,
   created_at timestamp with time zone not null default now(),
@@ -695,7 +682,6 @@ create table withdrawals (
   constraint withdrawals_check2 CHECK (((status = 'requested'::text) = (decided_at IS NULL))),
   constraint withdrawals_check3 CHECK ((((status = 'paid'::text) AND (num_nulls(reference, paid_on) = 0)) OR ((status <> 'paid'::text) AND (num_nulls(reference, paid_on) = 2)))),
   constraint withdrawals_payout_address_check CHECK ((length(payout_address) <= 320)),
-  constraint withdrawals_reason_check CHECK ((length(reason) <= 1000)),
   constraint withdrawals_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint withdrawals_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
   constraint withdrawals_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
@@ -1053,18 +1039,20 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamp with time zone)
- RETURNS void
+ RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
+declare
+  customer bigint;
 begin
-  if exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key) then
-    return;
-  end if;
-  update customers c set customer_key = new_key
-  where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after and c.customer_key is null;
-  if not found then
-    perform add_second_customer(of_program_id, new_key, of_click_id, stem, valid_after);
-  end if;
+  loop
+    customer := find_customer(of_program_id, new_key, of_click_id, stem, valid_after);
+    update customers c set customer_key = new_key
+    where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, new_key) = new_key;
+    if found or customer is null then
+      return customer;
+    end if;
+  end loop;
 end $function$
 ;
 
@@ -1095,30 +1083,78 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
- RETURNS void
+CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer)
+ RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
+declare
+  counted bigint;
 begin
+  with taken as (
+    delete from uncounted_clicks
+    where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
+    returning program_id, link_id, clicked_at
+  ),
+  links as (
+    insert into link_clicks as c (program_id, link_id, clicks, last_clicked_at)
+    select program_id, link_id, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
+    on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
+      last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
+  ),
+  hours as (
+    insert into daily_totals as c (program_id, day, slot, clicks)
+    select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken group by 1, 2, 3 order by 1, 2, 3
+    on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
+  )
+  select count(*) into counted from taken;
+  return counted;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_day constant date := utc_day(at);
+  of_slot constant smallint := counter_slot(at);
+begin
+  -- Almost always the row is there; an update is cheaper than an insert that finds out.
+  update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
+  where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
+  if found then
+    return true;
+  end if;
   insert into daily_totals as counted (program_id, day, slot, leads, conversions)
-  values (of_program_id, utc_day(at), counter_slot(at), more_leads, more_conversions)
+  values (of_program_id, of_day, of_slot, more_leads, more_conversions)
   on conflict on constraint daily_totals_pkey do update set
     leads = counted.leads + excluded.leads,
     conversions = counted.conversions + excluded.conversions;
+  return true;
 end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint)
- RETURNS void
+ RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  of_day constant date := utc_day(at);
+  of_slot constant smallint := counter_slot(at);
 begin
+  update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
+    commission_cents = m.commission_cents + more_commission_cents
+  where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
+  if found then
+    return true;
+  end if;
   insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-  values (of_program_id, utc_day(at), of_currency, counter_slot(at), more_sales, more_revenue_cents, more_commission_cents)
+  values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents)
   on conflict on constraint daily_money_pkey do update set
     sales = counted.sales + excluded.sales,
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
     commission_cents = counted.commission_cents + excluded.commission_cents;
+  return true;
 end $function$
 ;
 
@@ -1213,6 +1249,30 @@ begin
     buyer.id
   ) for no key update of c;
   return buyer;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  found_id bigint;
+  key_of_click text;
+begin
+  loop
+    select c.id into found_id from customers c where c.program_id = of_program_id and c.customer_key = of_key;
+    if found_id is not null or of_click_id is null then
+      return found_id;
+    end if;
+    select c.id, c.customer_key into found_id, key_of_click from customers c
+    where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
+    if key_of_click is null then
+      return found_id;
+    end if;
+    -- Another call can have given the key to a customer meanwhile, who is then found.
+    perform add_second_customer(of_program_id, of_key, of_click_id, stem, valid_after);
+  end loop;
 end $function$
 ;
 
@@ -1423,6 +1483,38 @@ begin
     returning c.* into buyer;
     perform record_settled_lead(buyer, null, null, null);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_commission_sound()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- As a sale or a lead makes it; one expression is cheaper than several.
+  if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and (new.kind = 'sale') = (new.sale_id is not null)
+    and num_nonnulls(new.credited_at, new.paid_at, new.withdrawal_id, new.rejected_at) = 0 then
+    return new;
+  end if;
+  new.status := case
+    when new.rejected_at is not null or new.reversal = 'full' then 'reversed'
+    when new.reversal = 'partial' then 'refunded'
+    when new.paid_at is not null then 'paid'
+    when new.credited_at is not null then 'approved'
+    else 'pending'
+  end;
+  if (new.kind = 'sale') <> (new.sale_id is not null) then
+    raise check_violation using message = 'A commission of a sale names the sale, and one of a lead names none.';
+  end if;
+  if new.reversed_cents > new.amount_cents
+    or new.reversal = 'none' and new.rejected_at is null and new.reversed_cents > 0
+    or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
+    raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
+  end if;
+  if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.withdrawal_id) = 1 then
+    raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
+  end if;
+  return new;
 end $function$
 ;
 
@@ -1898,13 +1990,15 @@ CREATE OR REPLACE FUNCTION public.record_sale(given sales, completes boolean, OU
 AS $function$
 #variable_conflict use_column
 declare
-  program programs;
-  customer customers;
+  customer record;
   was_attributed boolean := false;
   is_counted_now boolean;
+  counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
-  select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
+  select c.id, c.partner_id, c.first_purchase_date, p.commission_bp, p.commission_duration_months, p.hold_days into customer
+  from customers c join programs p on p.id = c.program_id
+  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
     commission_base_cents, currency, sale_type, payment_status, is_recurring, subscription_id, additional_data, request_id,
     processor_event_id, processor_session_id, processor_payment_intent_id, processor_charge_id, processor_invoice_id,
@@ -1944,36 +2038,34 @@ begin
     return;
   end if;
 
-  select p.* into strict program from programs p where p.id = sale.program_id;
   -- Rounded half up in integers, because floating point is not exact here (27.50 at 1.4 % would give 38 cents for 39).
-  commission_cents := (sale.commission_base_cents * program.commission_bp + 5000) / 10000;
-  if program.commission_duration_months is not null and customer.first_purchase_date is not null
-    and sale.sale_date > customer.first_purchase_date + make_interval(months => program.commission_duration_months) then
+  commission_cents := (sale.commission_base_cents * customer.commission_bp + 5000) / 10000;
+  if sale.sale_date > customer.first_purchase_date + make_interval(months => customer.commission_duration_months) then
     commission_cents := 0;
   end if;
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
-      now() + make_interval(days => program.hold_days))
+      now() + make_interval(days => customer.hold_days))
     returning id into commission_id;
   end if;
 
   if customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    perform count_customers(sale.program_id, sale.sale_date, 0, 1);
+    counted := count_customers(sale.program_id, sale.sale_date, 0, 1);
     if customer.first_purchase_date is not null then
-      perform count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
+      counted := count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
+    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
       case when is_counted_now then commission_cents else 0 end);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    perform count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
+    counted := count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
   end if;
 end $function$
 ;
@@ -1983,19 +2075,37 @@ CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, sessio
  LANGUAGE plpgsql
 AS $function$
 declare
-  program programs;
+  program record;
+  counted boolean;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
-  select p.* into strict program from programs p where p.id = customer.program_id;
-  perform count_customers(customer.program_id, now(), 1, 0);
+  select p.lead_commission_cents, p.currency, p.hold_days into strict program from programs p where p.id = customer.program_id;
+  counted := count_customers(customer.program_id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents,
       now() + make_interval(days => program.hold_days));
-    perform count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
+    counted := count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.recorded_click(aff text, at timestamp with time zone, event_id bigint)
+ RETURNS json
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return (
+    select json_build_object('click_id', c.click_id, 'partner_code', l.code, 'cookie_window_days', p.cookie_window_days)
+    from referral_links l
+    join programs p on p.id = l.program_id
+    join affiliate_click_events e on e.program_id = l.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+    join customers c on c.program_id = e.program_id and c.id = e.customer_id
+    where lower(l.code) = lower(aff)
+  );
 end $function$
 ;
 
@@ -2050,6 +2160,17 @@ begin
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date) = 0 then
     return null;
   end if;
+  -- As a lead or a sale makes it.
+  if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
+    and num_nulls(new.signup_date, new.lead_event_id) <> 1
+    and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
+    and new.customer_status = (case
+      when new.first_purchase_date is not null then 'conversion'
+      when new.signup_date is not null then 'lead'
+      else 'click'
+    end), false) then
+    return null;
+  end if;
   if new.customer_key = '' or length(new.email_hash) <> 32 then
     raise check_violation using message = 'A customer key is not empty, and an e-mail hash is 32 bytes.';
   end if;
@@ -2065,6 +2186,22 @@ begin
     raise check_violation using message = 'The status of a customer follows from its dates.';
   end if;
   return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_unsound_sale()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- One expression is cheaper than two.
+  if greatest(new.commission_base_cents, new.refunded_cents) <= new.amount_cents and num_nulls(new.customer_id, new.partner_id) <> 1 then
+    return null;
+  end if;
+  if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
+    raise check_violation using message = 'The base of the commission and what is refunded are parts of the amount of a sale.';
+  end if;
+  raise check_violation using message = 'A sale has a customer and a partner, or neither.';
 end $function$
 ;
 
@@ -2191,21 +2328,30 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
+  customer bigint;
   settled record;
 begin
-  update customers c set
-    signup_date = coalesce(c.signup_date, now()),
-    lead_event_id = coalesce(c.lead_event_id, new_lead_id),
-    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-    email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
-  where c.program_id = of_program_id and c.customer_key = of_customer_key
-  returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
+  loop
+    customer := find_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
+    if customer is null then
+      return;
+    end if;
+    update customers c set
+      customer_key = of_customer_key,
+      signup_date = coalesce(c.signup_date, now()),
+      lead_event_id = coalesce(c.lead_event_id, new_lead_id),
+      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+      email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
+    where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, of_customer_key) = of_customer_key
+    returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
+    exit when found;
+  end loop;
   lead_id := settled.lead_event_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -2395,9 +2541,11 @@ begin
     return;
   end if;
   if not provisional then
-    perform bind_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
-    select s.* into lead_id, click_id, customer_status
-    from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+    noted := settle_lead(of_program_id, of_customer_key, of_click_id, stem, valid_after, new_lead_id, new_email_hash, session_id, page_url,
+      additional_data);
+    lead_id := noted.lead_id;
+    click_id := noted.click_id;
+    customer_status := noted.customer_status;
     return;
   end if;
   update customers c set
@@ -2414,6 +2562,22 @@ begin
   click_id := noted.click_id;
   -- The browser does not learn that the server settled it.
   customer_status := 'click';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+begin
+  if not exists (select from programs p where p.id = of_program_id) then
+    return false;
+  end if;
+  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
+  on conflict do nothing;
+  return true;
 end $function$
 ;
 
@@ -2474,21 +2638,21 @@ CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigi
 AS $function$
 #variable_conflict use_column
 declare
-  of_program_id bigint;
-  valid_after timestamptz;
+  key record;
+  settled record;
 begin
-  select k.program_id, k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id),
-    now() - make_interval(days => p.cookie_window_days)
-  into of_program_id, key_retired, program_matches, valid_after
+  select k.program_id, k.retired_at is not null as is_retired, now() - make_interval(days => p.cookie_window_days) as valid_after into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
+  key_retired := key.is_retired;
+  program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_retired is distinct from false or not program_matches then
     return;
   end if;
-  if of_click_id is not null then
-    perform bind_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
-  end if;
-  select s.* into lead_id, click_id, customer_status
-  from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
+    page_url, additional_data);
+  lead_id := settled.lead_id;
+  click_id := settled.click_id;
+  customer_status := settled.customer_status;
 end $function$
 ;
 
@@ -2553,39 +2717,91 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, given sales, of_click_id text, stem text, OUT key_retired boolean, OUT program_matches boolean, OUT sale sales, OUT inserted boolean, OUT commission_id bigint, OUT commission_cents bigint)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint)
  RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_variable
+declare
+  given sales;
+  recorded record;
+  stored sales;
+  valid_after timestamptz;
+begin
+  -- What was given is put together here, because each assignment costs about as much as a column of this.
+  select k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id), (
+      select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
+    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
+    is_recurring, subscription_id, additional_data
+  into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
+    given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
+    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data
+  from api_keys k where k.key_hash = hash;
+  if key_retired is distinct from false or not program_matches then
+    return;
+  end if;
+  if of_click_id is not null and given.customer_id is null then
+    select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
+    if is_test then
+      select c.id into given.customer_id from customers c
+      where c.program_id = given.program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
+    -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
+    elsif not exists (
+      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = track_sale.transaction_id
+    ) then
+      given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
+    end if;
+  end if;
+  recorded := record_sale(given, false);
+  stored := recorded.sale;
+  sale_id := stored.id;
+  customer_id := stored.customer_id;
+  commission_id := recorded.commission_id;
+  commission_cents := recorded.commission_cents;
+  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+  if not is_recorded then
+    same_payload := (stored.amount_cents, stored.currency, stored.customer_key, stored.sale_type, stored.is_recurring,
+      stored.subscription_id) is not distinct from (amount_cents, currency, customer_key, sale_type, is_recurring, subscription_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
+ RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
-  valid_after timestamptz;
-  recorded record;
+  of_program_id bigint;
 begin
-  select k.program_id, k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id),
-    now() - make_interval(days => p.cookie_window_days)
-  into given.program_id, key_retired, program_matches, valid_after
-  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
-  if key_retired is distinct from false or not program_matches then
-    return;
+  select p.id into of_program_id from programs p
+  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)));
+  if of_program_id is not null then
+    insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
+      referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
+      device_os, browser_name, additional_data)
+    values (of_program_id, true, at, event_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent,
+      screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name,
+      additional_data)
+    on conflict do nothing;
   end if;
-  -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
-  if of_click_id is not null and not given.is_test and not exists (
-    select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
-  ) then
-    perform bind_customer(given.program_id, given.customer_key, of_click_id, stem, valid_after);
+  return of_program_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.track_test_lead(hash bytea, claimed_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  key record;
+begin
+  select k.program_id, k.retired_at is not null as is_retired into key from api_keys k where k.key_hash = hash;
+  key_retired := key.is_retired;
+  program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
+  if key_retired is not distinct from false and program_matches then
+    perform track_browser_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
-  select c.id into given.customer_id from customers c
-  where c.program_id = given.program_id and c.customer_key = given.customer_key;
-  if given.customer_id is null and given.is_test and of_click_id is not null then
-    select c.id into given.customer_id from customers c
-    where c.program_id = given.program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
-  end if;
-  select r.* into recorded from record_sale(given, false) r;
-  sale := recorded.sale;
-  inserted := recorded.inserted;
-  commission_id := recorded.commission_id;
-  commission_cents := recorded.commission_cents;
 end $function$
 ;
 

@@ -70,7 +70,7 @@ const planted: Record<string, Mistake> = {
   'a commission that is rounded down': {
     ways: ['session'],
     says: /commission left/,
-    functions: [{ name: 'record_sale', from: 'program.commission_bp + 5000)', to: 'program.commission_bp)' }],
+    functions: [{ name: 'record_sale', from: 'customer.commission_bp + 5000)', to: 'customer.commission_bp)' }],
   },
   'a reversal that is rounded half up': {
     ways: ['refund'],

@@ -16,7 +16,14 @@ afterAll(async () => {
 })
 const { databaseUrl, neon, sql } = await startEndpoint()
 
-const functionNames = ['track_refund', 'lock_balance', 'tell_reversal', 'record_sale', 'track_sale'] as const
+const functionNames = [
+  'track_refund',
+  'lock_balance',
+  'tell_reversal',
+  'record_sale',
+  'track_sale',
+  'count_clicks',
+] as const
 
 /** A change in the text of a function of the database. */
 interface FunctionPlant {
@@ -117,8 +124,8 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     functions: [
       {
         name: 'record_sale',
-        from: '(sale.commission_base_cents * program.commission_bp + 5000) / 10000',
-        to: 'round(sale.commission_base_cents * (program.commission_bp / 10000.0)::double precision)::bigint',
+        from: '(sale.commission_base_cents * customer.commission_bp + 5000) / 10000',
+        to: 'round(sale.commission_base_cents * (customer.commission_bp / 10000.0)::double precision)::bigint',
       },
     ],
   },
@@ -134,20 +141,24 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     ],
   },
   'clicks that are counted and then removed, in two requests': {
+    functions: [
+      {
+        name: 'count_clicks',
+        from: `    delete from uncounted_clicks
+    where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
+    returning program_id, link_id, clicked_at`,
+        to: '    select program_id, link_id, clicked_at from uncounted_clicks order by clicked_at limit max_rows',
+      },
+    ],
     plants: [
       {
         file: 'lib/tracking/clicks.ts',
-        from: `  delete from uncounted_clicks
-  where ctid = any (array(select ctid from uncounted_clicks limit \${limit} for update skip locked))
-  returning program_id, link_id, clicked_at`,
-        to: `  select program_id, link_id, clicked_at from uncounted_clicks order by clicked_at limit \${limit}`,
-      },
-      {
-        file: 'lib/tracking/clicks.ts',
-        from: '  return Number(row?.counted)',
-        to: `  await db.query(sql\`delete from uncounted_clicks where ctid = any (array(
-    select ctid from uncounted_clicks order by clicked_at limit \${limit}))\`)
-  return Number(row?.counted)`,
+        from: '  return row?.count_clicks ?? 0',
+        to: `  await db.query({
+    sql: 'delete from uncounted_clicks where ctid = any (array(select ctid from uncounted_clicks order by clicked_at limit $1))',
+    parameters: [limit],
+  })
+  return row?.count_clicks ?? 0`,
       },
     ],
   },
@@ -164,14 +175,16 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       },
       {
         name: 'track_sale',
-        from: '  select r.* into recorded from record_sale(given, false) r;',
-        to: `  select s.* into sale from sales s
+        from: '  recorded := record_sale(given, false);',
+        to: `  select s.* into stored from sales s
   where s.program_id = given.program_id and s.is_test = given.is_test and s.transaction_id = given.transaction_id;
-  inserted := sale.id is null;
-  if not inserted then
+  if stored.id is not null then
+    sale_id := stored.id;
+    is_recorded := false;
+    same_payload := true;
     return;
   end if;
-  select r.* into recorded from record_sale(given, false) r;`,
+  recorded := record_sale(given, false);`,
       },
     ],
   },

@@ -71,10 +71,10 @@ test.for([
 })
 
 const settle = (client: pg.Client, leadId: number) =>
-  client.query<{ lead_id: string }>(`select lead_id from settle_lead($1, 'twice', $2, null, null, null, null)`, [
-    programId,
-    leadId,
-  ])
+  client.query<{ lead_id: string }>(
+    `select lead_id from settle_lead($1, 'twice', null, null, null, $2, null, null, null, null)`,
+    [programId, leadId],
+  )
 
 test('a lead that waited for another of the same customer sees what that one did', async () => {
   await write.insert({ customer_key: "'twice'" })

@@ -98,7 +98,7 @@ test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
   async (action) => {
     const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
     await Promise.all(Array.from({ length: 5 }, () => recordClick(db, { ...click, partner_code: partnerCode }, null)))
-    endpoint.neon.inject({ action, matching: 'uncounted_clicks' })
+    endpoint.neon.inject({ action, matching: 'count_clicks' })
     await expect(countClicks(db, 1000)).rejects.toThrow()
     expect(await findDifferences(sql, programId)).toEqual([])
     expect(await countClicks(db, 1000)).toBe(action === 'drop-after' ? 0 : 5)

@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 
@@ -56,33 +55,8 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
   return hex(await sha256(key))
 }
 
-/** CTE `key`: the API key of this hash, retired or not. */
-export function keyCte(keyHash: string) {
-  return sql`key as (select program_id, retired_at from api_keys where key_hash = decode(${keyHash}, 'hex'))`
-}
-
-/**
- * CTEs `key` and `program`: the program that the active key names; no row where the key is unknown or retired, or where
- * `programId` is given and names another.
- */
-export function programOfKeyCte(keyHash: string, programId: number | null) {
-  return sql`${keyCte(keyHash)},
-program as (
-  select p.* from programs p join key on key.program_id = p.id
-  where key.retired_at is null and p.id = coalesce(${programId}::bigint, p.id)
-)`
-}
-
-/** Column `program_matches` of a keyed statement's answer: false where the caller named another program than the key's. */
-export function programMatchesColumn(programId: number | null) {
-  return sql`(select program_id = coalesce(${programId}::bigint, program_id) from key) as program_matches`
-}
-
-/** Column `key_retired` of a keyed statement's answer: null for an unknown key. */
-export const keyRetiredColumn = sql`(select retired_at is not null from key) as key_retired`
-
 /** What every keyed statement answers of its key. */
-export interface KeyState {
+interface KeyState {
   key_retired: boolean | null
   program_matches?: boolean | null
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -71,14 +71,14 @@ export async function dumpSchema(databaseUrl: string): Promise<string> {
   }
 }
 
-/** Columns that a check holds to a list of words. */
+/** Columns that a check, their own or their domain's, holds to a list of words. */
 const wordsQuery = String.raw`
 select c.relname as table, a.attname as column,
   array(select word[1] from regexp_matches(pg_get_constraintdef(k.oid), '''(\w+)''::text', 'g') word) as words
 from pg_constraint k
-join pg_class c on c.oid = k.conrelid and not c.relispartition
-join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
-where k.contype = 'c' and c.relnamespace = 'public'::regnamespace and cardinality(k.conkey) = 1
+join pg_attribute a on a.attrelid = k.conrelid and k.conkey = array[a.attnum] or a.atttypid = k.contypid and k.contypid <> 0
+join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p') and not c.relispartition
+where k.contype = 'c' and c.relnamespace = 'public'::regnamespace
   and pg_get_constraintdef(k.oid) ~ '^CHECK \(\(\w+ = ANY \(ARRAY\[[^]]*\]\)\)\)$'
 order by 1, 2`
 
@@ -120,7 +120,7 @@ async function generateTypes(databaseUrl: string): Promise<string> {
 
 /** Names and types of a function's arguments and of the row that `select * from` it gives. Triggers' functions are not called. */
 const functionsQuery = `
-select p.proname as name, a.name as field, a.mode in ('i', 'b') as is_argument, a.position > pronargs - pronargdefaults as is_optional,
+select p.proname as name, a.name as field, a.mode in ('i', 'b') as is_argument,
   t.typname as type, coalesce(base.typname, '') as base, e.typname as element
 from pg_proc p
 cross join lateral (
@@ -140,7 +140,6 @@ interface FunctionField {
   name: string
   field: string
   is_argument: boolean
-  is_optional: boolean
   type: string
   base: string
   element: string | null
@@ -165,22 +164,54 @@ function typeOf({ type, base, element, is_argument }: FunctionField): string {
   return scalars[type] ?? scalars[base] ?? 'unknown'
 }
 
-/** The types of the database's functions, for `call` in lib/database.ts. Whether null is taken or given is not declared there. */
-export async function generateFunctionTypes(databaseUrl: string): Promise<string> {
+/** The functions that TypeScript calls; the others are called by these alone. */
+function calledFunctions(): Set<string> {
+  const files = ['lib', 'functions'].flatMap((folder) =>
+    readdirSync(`${root}${folder}`, { encoding: 'utf8', recursive: true })
+      .filter((name) => /\.tsx?$/.test(name))
+      .map((name) => readFileSync(path.join(root, folder, name), 'utf8')),
+  )
+  return new Set(files.flatMap((text) => Array.from(text.matchAll(/\bcall\('(\w+)'/g), ([, name = '']) => name)))
+}
+
+/**
+ * For `call` in lib/database.ts: the types of the database's functions, and how each is called. A function without OUT arguments is no
+ * table to Postgres then, which is cheaper. Whether null is taken or given is not declared in a database.
+ */
+async function generateFunctions(databaseUrl: string): Promise<string> {
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     const { rows } = await client.query<FunctionField>(functionsQuery)
-    const functions = Map.groupBy(rows, ({ name }) => name)
-    const lines = [...functions].flatMap(([name, fields]) => {
+    const called = calledFunctions()
+    const functions = [...Map.groupBy(rows, ({ name }) => name)].filter(([name]) => called.has(name))
+    const types = functions.flatMap(([name, fields]) => {
       const list = (isArgument: boolean) =>
         fields
           .filter(({ is_argument }) => is_argument === isArgument)
-          .map((field) => `${field.field}${isArgument && field.is_optional ? '?' : ''}: ${typeOf(field)} | null`)
+          .map((field) => `${field.field}: ${typeOf(field)} | null`)
           .join('; ')
       return [`  ${name}: {`, `    arguments: { ${list(true)} }`, `    row: { ${list(false)} }`, '  }']
     })
-    return ['', 'export interface DatabaseFunctions {', ...lines, '}', ''].join('\n')
+    const calls = functions.map(([name, fields]) => {
+      const names = fields.filter(({ is_argument }) => is_argument).map(({ field }) => `'${field}'`)
+      const isScalar = fields.some(({ field, is_argument }) => !is_argument && field === name)
+      const text = `select ${isScalar ? '' : '* from '}${name}(${names.map((_, n) => `$${n + 1}`).join(', ')})`
+      return `  ${name}: { text: '${text}', names: [${names.join(', ')}] },`
+    })
+    return [
+      '',
+      'export interface DatabaseFunctions {',
+      ...types,
+      '}',
+      '',
+      'export const functionCalls: {',
+      "  [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }",
+      '} = {',
+      ...calls,
+      '}',
+      '',
+    ].join('\n')
   } finally {
     await client.end()
   }
@@ -188,7 +219,7 @@ export async function generateFunctionTypes(databaseUrl: string): Promise<string
 
 /** The text of lib/schema.ts: what the migrated database declares. */
 export async function generateSchemaTypes(databaseUrl: string): Promise<string> {
-  return (await generateTypes(databaseUrl)) + (await generateFunctionTypes(databaseUrl))
+  return (await generateTypes(databaseUrl)) + (await generateFunctions(databaseUrl))
 }
 
 if (import.meta.main) {

@@ -1,15 +1,9 @@
-import { type RawBuilder, sql } from 'kysely'
-import {
-  keyRetiredColumn,
-  type KeyState,
-  programMatchesColumn,
-  programOfKeyCte,
-  requireActiveKey,
-} from '../access/api-keys.ts'
+import { requireActiveKey } from '../access/api-keys.ts'
 import { newClickIdStem, newEventId, programOfClickId } from './clicks.ts'
 import { retryBinding } from './customers.ts'
-import { type Database, jsonb, retryOnce } from '../database.ts'
+import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import type { DatabaseFunctions } from '../schema.ts'
 
 /** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address. */
 export interface Lead {
@@ -38,16 +32,22 @@ const noAttribution = () =>
     'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
   )
 
-interface LeadRow {
-  lead_id: string | null
-  click_id: string | null
-  customer_status: string | null
+type LeadRow = Pick<DatabaseFunctions['track_lead']['row'], 'lead_id' | 'click_id' | 'customer_status'>
+
+/** What `track_lead` and `track_browser_lead` are told of a lead. */
+function leadArguments(lead: Lead, leadId: number) {
+  return {
+    of_customer_key: lead.customer_key,
+    of_click_id: lead.click_id,
+    stem: newClickIdStem(Date.now()),
+    new_lead_id: leadId,
+    new_email_hash: lead.email_hash === null ? null : hexBytes(lead.email_hash),
+    ...leadEvent(lead),
+  }
 }
 
-/** The arguments of the functions in migrations/functions/leads.sql from the customer key on. */
-function leadArguments(lead: Lead, leadId: number) {
-  return sql`${lead.customer_key}, ${lead.click_id}, ${newClickIdStem(Date.now())}, ${leadId}, decode(${lead.email_hash}, 'hex'),
-    ${lead.session_id}, ${lead.page_url}, ${jsonb(lead.additional_data)}`
+function leadEvent({ session_id, page_url, additional_data }: Lead) {
+  return { session_id, page_url, additional_data: additional_data && JSON.stringify(additional_data) }
 }
 
 /**
@@ -63,9 +63,8 @@ export async function recordServerLead(
   programId: number | null,
 ): Promise<RecordedLead> {
   const leadId = newEventId()
-  const statement = sql<
-    KeyState & LeadRow
-  >`select * from track_lead(decode(${keyHash}, 'hex'), ${programId}, ${leadArguments(lead, leadId)})`
+  const key = { hash: hexBytes(keyHash), claimed_program_id: programId }
+  const statement = call('track_lead', { ...key, ...leadArguments(lead, leadId) })
   const [row] = await retryBinding(() => db.query(statement))
   requireActiveKey(row)
   const recorded = asRecorded(row)
@@ -90,9 +89,7 @@ export async function recordBrowserLead(db: Database, lead: Lead, programId: num
   if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId)
   if (clickId === null || clickProgramId === undefined) throw noAttribution()
   const leadId = newEventId()
-  const statement = sql<
-    LeadRow & { provisional: boolean | null }
-  >`select * from track_browser_lead(${clickProgramId}, ${leadArguments(lead, leadId)})`
+  const statement = call('track_browser_lead', { of_program_id: clickProgramId, ...leadArguments(lead, leadId) })
   const [row] = await retryBinding(() => db.query(statement))
   const recorded = asRecorded(row)
   if (row?.provisional) return { ...recorded, provisional: true }
@@ -111,19 +108,19 @@ export async function recordTestLead(
   lead: Lead,
   programId: number | null,
 ): Promise<RecordedLead> {
-  const { id, ctes } = testEvent(programOfKeyCte(keyHash, programId), lead)
-  const [row] = await retryOnce(() =>
-    db.query(sql<KeyState>`with ${ctes} select ${keyRetiredColumn}, ${programMatchesColumn(programId)}`),
-  )
+  const event = testEvent(lead)
+  const statement = call('track_test_lead', { hash: hexBytes(keyHash), claimed_program_id: programId, ...event })
+  const [row] = await retryOnce(() => db.query(statement))
   requireActiveKey(row)
-  return asTestLead(id, lead)
+  return asTestLead(event.lead_id, lead)
 }
 
 /** The same from a browser, which has no key to say the program with: it is the click's, or the one that the page names. */
 async function recordBrowserTestLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
-  const { id, ctes } = testEvent(sql`program as (select * from programs where id = ${programId}::bigint)`, lead)
-  const [row] = await retryOnce(() => db.query(sql`with ${ctes} select from program`))
-  if (!row) {
+  const event = testEvent(lead)
+  const statement = call('track_browser_test_lead', { of_program_id: programId, ...event })
+  const [row] = await retryOnce(() => db.query(statement))
+  if (!row?.track_browser_test_lead) {
     throw new ApiError(
       'invalid_request',
       'A test lead from the browser needs a program: send program_id or a click id.',
@@ -132,21 +129,12 @@ async function recordBrowserTestLead(db: Database, lead: Lead, programId: number
       },
     )
   }
-  return asTestLead(id, lead)
+  return asTestLead(event.lead_id, lead)
 }
 
-/** The CTE `program`, as given, and the one that writes the test event. The id and time are made here, as those of clicks are. */
-function testEvent(program: RawBuilder<unknown>, lead: Lead) {
-  const id = newEventId()
-  const ctes = sql`${program},
-event as (
-  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
-  select id, true, ${new Date()}::timestamptz, ${id}::bigint, ${lead.customer_key}, ${lead.session_id}, ${lead.page_url},
-    ${jsonb(lead.additional_data)}
-  from program
-  on conflict do nothing
-)`
-  return { id, ctes }
+/** The id and time of a test lead are made here, so that one sent twice is recorded once. */
+function testEvent(lead: Lead) {
+  return { at: new Date(), lead_id: newEventId(), customer_key: lead.customer_key, ...leadEvent(lead) }
 }
 
 function asTestLead(id: number, { click_id }: Lead): RecordedLead {
@@ -155,5 +143,5 @@ function asTestLead(id: number, { click_id }: Lead): RecordedLead {
 
 function asRecorded(row: LeadRow | undefined): RecordedLead {
   if (!row || row.lead_id === null || row.click_id === null || row.customer_status === null) throw noAttribution()
-  return { lead_id: Number(row.lead_id), click_id: row.click_id, customer_status: row.customer_status }
+  return { lead_id: row.lead_id, click_id: row.click_id, customer_status: row.customer_status }
 }

@@ -53,3 +53,68 @@ begin
   insert into uncounted_clicks (program_id, link_id, clicked_at) values (link.program_id, link.id, at);
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $$;
+
+-- What the click with this event was answered when it was recorded; no answer where it was not.
+create or replace function recorded_click(aff text, at timestamptz, event_id bigint) returns json language plpgsql stable as $$
+begin
+  return (
+    select json_build_object('click_id', c.click_id, 'partner_code', l.code, 'cookie_window_days', p.cookie_window_days)
+    from referral_links l
+    join programs p on p.id = l.program_id
+    join affiliate_click_events e on e.program_id = l.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+    join customers c on c.program_id = e.program_id and c.id = e.customer_id
+    where lower(l.code) = lower(aff)
+  );
+end $$;
+
+-- Records a test click: an event with is_test, no customer and no counter, once. Returns its program, the one given or the link's; null,
+-- having written nothing, where there is none.
+create or replace function track_test_click(
+  given_program_id bigint, aff text, at timestamptz, event_id bigint,
+  session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,
+  viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
+  browser_name text, additional_data jsonb
+) returns bigint language plpgsql as $$
+#variable_conflict use_column
+declare
+  of_program_id bigint;
+begin
+  select p.id into of_program_id from programs p
+  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)));
+  if of_program_id is not null then
+    insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
+      referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
+      device_os, browser_name, additional_data)
+    values (of_program_id, true, at, event_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent,
+      screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name,
+      additional_data)
+    on conflict do nothing;
+  end if;
+  return of_program_id;
+end $$;
+
+-- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links and of their programs' hours, and returns how
+-- many. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
+create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
+declare
+  counted bigint;
+begin
+  with taken as (
+    delete from uncounted_clicks
+    where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
+    returning program_id, link_id, clicked_at
+  ),
+  links as (
+    insert into link_clicks as c (program_id, link_id, clicks, last_clicked_at)
+    select program_id, link_id, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
+    on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
+      last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
+  ),
+  hours as (
+    insert into daily_totals as c (program_id, day, slot, clicks)
+    select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken group by 1, 2, 3 order by 1, 2, 3
+    on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
+  )
+  select count(*) into counted from taken;
+  return counted;
+end $$;

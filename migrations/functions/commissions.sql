@@ -1,3 +1,35 @@
+-- Sets the status of a commission and refuses a row that is not sound: in a trigger, because Postgres compiles the CHECKs and generated
+-- columns of a table anew in every statement that writes it.
+create or replace function keep_commission_sound() returns trigger language plpgsql as $$
+begin
+  -- As a sale or a lead makes it; one expression is cheaper than several.
+  if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and (new.kind = 'sale') = (new.sale_id is not null)
+    and num_nonnulls(new.credited_at, new.paid_at, new.withdrawal_id, new.rejected_at) = 0 then
+    return new;
+  end if;
+  new.status := case
+    when new.rejected_at is not null or new.reversal = 'full' then 'reversed'
+    when new.reversal = 'partial' then 'refunded'
+    when new.paid_at is not null then 'paid'
+    when new.credited_at is not null then 'approved'
+    else 'pending'
+  end;
+  if (new.kind = 'sale') <> (new.sale_id is not null) then
+    raise check_violation using message = 'A commission of a sale names the sale, and one of a lead names none.';
+  end if;
+  if new.reversed_cents > new.amount_cents
+    or new.reversal = 'none' and new.rejected_at is null and new.reversed_cents > 0
+    or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
+    raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
+  end if;
+  if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.withdrawal_id) = 1 then
+    raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
+  end if;
+  return new;
+end $$;
+create or replace trigger commissions_sound before insert or update on commissions
+  for each row execute function keep_commission_sound();
+
 -- The part of a commission that is reversed where so much of its sale was refunded. It is rounded down, and a step of a refund takes the
 -- difference, so that refunds of the whole sale reverse exactly the commission, however they were split.
 create or replace function reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns bigint

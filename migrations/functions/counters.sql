@@ -14,24 +14,44 @@ create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] la
 as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
 
 -- Moves the totals of the hour of `at` and of its day.
-create or replace function count_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns void
+create or replace function count_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns boolean
 language plpgsql as $$
+declare
+  of_day constant date := utc_day(at);
+  of_slot constant smallint := counter_slot(at);
 begin
+  -- Almost always the row is there; an update is cheaper than an insert that finds out.
+  update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
+  where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
+  if found then
+    return true;
+  end if;
   insert into daily_totals as counted (program_id, day, slot, leads, conversions)
-  values (of_program_id, utc_day(at), counter_slot(at), more_leads, more_conversions)
+  values (of_program_id, of_day, of_slot, more_leads, more_conversions)
   on conflict on constraint daily_totals_pkey do update set
     leads = counted.leads + excluded.leads,
     conversions = counted.conversions + excluded.conversions;
+  return true;
 end $$;
 
 create or replace function count_money(
   of_program_id bigint, at timestamptz, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint
-) returns void language plpgsql as $$
+) returns boolean language plpgsql as $$
+declare
+  of_day constant date := utc_day(at);
+  of_slot constant smallint := counter_slot(at);
 begin
+  update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
+    commission_cents = m.commission_cents + more_commission_cents
+  where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
+  if found then
+    return true;
+  end if;
   insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-  values (of_program_id, utc_day(at), of_currency, counter_slot(at), more_sales, more_revenue_cents, more_commission_cents)
+  values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents)
   on conflict on constraint daily_money_pkey do update set
     sales = counted.sales + excluded.sales,
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
     commission_cents = counted.commission_cents + excluded.commission_cents;
+  return true;
 end $$;

@@ -8,6 +8,17 @@ begin
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date) = 0 then
     return null;
   end if;
+  -- As a lead or a sale makes it.
+  if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
+    and num_nulls(new.signup_date, new.lead_event_id) <> 1
+    and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
+    and new.customer_status = (case
+      when new.first_purchase_date is not null then 'conversion'
+      when new.signup_date is not null then 'lead'
+      else 'click'
+    end), false) then
+    return null;
+  end if;
   if new.customer_key = '' or length(new.email_hash) <> 32 then
     raise check_violation using message = 'A customer key is not empty, and an e-mail hash is 32 bytes.';
   end if;
@@ -40,16 +51,41 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- Gives a key that is not known to the customer of a click: to the one who clicked where they have none, else to a second one.
-create or replace function bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz)
-returns void language plpgsql as $$
+-- The customer that a key is of, or is to be: the one who has it; else the one of a click after `valid_after`, where they have no key;
+-- else, where they have another, a second customer, who is made with the key. Null where there is none.
+create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamptz)
+returns bigint language plpgsql as $$
+declare
+  found_id bigint;
+  key_of_click text;
 begin
-  if exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key) then
-    return;
-  end if;
-  update customers c set customer_key = new_key
-  where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after and c.customer_key is null;
-  if not found then
-    perform add_second_customer(of_program_id, new_key, of_click_id, stem, valid_after);
-  end if;
+  loop
+    select c.id into found_id from customers c where c.program_id = of_program_id and c.customer_key = of_key;
+    if found_id is not null or of_click_id is null then
+      return found_id;
+    end if;
+    select c.id, c.customer_key into found_id, key_of_click from customers c
+    where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
+    if key_of_click is null then
+      return found_id;
+    end if;
+    -- Another call can have given the key to a customer meanwhile, who is then found.
+    perform add_second_customer(of_program_id, of_key, of_click_id, stem, valid_after);
+  end loop;
+end $$;
+
+-- Gives a key that is not known to the customer of a click, or to a second one, and returns the customer who has it.
+create or replace function bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz)
+returns bigint language plpgsql as $$
+declare
+  customer bigint;
+begin
+  loop
+    customer := find_customer(of_program_id, new_key, of_click_id, stem, valid_after);
+    update customers c set customer_key = new_key
+    where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, new_key) = new_key;
+    if found or customer is null then
+      return customer;
+    end if;
+  end loop;
 end $$;

@@ -2,40 +2,51 @@
 create or replace function record_settled_lead(customer customers, session_id text, page_url text, additional_data jsonb) returns void
 language plpgsql as $$
 declare
-  program programs;
+  program record;
+  counted boolean;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
-  select p.* into strict program from programs p where p.id = customer.program_id;
-  perform count_customers(customer.program_id, now(), 1, 0);
+  select p.lead_commission_cents, p.currency, p.hold_days into strict program from programs p where p.id = customer.program_id;
+  counted := count_customers(customer.program_id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents,
       now() + make_interval(days => program.hold_days));
-    perform count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
+    counted := count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
   end if;
 end $$;
 
--- Settles the lead of the customer with this key. A lead that is settled already changes nothing and keeps its own id, which
--- tells the call that settled it from all others, even where the answer to its first try was lost. The update is
--- unconditional so that a call which waited for another sees what that one did.
+-- Settles the lead of the customer with this key, or of a valid click, to whose customer the key is bound with it; answers nulls where there
+-- is neither. A lead that is settled already changes nothing and keeps its own id, which tells the call that settled it from all others,
+-- even where the answer to its first try was lost. The update is unconditional so that a call which waited for another sees what that
+-- one did; where that one bound another key, the customer is looked for again.
 create or replace function settle_lead(
-  of_program_id bigint, of_customer_key text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text,
-  additional_data jsonb,
+  of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamptz, new_lead_id bigint,
+  new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
   out lead_id bigint, out click_id text, out customer_status text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
+  customer bigint;
   settled record;
 begin
-  update customers c set
-    signup_date = coalesce(c.signup_date, now()),
-    lead_event_id = coalesce(c.lead_event_id, new_lead_id),
-    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-    email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
-  where c.program_id = of_program_id and c.customer_key = of_customer_key
-  returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
+  loop
+    customer := find_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
+    if customer is null then
+      return;
+    end if;
+    update customers c set
+      customer_key = of_customer_key,
+      signup_date = coalesce(c.signup_date, now()),
+      lead_event_id = coalesce(c.lead_event_id, new_lead_id),
+      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+      email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
+    where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, of_customer_key) = of_customer_key
+    returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
+    exit when found;
+  end loop;
   lead_id := settled.lead_event_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -52,21 +63,21 @@ create or replace function track_lead(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  of_program_id bigint;
-  valid_after timestamptz;
+  key record;
+  settled record;
 begin
-  select k.program_id, k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id),
-    now() - make_interval(days => p.cookie_window_days)
-  into of_program_id, key_retired, program_matches, valid_after
+  select k.program_id, k.retired_at is not null as is_retired, now() - make_interval(days => p.cookie_window_days) as valid_after into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
+  key_retired := key.is_retired;
+  program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_retired is distinct from false or not program_matches then
     return;
   end if;
-  if of_click_id is not null then
-    perform bind_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
-  end if;
-  select s.* into lead_id, click_id, customer_status
-  from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
+    page_url, additional_data);
+  lead_id := settled.lead_id;
+  click_id := settled.click_id;
+  customer_status := settled.customer_status;
 end $$;
 
 -- A lead of the visitor's browser, for a click of this program; `recordBrowserLead` in lib/tracking/leads.ts is its only caller. Answers no
@@ -89,9 +100,11 @@ begin
     return;
   end if;
   if not provisional then
-    perform bind_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
-    select s.* into lead_id, click_id, customer_status
-    from settle_lead(of_program_id, of_customer_key, new_lead_id, new_email_hash, session_id, page_url, additional_data) s;
+    noted := settle_lead(of_program_id, of_customer_key, of_click_id, stem, valid_after, new_lead_id, new_email_hash, session_id, page_url,
+      additional_data);
+    lead_id := noted.lead_id;
+    click_id := noted.click_id;
+    customer_status := noted.customer_status;
     return;
   end if;
   update customers c set
@@ -108,4 +121,36 @@ begin
   click_id := noted.click_id;
   -- The browser does not learn that the server settled it.
   customer_status := 'click';
+end $$;
+
+-- Records a test lead of the integrator's server: an event with is_test, no customer and no count, once.
+create or replace function track_test_lead(
+  hash bytea, claimed_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
+  additional_data jsonb,
+  out key_retired boolean, out program_matches boolean
+) language plpgsql as $$
+declare
+  key record;
+begin
+  select k.program_id, k.retired_at is not null as is_retired into key from api_keys k where k.key_hash = hash;
+  key_retired := key.is_retired;
+  program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
+  if key_retired is not distinct from false and program_matches then
+    perform track_browser_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+  end if;
+end $$;
+
+-- The same of a program that the browser names. Returns whether there is one.
+create or replace function track_browser_test_lead(
+  of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb
+) returns boolean language plpgsql as $$
+#variable_conflict use_column
+begin
+  if not exists (select from programs p where p.id = of_program_id) then
+    return false;
+  end if;
+  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
+  on conflict do nothing;
+  return true;
 end $$;

@@ -1,3 +1,17 @@
+-- The rules of a sale's row, in a trigger because Postgres compiles the CHECKs of a table anew in every statement that writes it.
+create or replace function refuse_unsound_sale() returns trigger language plpgsql as $$
+begin
+  -- One expression is cheaper than two.
+  if greatest(new.commission_base_cents, new.refunded_cents) <= new.amount_cents and num_nulls(new.customer_id, new.partner_id) <> 1 then
+    return null;
+  end if;
+  if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
+    raise check_violation using message = 'The base of the commission and what is refunded are parts of the amount of a sale.';
+  end if;
+  raise check_violation using message = 'A sale has a customer and a partner, or neither.';
+end $$;
+create or replace trigger sales_sound after insert or update on sales for each row execute function refuse_unsound_sale();
+
 -- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/money/sales.ts says how. `given` is the
 -- sale as it is to be stored: its program, customer (null: not attributed) and date (null: now) included, its id and partner not.
 -- Answers the sale that stands under the transaction id; where it stood there before (not `inserted`), nothing is written. But two events
@@ -9,13 +23,15 @@ create or replace function record_sale(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  program programs;
-  customer customers;
+  customer record;
   was_attributed boolean := false;
   is_counted_now boolean;
+  counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
-  select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
+  select c.id, c.partner_id, c.first_purchase_date, p.commission_bp, p.commission_duration_months, p.hold_days into customer
+  from customers c join programs p on p.id = c.program_id
+  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
     commission_base_cents, currency, sale_type, payment_status, is_recurring, subscription_id, additional_data, request_id,
     processor_event_id, processor_session_id, processor_payment_intent_id, processor_charge_id, processor_invoice_id,
@@ -55,73 +71,85 @@ begin
     return;
   end if;
 
-  select p.* into strict program from programs p where p.id = sale.program_id;
   -- Rounded half up in integers, because floating point is not exact here (27.50 at 1.4 % would give 38 cents for 39).
-  commission_cents := (sale.commission_base_cents * program.commission_bp + 5000) / 10000;
-  if program.commission_duration_months is not null and customer.first_purchase_date is not null
-    and sale.sale_date > customer.first_purchase_date + make_interval(months => program.commission_duration_months) then
+  commission_cents := (sale.commission_base_cents * customer.commission_bp + 5000) / 10000;
+  if sale.sale_date > customer.first_purchase_date + make_interval(months => customer.commission_duration_months) then
     commission_cents := 0;
   end if;
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
-      now() + make_interval(days => program.hold_days))
+      now() + make_interval(days => customer.hold_days))
     returning id into commission_id;
   end if;
 
   if customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    perform count_customers(sale.program_id, sale.sale_date, 0, 1);
+    counted := count_customers(sale.program_id, sale.sale_date, 0, 1);
     if customer.first_purchase_date is not null then
-      perform count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
+      counted := count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
+    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
       case when is_counted_now then commission_cents else 0 end);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    perform count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
+    counted := count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
   end if;
 end $$;
 
--- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller. `given` has no program and no customer yet; `stem` is the
--- beginning of a click id, for a second customer.
+-- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller and says what is given and answered. `stem` is the beginning of a
+-- click id, for a second customer.
 create or replace function track_sale(
-  hash bytea, claimed_program_id bigint, given sales, of_click_id text, stem text,
-  out key_retired boolean, out program_matches boolean,
-  out sale sales, out inserted boolean, out commission_id bigint, out commission_cents bigint
+  hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
+  amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
+  out key_retired boolean, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
+  out customer_id bigint, out commission_id bigint, out commission_cents bigint
 ) language plpgsql as $$
-#variable_conflict use_column
+#variable_conflict use_variable
 declare
-  valid_after timestamptz;
+  given sales;
   recorded record;
+  stored sales;
+  valid_after timestamptz;
 begin
-  select k.program_id, k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id),
-    now() - make_interval(days => p.cookie_window_days)
-  into given.program_id, key_retired, program_matches, valid_after
-  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
+  -- What was given is put together here, because each assignment costs about as much as a column of this.
+  select k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id), (
+      select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
+    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
+    is_recurring, subscription_id, additional_data
+  into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
+    given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
+    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data
+  from api_keys k where k.key_hash = hash;
   if key_retired is distinct from false or not program_matches then
     return;
   end if;
-  -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
-  if of_click_id is not null and not given.is_test and not exists (
-    select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
-  ) then
-    perform bind_customer(given.program_id, given.customer_key, of_click_id, stem, valid_after);
+  if of_click_id is not null and given.customer_id is null then
+    select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
+    if is_test then
+      select c.id into given.customer_id from customers c
+      where c.program_id = given.program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
+    -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
+    elsif not exists (
+      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = track_sale.transaction_id
+    ) then
+      given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
+    end if;
   end if;
-  select c.id into given.customer_id from customers c
-  where c.program_id = given.program_id and c.customer_key = given.customer_key;
-  if given.customer_id is null and given.is_test and of_click_id is not null then
-    select c.id into given.customer_id from customers c
-    where c.program_id = given.program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
-  end if;
-  select r.* into recorded from record_sale(given, false) r;
-  sale := recorded.sale;
-  inserted := recorded.inserted;
+  recorded := record_sale(given, false);
+  stored := recorded.sale;
+  sale_id := stored.id;
+  customer_id := stored.customer_id;
   commission_id := recorded.commission_id;
   commission_cents := recorded.commission_cents;
+  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+  if not is_recorded then
+    same_payload := (stored.amount_cents, stored.currency, stored.customer_key, stored.sale_type, stored.is_recurring,
+      stored.subscription_id) is not distinct from (amount_cents, currency, customer_key, sale_type, is_recurring, subscription_id);
+  end if;
 end $$;
