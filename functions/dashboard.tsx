@@ -32,6 +32,7 @@ import { newProgramPages } from './dashboard/program/new-program.tsx'
 import { notificationPages } from './dashboard/program/notifications.tsx'
 import { overviewPages } from './dashboard/program/overview.tsx'
 import { partnerPages } from './dashboard/program/partners.tsx'
+import { payoutRunPage } from './dashboard/program/payout-run.tsx'
 import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
 import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
 import { settingsPages } from './dashboard/program/settings.tsx'
@@ -129,6 +130,7 @@ const groups = [
   overviewPages,
   partnerPages,
   payoutRunPages,
+  payoutRunPage,
   sentNotificationPages,
   settingsPages,
   stripeConnectionPages,

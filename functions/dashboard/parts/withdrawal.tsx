@@ -16,7 +16,7 @@ export const withdrawalStates: States<WithdrawalStatus> = {
 export const withdrawalColumns = {
   asked: { label: 'Asked', cell: ({ created_at: at }) => <Day at={at} /> },
   state: { label: 'State', cell: (withdrawal) => <State withdrawal={withdrawal} /> },
-  amount: { label: 'Amount', right: true, cell: (withdrawal) => <Amount withdrawal={withdrawal} /> },
+  amount: { label: 'Amount', right: true, cell: (withdrawal) => <WithdrawalAmount withdrawal={withdrawal} /> },
 } satisfies Record<string, Column<Withdrawal>>
 
 /** A withdrawal as a row of a CSV file. */
@@ -36,6 +36,16 @@ export function withdrawalRow(withdrawal: Withdrawal) {
     paid_on: withdrawal.paid_on,
     reason: withdrawal.reason,
   }
+}
+
+/** Who is paid, and where. */
+export function Payee({ name, address }: { name: string; address: string | null }) {
+  return (
+    <div>
+      <strong>{name}</strong>
+      {address && <div class="muted small">{address}</div>}
+    </div>
+  )
 }
 
 /** The state of a withdrawal with the reason of a refusal. */
@@ -59,7 +69,11 @@ function State({ withdrawal }: { withdrawal: Withdrawal }) {
 }
 
 /** What a withdrawal stands at, and what was asked for where a reversal reduced it. */
-function Amount({ withdrawal }: { withdrawal: Withdrawal }) {
+export function WithdrawalAmount({
+  withdrawal,
+}: {
+  withdrawal: Pick<Withdrawal, 'amount_cents' | 'requested_cents' | 'currency'>
+}) {
   const { amount_cents: amount, requested_cents: requested, currency } = withdrawal
   return (
     <div>

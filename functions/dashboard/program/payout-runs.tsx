@@ -2,46 +2,34 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../lib/money.ts'
-import { exportPayments } from '../../../lib/money/payout-files.ts'
 import {
-  type LeftOut,
   listMinimumPayouts,
   listPayoutRuns,
   listPayoutsDue,
   makePayoutRun,
   payByHand,
-  payPayoutRun,
   type PayoutDue,
   type PayoutRun,
-  readPayoutRun,
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { idInPath, positiveInteger } from '../parts/address.ts'
+import { positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Empty, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, List, type Page, readPage } from '../parts/list.tsx'
+import { List, type Page, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
-import { PayMenu, shownCents, TransferFields, transferFields } from '../parts/transfer.tsx'
+import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
 import { smallestUnits } from '../parts/typed-number.ts'
-import { withdrawalStates } from '../parts/withdrawal.tsx'
-import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
+import { Payee } from '../parts/withdrawal.tsx'
+import { leftOutTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 
-/** How a program pays its partners: who is due, payout runs with their files, and payments by hand. */
+/** How a program pays its partners: who is due, its payout runs, and payments by hand. */
 export const payoutRunPages = createPages()
-
-const addressIn = (programId: number) => `/programs/${programId}/payouts`
-
-/** Why somebody is not in a run, as people read it. */
-const leftOutTexts: Record<LeftOut, string> = {
-  below_minimum: 'Below the minimum',
-  no_payout_address: 'No payout address',
-}
 
 payoutRunPages.get('/programs/:programId/payouts', requireProgram('withdrawal:list'), (c) =>
   renderPayouts(c, emptyForm),
@@ -55,7 +43,7 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
     listMinimumPayouts(db, program.id),
     readPage(
       {
-        address: addressIn(program.id),
+        address: payoutsOf(program.id),
         before: positiveInteger(c.req.query('before')),
         cursorOf: ({ id }: PayoutRun) => id,
       },
@@ -74,7 +62,7 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
         >
           {may(program.roles, 'withdrawal:pay') && due.some(({ left_out: reason }) => reason === null) && (
             <PostButton
-              action={addressIn(program.id)}
+              action={payoutsOf(program.id)}
               class="primary"
               fields={{ request_id: crypto.randomUUID() }}
               confirm={`Create a payout run of ${totals(due.filter(({ left_out: reason }) => reason === null))}?`}
@@ -89,18 +77,6 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
       </>
     ),
   })
-}
-
-/** Sums by currency: `$30.00 and €5.00`. */
-function totals(amounts: { currency: string; payable_cents: number }[]): string {
-  const byCurrency = Map.groupBy(amounts, ({ currency }) => currency)
-  const sums = [...byCurrency].map(([currency, list]) =>
-    formatMoney(
-      list.reduce((sum, { payable_cents: cents }) => sum + cents, 0),
-      currency,
-    ),
-  )
-  return new Intl.ListFormat('en').format(sums)
 }
 
 function Due({ program, due }: { program: ViewerProgram; due: PayoutDue[] }) {
@@ -122,12 +98,7 @@ function Due({ program, due }: { program: ViewerProgram; due: PayoutDue[] }) {
         columns={[
           {
             label: 'Partner',
-            cell: ({ partner_name: name, payout_address: payoutAddress }) => (
-              <div>
-                <strong>{name}</strong>
-                {payoutAddress && <div class="muted small">{payoutAddress}</div>}
-              </div>
-            ),
+            cell: ({ partner_name: name, payout_address: payTo }) => <Payee name={name} address={payTo} />,
           },
           {
             label: 'Next run',
@@ -152,7 +123,7 @@ function Due({ program, due }: { program: ViewerProgram; due: PayoutDue[] }) {
             cell: ({ partner_id: partnerId, partner_name: name, payable_cents: cents, currency, left_out: reason }) =>
               reason !== null && (
                 <PayMenu
-                  action={`${addressIn(program.id)}/by-hand`}
+                  action={`${payoutsOf(program.id)}/by-hand`}
                   id={`${partnerId}-${currency}`}
                   text="Paid by hand"
                   subject={`${formatMoney(cents, currency)} to ${name}`}
@@ -177,7 +148,7 @@ function Runs({ programId, page }: { programId: number; page: Page<PayoutRun> })
         {
           label: 'Run',
           cell: ({ id, created_at: at }) => (
-            <a href={`${addressIn(programId)}/${id}`}>
+            <a href={`${payoutsOf(programId)}/${id}`}>
               Run {id}, <Day at={at} />
             </a>
           ),
@@ -187,18 +158,6 @@ function Runs({ programId, page }: { programId: number; page: Page<PayoutRun> })
       ]}
       empty={{ title: 'No payout runs yet', text: 'The first one is created from what is due.' }}
     />
-  )
-}
-
-function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<PayoutRun, 'paid_on' | 'reference'> }) {
-  if (paidOn === null) return <Badge tone="warn">Open</Badge>
-  return (
-    <span>
-      <Badge tone="good">Paid</Badge>{' '}
-      <span class="muted small">
-        <Day at={paidOn} />, {reference}
-      </span>
-    </span>
   )
 }
 
@@ -219,7 +178,7 @@ function Minimum({ program, minimums, form: shown }: MinimumProps) {
               minimums.map(({ currency, minimum_payout_cents: cents }) => formatMoney(cents, currency)),
             )} on.`}
       </p>
-      <form method="post" action={`${addressIn(program.id)}/minimum`} class="row end">
+      <form method="post" action={`${payoutsOf(program.id)}/minimum`} class="row end">
         <Field name="currency" label="Currency" value={program.currency.toUpperCase()} form={shown} required />
         <Field
           name="minimum"
@@ -256,7 +215,7 @@ payoutRunPages.post(
       return await renderPayouts(c, await formAgain(c, { errors }))
     }
     await setMinimumPayout(c.get('db'), programId, currency, cents)
-    return redirectWith(c, addressIn(programId), 'The minimum payout is saved.')
+    return redirectWith(c, payoutsOf(programId), 'The minimum payout is saved.')
   },
 )
 
@@ -267,8 +226,8 @@ payoutRunPages.post('/programs/:programId/payouts', requireProgram('withdrawal:p
   const { id: programId } = c.get('program')
   const runId = await makePayoutRun(c.get('db'), programId, c.req.valid('form').request_id)
   return runId === null
-    ? redirectWith(c, addressIn(programId), 'Nobody is due now, so no run was created.')
-    : redirectWith(c, `${addressIn(programId)}/${runId}`, `Payout run ${runId} is created.`)
+    ? redirectWith(c, payoutsOf(programId), 'Nobody is due now, so no run was created.')
+    : redirectWith(c, `${payoutsOf(programId)}/${runId}`, `Payout run ${runId} is created.`)
 })
 
 const byHandForm = z.object({
@@ -288,141 +247,6 @@ payoutRunPages.post(
     const { partner_id: partnerId, currency, amount_cents: amountCents, request_id, ...transfer } = c.req.valid('form')
     const payment = { programId, partnerId, currency, amountCents, requestId: request_id }
     await sendSoon(c.env, await payByHand(c.get('db'), payment, transfer))
-    return redirectWith(c, addressIn(programId), `The payment of ${formatMoney(amountCents, currency)} is recorded.`)
-  },
-)
-
-const missing = 'This program has no such payout run.'
-
-payoutRunPages.get('/programs/:programId/payouts/:runId', requireProgram('withdrawal:list'), async (c) => {
-  const program = c.get('program')
-  const run = await readPayoutRun(c.get('db'), program.id, idInPath(c, 'runId', missing))
-  const address = `${addressIn(program.id)}/${run.id}`
-  const pays = may(program.roles, 'withdrawal:pay')
-  const open = run.withdrawals.filter(({ status }) => status === 'requested')
-  return renderProgram(c, {
-    title: `Payout run ${run.id}`,
-    current: '/payouts',
-    children: (
-      <>
-        <Heading
-          title={`Payout run ${run.id}`}
-          lead={
-            <>
-              Created <Day at={run.created_at} /> <RunState run={run} />
-            </>
-          }
-        >
-          {pays && (
-            <PayoutFileLinks
-              address={`${address}/file.csv`}
-              payments={run.withdrawals.filter(({ status }) => status === 'requested' || status === 'paid')}
-            />
-          )}
-        </Heading>
-        {pays && run.paid_at === null && <PayRun address={address} open={open} />}
-        <Card title="Payments">
-          <Table
-            caption="Payments of this run"
-            rows={run.withdrawals}
-            columns={[
-              { label: 'Payment', cell: ({ id }) => <code>withdrawal-{id}</code> },
-              {
-                label: 'Partner',
-                cell: ({ partner_name: name, payout_address: payoutAddress }) => (
-                  <div>
-                    <strong>{name}</strong>
-                    <div class="muted small">{payoutAddress}</div>
-                  </div>
-                ),
-              },
-              {
-                label: 'State',
-                cell: ({ status }) => (
-                  <Badge tone={withdrawalStates[status].tone}>{withdrawalStates[status].name}</Badge>
-                ),
-              },
-              {
-                label: 'Amount',
-                right: true,
-                cell: ({ amount_cents: amount, requested_cents: requested, currency }) => (
-                  <div>
-                    <strong>{formatMoney(amount, currency)}</strong>
-                    {amount < requested && (
-                      <div class="muted small">reduced from {formatMoney(requested, currency)} by a reversal</div>
-                    )}
-                  </div>
-                ),
-              },
-            ]}
-          />
-        </Card>
-        {run.leftOut.length > 0 && (
-          <Card title="Left out">
-            <p class="muted">
-              What is payable to them now stands under <a href={addressIn(program.id)}>Payouts</a>, where it can be
-              recorded as paid by hand.
-            </p>
-            <Table
-              caption="Partners left out of this run"
-              rows={run.leftOut}
-              columns={[
-                { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
-                { label: 'Reason', cell: ({ reason }) => leftOutTexts[reason] },
-                {
-                  label: 'Payable then',
-                  right: true,
-                  cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
-                },
-              ]}
-            />
-          </Card>
-        )}
-      </>
-    ),
-  })
-})
-
-function PayRun({ address, open }: { address: string; open: { amount_cents: number; currency: string }[] }) {
-  const sum = open.reduce((total, { amount_cents: cents }) => total + cents, 0)
-  const shown = totals(open.map(({ amount_cents, currency }) => ({ currency, payable_cents: amount_cents })))
-  return (
-    <Card title={open.length === 0 ? 'Close this run' : `Mark ${shown} as paid`}>
-      <p class="muted">
-        {open.length === 0
-          ? 'Reversals or the partners themselves cancelled all of its payments.'
-          : 'Pay with the file first. Marking the run as paid posts every payment and tells the partners.'}
-      </p>
-      <form method="post" action={`${address}/pay`} class="row end">
-        <input type="hidden" name="amount_cents" value={String(sum)} />
-        <TransferFields id="run" />
-        <button type="submit" class="primary">
-          Mark run as paid
-        </button>
-      </form>
-    </Card>
-  )
-}
-
-payoutRunPages.get('/programs/:programId/payouts/:runId/file.csv', requireProgram('withdrawal:pay'), async (c) => {
-  const { id: programId } = c.get('program')
-  const payoutRunId = idInPath(c, 'runId', missing)
-  const file = payoutFileOf(c.req.query())
-  const text = await exportPayments(c.get('db'), programId, { payoutRunId }, file)
-  return csvResponse(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
-})
-
-const payForm = z.object({ amount_cents: shownCents, ...transferFields })
-
-payoutRunPages.post(
-  '/programs/:programId/payouts/:runId/pay',
-  requireProgram('withdrawal:pay'),
-  form(payForm),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const runId = idInPath(c, 'runId', missing)
-    const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
-    await sendSoon(c.env, await payPayoutRun(c.get('db'), programId, runId, transfer, amountCents))
-    return redirectWith(c, `${addressIn(programId)}/${runId}`, 'The run is paid. Its partners are told.')
+    return redirectWith(c, payoutsOf(programId), `The payment of ${formatMoney(amountCents, currency)} is recorded.`)
   },
 )

@@ -29,7 +29,7 @@ import {
 } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
-import { withdrawalColumns, withdrawalRow, withdrawalStates } from '../parts/withdrawal.tsx'
+import { Payee, withdrawalColumns, withdrawalRow, withdrawalStates } from '../parts/withdrawal.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** What partners asked to be paid, and what runs pay them. */
@@ -80,12 +80,7 @@ function Withdrawals({ program, status, page }: WithdrawalsProps) {
         askedAt,
         {
           label: 'Partner',
-          cell: ({ partner_name: name, payout_email: payoutEmail }) => (
-            <div>
-              <strong>{name}</strong>
-              {payoutEmail && <div class="muted small">{payoutEmail}</div>}
-            </div>
-          ),
+          cell: ({ partner_name: name, payout_email: payTo }) => <Payee name={name} address={payTo} />,
         },
         state,
         amount,
