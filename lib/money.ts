@@ -1,7 +1,8 @@
 /** The largest amount the service takes, in minor units. */
 export const maxAmountCents = 9_999_999_999_999
 
-const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
+/** Intl no longer knows the old dobra, in which Stripe still charges. */
+const currencies = new Set([...Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()), 'std'])
 
 /** True for a lower-case ISO 4217 code. */
 export function isCurrency(code: string): boolean {

@@ -5,7 +5,7 @@ create table outbox (
   id bigint generated always as identity,
   kind text not null check (kind in (
     'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
-    'paid_commission_reversed', 'dispute_reinstated', 'balance_negative'
+    'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted'
   )),
   audience text not null check (audience in ('partner', 'advertiser')),
   partner_id bigint not null,

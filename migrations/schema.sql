@@ -319,7 +319,7 @@ create table outbox (
   constraint outbox_cause_key UNIQUE (program_id, kind, audience, cause),
   constraint outbox_audience_check CHECK ((audience = ANY (ARRAY['partner'::text, 'advertiser'::text]))),
   constraint outbox_cause_check CHECK (((length(cause) >= 1) AND (length(cause) <= 200))),
-  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text]))),
+  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text]))),
   constraint outbox_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
 );
@@ -934,7 +934,10 @@ begin
 
   if jsonb_array_length(fact->'reversals') = 0 then
     return became(event, 'ignored', 'The charge has no refund that took money.');
-  elsif fact#>>'{reversals,0,currency}' <> sale.currency then
+  elsif not exists (
+    select from jsonb_array_elements(fact->'reversals') r where r->>'currency' = coalesce(sale.currency::text, r->>'currency')
+  ) then
+    perform tell_unconverted(sale, fact);
     return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
@@ -2509,6 +2512,21 @@ begin
       'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
   if commission.paid_at is not null then
     perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_unconverted(sale sales, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if sale.partner_id is not null then
+    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+    values (sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, 'reversal:' || (fact#>>'{reversals,0,reversal_id}'),
+      jsonb_build_object('transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
+        'currency', fact#>>'{reversals,0,currency}'))
+    on conflict do nothing;
   end if;
 end $function$
 ;

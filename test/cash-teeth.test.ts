@@ -37,7 +37,11 @@ const planted: Record<string, Mistake> = {
     ways: ['refund'],
     says: /refunded/,
     plants: [
-      { file: 'lib/stripe/read-refund.ts', from: '    reversal_id: id,', to: '    reversal_id: `${id}:${status}`,' },
+      {
+        file: 'lib/stripe/read-refund.ts',
+        from: '    reversal_id: refundId,',
+        to: '    reversal_id: `${refundId}:${status}`,',
+      },
     ],
   },
   'a dispute that was won and stays taken': {
@@ -83,6 +87,63 @@ const planted: Record<string, Mistake> = {
       },
     ],
   },
+  'a dispute that is lost after a refund and puts back what the merchant never got back': {
+    ways: ['dispute_after_refund'],
+    says: /refunded/,
+    plants: [{ file: 'lib/stripe/read-dispute.ts', from: 'isReinstated && kept > 0', to: 'false' }],
+  },
+  'the same with balance transactions in another currency': {
+    ways: ['settlement'],
+    says: /refunded/,
+    plants: [{ file: 'lib/stripe/read-dispute.ts', from: 'first.currency === unit', to: 'unit !== undefined' }],
+  },
+  'a dispute in another currency that is not taken': {
+    ways: ['bank_currency'],
+    says: /refunded 0/,
+    plants: [
+      {
+        file: 'lib/stripe/read-dispute.ts',
+        from: '    { reversal_id: `${disputeId}:${first.currency}`, currency: first.currency, taken, kept, isReinstated },',
+        to: '',
+      },
+    ],
+  },
+  'tax in the base of an invoice that was overpaid': {
+    ways: ['overpaid'],
+    says: /base/,
+    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'shareOf(paidCents, untaxed, paid.total)', to: 'paidCents' }],
+  },
+  'tax in the base where what was paid is not the total': {
+    ways: ['balance'],
+    says: /renewal \d: base/,
+    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'shareOf(paidCents, untaxed, paid.total)', to: 'paidCents' }],
+  },
+  'tax in the base of an invoice that a credit note made smaller': {
+    ways: ['credited'],
+    says: /base/,
+    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'shareOf(paidCents, untaxed, paid.total)', to: 'paidCents' }],
+  },
+  'tax in the base of an invoice whose fractions cannot be charged': {
+    ways: ['fractions'],
+    says: /base/,
+    plants: [
+      {
+        file: 'lib/stripe/read-invoice.ts',
+        from: 'shareOf(paidCents, untaxed, paid.total)',
+        to: 'Math.min(paidCents, untaxed)',
+      },
+    ],
+  },
+  'a payment outside of Stripe that is none in the older payloads': {
+    ways: ['outside'],
+    says: /no sale/,
+    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'paid.paid_out_of_band ?', to: 'false ?' }],
+  },
+  'an amount in rupiah that is not read': {
+    ways: ['large'],
+    says: /no sale/,
+    plants: [{ file: 'lib/money.ts', from: '9_999_999_999_999', to: '99_999_999_999' }],
+  },
   'krónur a hundred times too many': {
     ways: ['odd_units'],
     says: /sale of/,
@@ -95,22 +156,11 @@ const planted: Record<string, Mistake> = {
  * with the mended place as the plant.
  */
 const standing: Record<string, Mistake> = {
-  'a dispute that is lost after a refund and puts back what the merchant never got back': {
-    ways: ['dispute_after_refund'],
-    says: /refunded/,
-  },
-  'the same with balance transactions in another currency': { ways: ['settlement'], says: /refunded/ },
-  'a dispute in another currency that is not taken': { ways: ['bank_currency'], says: /refunded 0/ },
   'a session’s amount that stands though its invoice brought another': { ways: ['balance'], says: /sale of/ },
   'an end that depends on whether the session or the invoice came first': { ways: ['balance'], says: /two orders/ },
   'an invoice that brought nothing and leaves the session’s commission': { ways: ['covered'], says: /expected 0/ },
   'an invoice without metadata that does not correct its session': { ways: ['bare_invoice'], says: /sale of/ },
-  'tax in the base where what was paid is not the total': { ways: ['balance'], says: /renewal \d: base/ },
-  'tax in the base of an invoice that was overpaid': { ways: ['overpaid'], says: /base/ },
-  'tax in the base of an invoice that a credit note made smaller': { ways: ['credited'], says: /base/ },
-  'tax in the base of an invoice whose fractions cannot be charged': { ways: ['fractions'], says: /base/ },
   'a credit note given outside of Stripe that takes nothing back': { ways: ['credited'], says: /refunded 0/ },
-  'a payment outside of Stripe that is none in the older payloads': { ways: ['outside'], says: /no sale/ },
   'months that count from the payment that arrived first': { ways: ['duration'], says: /commission left/ },
   'a renewal that arrives before what attributes it and is nobody’s for ever': {
     ways: ['window'],
@@ -123,7 +173,6 @@ const standing: Record<string, Mistake> = {
   'another id of a known payment, which makes a second sale': { ways: ['api_sale'], says: /2 sales/ },
   'figures of the sale call that stand against the processor’s': { ways: ['api_sale'], says: /base/ },
   'a refund that webhook and refund call take once each': { ways: ['api_refund'], says: /refunded/ },
-  'an amount in rupiah that is not read': { ways: ['large'], says: /no sale/ },
   'a payment of the Payment Element that is not read': { ways: ['intent'], says: /no sale/ },
   'a payment captured later that is not read': { ways: ['captured'], says: /no sale/ },
   'a checkout of a payment link that is not read': { ways: ['link'], says: /no sale/ },

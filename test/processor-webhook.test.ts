@@ -218,3 +218,50 @@ describe('an event', () => {
 })
 
 testWhatIsKept(sql)
+
+const unkeepable: [what: string, text: string][] = [
+  ['empty', ''],
+  ['of 5,000 characters', 'x'.repeat(5000)],
+  ['with NUL', 'id_\0'],
+  ['with half a character', 'id_\ud800'],
+]
+const places: [what: string, type: string, object: (id: string, shop: TestShop) => Record<string, unknown>][] = [
+  ['session', 'checkout.session.completed', (id, shop) => ({ ...oneTime(shop), id })],
+  ['payment intent', 'checkout.session.completed', (id, shop) => ({ ...oneTime(shop), payment_intent: id })],
+  ['customer', 'checkout.session.completed', (id, shop) => ({ ...oneTime(shop), customer: id })],
+  ['invoice', 'invoice.paid', (id, shop) => bill(shop, { id })],
+  ['refund', 'refund.created', (id, shop) => ({ ...refund(shop, { id: 're_1', amount: 100 }), id })],
+  [
+    'dispute',
+    'charge.dispute.funds_withdrawn',
+    (id, shop) => ({ ...dispute(shop, { id: 'dp_1', amount: 100, charge: 'ch_1' }), id }),
+  ],
+]
+
+describe.each(unkeepable)('an id that is %s', (_what, id) => {
+  test.each(places)('of a %s is no fault of the service, and nothing is recorded', async (_place, type, objectOf) => {
+    const shop = await createShop(sql)
+    const answer = await send(shop, type, objectOf(id, shop))
+    expect(answer).toMatchObject({ status: 200, body: { outcome: 'ignored' } })
+    expect(await salesOf(shop)).toEqual([])
+  })
+})
+
+test('an amount above what is kept is ignored with the reason, also where its unit is a hundred times smaller', async () => {
+  const shop = await createShop(sql)
+  for (const [currency, amount] of [
+    ['mga', 99_999_999_999_9],
+    ['usd', 10_000_000_000_000],
+  ] as const) {
+    const object = {
+      ...oneTime(shop),
+      id: `cs_${currency}`,
+      payment_intent: `pi_${currency}`,
+      currency,
+      amount_total: amount,
+    }
+    const answer = await send(shop, 'checkout.session.completed', object)
+    expect(answer).toMatchObject({ status: 200, body: { outcome: 'ignored' } })
+  }
+  expect(await salesOf(shop)).toEqual([])
+})

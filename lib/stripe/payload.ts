@@ -4,9 +4,16 @@ import { maxAmountCents } from '../money.ts'
 /** Hashes an e-mail address; see `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
 
+/** An id, or a word of the processor: what the database can hold and a key can be. */
+export const id = z.string().check(
+  z.minLength(1),
+  z.maxLength(255),
+  z.refine((text: string) => text.isWellFormed() && !text.includes('\0')),
+)
+
 /** An id, or the expanded object with it, or neither. */
 export const reference = z.pipe(
-  z.nullish(z.union([z.string(), z.looseObject({ id: z.string() })])),
+  z.nullish(z.union([id, z.looseObject({ id })])),
   z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
 )
 
@@ -52,3 +59,9 @@ export const metadata = z.nullish(
 )
 
 export const noMetadata = { program_id: null, click_id: null, customer_key: null }
+
+/** `amount × part / whole` in integers, rounded half up; the amount itself where the whole is nothing. */
+export function shareOf(amountCents: number, part: number, whole: number): number {
+  if (whole <= 0) return amountCents
+  return Number((2n * BigInt(amountCents) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
+}

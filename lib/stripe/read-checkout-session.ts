@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Purchase } from './facts.ts'
-import { amount, currency, freeText, type HashEmail, metadata, noMetadata, reference, unixTime } from './payload.ts'
+import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 /** A checkout session as far as it is read, in payloads of every API version. */
 const session = z.looseObject({
-  id: z.string(),
+  id,
   mode: z.string(),
   payment_status: z.string(),
   created: unixTime,

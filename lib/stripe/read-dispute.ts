@@ -1,16 +1,20 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { type Fact, ignored } from './facts.ts'
-import { amount, currency, reference } from './payload.ts'
+import { type Fact, ignored, type Reversal } from './facts.ts'
+import { amount, currency, id, reference, shareOf } from './payload.ts'
 
 const dispute = z.looseObject({
-  id: z.string(),
+  id,
   amount,
   currency,
   status: z.string(),
   charge: reference,
   payment_intent: reference,
+  /** What it moved: below zero what was taken, above what was given back. */
+  balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int(), currency }))),
 })
+
+type Dispute = z.output<typeof dispute>
 
 /**
  * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events on which money moves. An inquiry (a status that
@@ -24,15 +28,56 @@ export function readDispute(type: string, object: unknown): Fact {
     payment_intent_id: disputed.payment_intent,
     charge_id: disputed.charge,
     invoice_id: null,
-    reversals: [
-      {
-        reversal_id: disputed.id,
-        reason: 'chargeback',
-        reason_text: null,
-        amount_cents: stripeAmount(disputed.amount, disputed.currency),
-        currency: disputed.currency,
-        returned: type === 'charge.dispute.funds_reinstated',
-      },
-    ],
+    reversals: movesOf(type, disputed).flatMap(reversalsOf),
   }
+}
+
+/** What a dispute took and what it kept, in Stripe's unit. */
+interface Move {
+  reversal_id: string
+  currency: string
+  taken: number
+  kept: number
+  isReinstated: boolean
+}
+
+/**
+ * The balance transactions say what was taken and not given back. They can be in another currency than the dispute; then the
+ * dispute's own amount was kept in the same proportion. Both are told, and the one in the currency of the sale is applied.
+ */
+function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {
+  const isReinstated = type === 'charge.dispute.funds_reinstated'
+  const transactions = rest.balance_transactions ?? []
+  const [first] = transactions
+  const taken = -transactions.reduce((sum, move) => sum + Math.min(move.amount, 0), 0)
+  if (!first || taken === 0) {
+    const kept = isReinstated ? 0 : disputed
+    return [{ reversal_id: disputeId, currency: unit, taken: disputed, kept, isReinstated }]
+  }
+  const kept = Math.max(0, -transactions.reduce((sum, move) => sum + move.amount, 0))
+  if (first.currency === unit) return [{ reversal_id: disputeId, currency: unit, taken, kept, isReinstated }]
+  return [
+    {
+      reversal_id: disputeId,
+      currency: unit,
+      taken: disputed,
+      kept: shareOf(disputed, kept, taken),
+      isReinstated,
+    },
+    { reversal_id: `${disputeId}:${first.currency}`, currency: first.currency, taken, kept, isReinstated },
+  ]
+}
+
+/** A dispute of which only a part came back is returned, and what was kept is taken in its place. */
+function reversalsOf({ reversal_id, currency: unit, taken, kept, isReinstated }: Move): Reversal[] {
+  const reversal = (reversalId: string, amountOf: number, returned: boolean): Reversal => ({
+    reversal_id: reversalId,
+    reason: 'chargeback',
+    reason_text: null,
+    amount_cents: stripeAmount(amountOf, unit),
+    currency: unit,
+    returned,
+  })
+  const whole = reversal(reversal_id, taken, isReinstated)
+  return isReinstated && kept > 0 ? [whole, reversal(`${reversal_id}:kept`, kept, false)] : [whole]
 }

@@ -1,10 +1,11 @@
 import { Stripe } from 'stripe'
 import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
+import { maxAmountCents } from '../money.ts'
 import { readCheckout } from './read-checkout-session.ts'
 import { readDispute } from './read-dispute.ts'
 import { type Fact, ignored, type WebhookEvent } from './facts.ts'
-import { type HashEmail, unixTime } from './payload.ts'
+import { type HashEmail, id, unixTime } from './payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
@@ -50,9 +51,9 @@ function invalidSignature(): ApiError {
 }
 
 const envelope = z.looseObject({
-  id: z.string().check(z.minLength(1), z.maxLength(255)),
-  type: z.string(),
-  account: z.nullish(z.string()),
+  id,
+  type: id,
+  account: z.nullish(z.union([id, z.literal('')])),
   livemode: z.boolean(),
   created: unixTime,
   data: z.looseObject({ object: z.unknown() }),
@@ -92,9 +93,9 @@ export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<We
   const parsed = envelope.safeParse(body)
   if (!parsed.success)
     throw new ApiError('invalid_request', 'The body is not a Stripe event of a version that is read.')
-  const { id, type, account, livemode, created, data } = parsed.data
+  const { id: eventId, type, account, livemode, created, data } = parsed.data
   return {
-    event_id: id,
+    event_id: eventId,
     event_type: type,
     account_id: account ?? platformAccount,
     livemode,
@@ -112,10 +113,17 @@ async function readFact(
   const read = readers[event.type]
   if (!read) return ignored('Events of this type are not used.')
   try {
-    return await read(event, hashEmail)
+    const fact = await read(event, hashEmail)
+    return isTooLarge(fact) ? ignored('Its amount is larger than what the service keeps.') : fact
   } catch (error) {
     if (!(error instanceof z.core.$ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
     return ignored(`It could not be read: ${fields || 'the object'} has a form that no known API version sends.`)
   }
+}
+
+/** Whether an amount is above what the database holds; one within Stripe's own bound can be, in units a hundred times smaller. */
+function isTooLarge(fact: Fact): boolean {
+  if (fact.kind === 'purchase') return (fact.sale?.amount_cents ?? 0) > maxAmountCents
+  return fact.kind === 'reversals' && fact.reversals.some(({ amount_cents: cents }) => cents > maxAmountCents)
 }

@@ -1,7 +1,18 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored } from './facts.ts'
-import { amount, currency, freeText, type HashEmail, metadata, noMetadata, reference, unixTime } from './payload.ts'
+import {
+  amount,
+  currency,
+  freeText,
+  type HashEmail,
+  id,
+  metadata,
+  noMetadata,
+  reference,
+  shareOf,
+  unixTime,
+} from './payload.ts'
 
 const payment = z.looseObject({ payment_intent: reference, charge: reference })
 
@@ -15,11 +26,16 @@ const line = z.looseObject({
 
 /** An invoice as far as it is read: fields of both generations, each optional. */
 const invoice = z.looseObject({
-  id: z.string(),
+  id,
   created: unixTime,
   amount_paid: amount,
+  amount_due: z.nullish(amount),
+  /** Before 2025-03-31, `amount_paid` leaves out what was paid outside of Stripe. */
+  paid_out_of_band: z.nullish(z.boolean()),
   total: z.int(),
   total_excluding_tax: z.nullish(z.int()),
+  /** In payloads older than that. */
+  tax: z.nullish(z.int()),
   currency,
   billing_reason: z.nullish(z.string()),
   customer: reference,
@@ -45,7 +61,8 @@ const invoice = z.looseObject({
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
-  if (paid.amount_paid === 0) return ignored('Nothing was paid.')
+  const amountPaid = paid.paid_out_of_band ? Math.max(paid.amount_paid, paid.amount_due ?? 0) : paid.amount_paid
+  if (amountPaid === 0) return ignored('Nothing was paid.')
   const details = paid.parent?.subscription_details
   const subscriptionLine = paid.lines?.data.find(
     ({ type, parent }) => type === 'subscription' || parent?.type === 'subscription_item_details',
@@ -54,7 +71,8 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
   const { program_id, click_id, customer_key } =
     places.find((place) => place && Object.values(place).some((value) => value !== null)) ?? noMetadata
   const subscriptionId = details?.subscription ?? paid.subscription
-  const untaxed = paid.amount_paid === paid.total ? (paid.total_excluding_tax ?? paid.amount_paid) : paid.amount_paid
+  const paidCents = stripeAmount(amountPaid, paid.currency)
+  const untaxed = Math.max(0, Math.min(paid.total_excluding_tax ?? paid.total - (paid.tax ?? 0), paid.total))
   const paymentIds = [
     paid.payment_intent,
     paid.charge,
@@ -71,11 +89,12 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     started_at: paid.created,
     settles_lead: false,
     awaits_payment: false,
-    payment_ids: [...new Set(paymentIds.filter((id) => id !== null))],
+    payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
     sale: {
       transaction_id: paid.id,
-      amount_cents: stripeAmount(paid.amount_paid, paid.currency),
-      commission_base_cents: stripeAmount(Math.max(0, Math.min(untaxed, paid.amount_paid)), paid.currency),
+      amount_cents: paidCents,
+      // What was paid can be less or more than the total (customer balance, partial payments), and holds tax in proportion.
+      commission_base_cents: shareOf(paidCents, untaxed, paid.total),
       currency: paid.currency,
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',
@@ -93,7 +112,7 @@ const invoicePayment = z.looseObject({ invoice: reference, payment })
 /** Reads `invoice_payment.paid`: from 2025-03-31 the only event that says which invoice a payment intent paid. */
 export function readInvoicePayment(object: unknown): Fact {
   const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
-  const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((id) => id !== null)
+  const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((paymentId) => paymentId !== null)
   if (invoiceId === null || paymentIds.length === 0) return ignored('It names no invoice or no payment.')
   return { kind: 'invoice_payment', payment_ids: paymentIds, invoice_id: invoiceId }
 }

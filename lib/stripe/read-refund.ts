@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Reversal } from './facts.ts'
-import { amount, currency, freeText, reference } from './payload.ts'
+import { amount, currency, freeText, id, reference } from './payload.ts'
 
 /** A refund as far as it is read. */
 const refund = z.looseObject({
-  id: z.string(),
+  id,
   amount,
   currency,
   status: z.nullish(z.string()),
@@ -16,12 +16,12 @@ const refund = z.looseObject({
 
 /** What a refund does: takes (`pending`, `succeeded`), gives back (`failed`, `canceled`), or nothing yet (undefined). */
 export function asReversal(object: unknown): Reversal | undefined {
-  const { id, amount: refunded, currency: unit, status, reason } = refund.parse(object)
+  const { id: refundId, amount: refunded, currency: unit, status, reason } = refund.parse(object)
   const returned = status === 'failed' || status === 'canceled'
   // Refunds had no status before 2016; such a one has been paid.
   if (!returned && status && status !== 'pending' && status !== 'succeeded') return undefined
   return {
-    reversal_id: id,
+    reversal_id: refundId,
     reason: 'refund',
     reason_text: reason,
     amount_cents: stripeAmount(refunded, unit),
@@ -44,10 +44,10 @@ export function readRefund(object: unknown): Fact {
   }
 }
 
-const charge = z.looseObject({ id: z.string(), payment_intent: reference, invoice: reference })
+const charge = z.looseObject({ id, payment_intent: reference, invoice: reference })
 
 /** Reads `charge.refunded`. Its `amount_refunded` is a running total, so the refunds themselves must be asked for. */
 export function readRefundedCharge(object: unknown): Fact {
-  const { id, payment_intent: paymentIntentId, invoice: invoiceId } = charge.parse(object)
-  return { kind: 'charge_refunds', charge_id: id, payment_intent_id: paymentIntentId, invoice_id: invoiceId }
+  const { id: chargeId, payment_intent: paymentIntentId, invoice: invoiceId } = charge.parse(object)
+  return { kind: 'charge_refunds', charge_id: chargeId, payment_intent_id: paymentIntentId, invoice_id: invoiceId }
 }

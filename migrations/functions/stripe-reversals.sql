@@ -26,7 +26,10 @@ begin
 
   if jsonb_array_length(fact->'reversals') = 0 then
     return became(event, 'ignored', 'The charge has no refund that took money.');
-  elsif fact#>>'{reversals,0,currency}' <> sale.currency then
+  elsif not exists (
+    select from jsonb_array_elements(fact->'reversals') r where r->>'currency' = coalesce(sale.currency::text, r->>'currency')
+  ) then
+    perform tell_unconverted(sale, fact);
     return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
@@ -86,3 +89,15 @@ end $$;
 
 create or replace function first_with_prefix(ids text[], prefix text) returns text language sql immutable
 as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $$;
+
+-- Tells the advertiser that a refund or dispute is in another currency than its sale, so that somebody reverses the commission by hand.
+create or replace function tell_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
+begin
+  if sale.partner_id is not null then
+    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+    values (sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, 'reversal:' || (fact#>>'{reversals,0,reversal_id}'),
+      jsonb_build_object('transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
+        'currency', fact#>>'{reversals,0,currency}'))
+    on conflict do nothing;
+  end if;
+end $$;

@@ -358,4 +358,11 @@ export const waysThatHold: readonly Way[] = [
   'dispute',
   'odd_units',
   'approved',
+  'dispute_after_refund',
+  'settlement',
+  'bank_currency',
+  'overpaid',
+  'fractions',
+  'outside',
+  'large',
 ]

@@ -55,6 +55,8 @@ function textOf({ kind, payload, partner_name: partner }: ListedNotification): s
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
     case 'withdrawal_refused':
       return `Your withdrawal of ${amount} was refused. The amount stays in your balance.${why}`
+    case 'refund_not_converted':
+      return `Review by hand: ${amount} was refunded${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
     case 'balance_negative':
       return `Review by hand: a reversal${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':
