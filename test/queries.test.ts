@@ -2,6 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod/mini'
 import { Database } from '../lib/database.ts'
+import { readBalances } from '../lib/money/balances.ts'
+import { earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
+import { listWithdrawals } from '../lib/money/withdrawals.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
@@ -24,6 +27,7 @@ import {
 } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, readProgress } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { newestEvents } from '../lib/tracking/events.ts'
 import { readStatus } from '../lib/tracking/status.ts'
 
 const statement = z.object({ query: z.string() })
@@ -103,6 +107,16 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listNotifications of a partner': () => listNotifications(db, { partnerId: 2 }, 'user', { limit: 25, before: 99 }),
     markNotificationsRead: () => markNotificationsRead(db, { programId: 1 }, 'user'),
     listOutbox: () => listOutbox(db, 1, { limit: 25, before: 99 }),
+  },
+  money: {
+    readBalances: () => readBalances(db, 1, 2),
+    'listCommissions of a program': () => listCommissions(db, { programId: 1 }, { limit: 25, before: 99 }),
+    'listCommissions of a partner': () => listCommissions(db, { partnerId: 2 }, { limit: 25, status: 'paid' }),
+    earningsByDay: () => earningsByDay(db, 2, 'usd', 30),
+    listWithdrawals: () => listWithdrawals(db, 1, { limit: 25, before: 99, partnerId: 2, status: 'paid' }),
+  },
+  events: {
+    newestEvents: () => newestEvents(db, 1, { dateFrom: range.from, dateTo: range.to }, 30),
   },
   tracking: {
     readStatus: () => readStatus(db, '00'),

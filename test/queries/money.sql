@@ -1,0 +1,69 @@
+-- readBalances
+select "currency", cast(sum("pending_cents") as bigint) as "pending_cents", cast(sum("balance_cents") as bigint) as "balance_cents", cast(sum("requested_cents") as bigint) as "requested_cents", cast(sum("paid_cents") as bigint) as "paid_cents"
+from (
+  select "currency", "amount_cents" - "reversed_cents" as "pending_cents", 0 as "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
+  from "commissions"
+  where "program_id" = $1 and "partner_id" = $2 and "credited_at" is null and "rejected_at" is null
+  union all
+  select "currency", 0 as "pending_cents", "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
+  from "balances"
+  where "program_id" = $3 and "partner_id" = $4
+  union all
+  select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "status" = $5 then "amount_cents" else 0 end as "requested_cents", case when "status" = $6 then "amount_cents" else 0 end as "paid_cents"
+  from "withdrawals"
+  where "program_id" = $7 and "partner_id" = $8) as "part"
+group by "currency"
+order by "currency";
+
+-- listCommissions of a program
+select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."created_at", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "r"."applied_cents" as "amount_cents", "r"."reason", "r"."reason_text", "r"."created_at" as "at", "r"."returned_at" is not null as "returned"
+    from "refunds" as "r"
+    where "r"."program_id" = "c"."program_id" and "r"."sale_id" = "c"."sale_id"
+    order by "r"."id") as agg) as "refunds"
+from "commissions" as "c"
+inner join "partners" as "p" on "p"."id" = "c"."partner_id"
+left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
+where "c"."program_id" = $1 and "c"."id" < $2
+order by "c"."id" desc
+limit $3;
+
+-- listCommissions of a partner
+select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."created_at", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "r"."applied_cents" as "amount_cents", "r"."reason", "r"."reason_text", "r"."created_at" as "at", "r"."returned_at" is not null as "returned"
+    from "refunds" as "r"
+    where "r"."program_id" = "c"."program_id" and "r"."sale_id" = "c"."sale_id"
+    order by "r"."id") as agg) as "refunds"
+from "commissions" as "c"
+inner join "partners" as "p" on "p"."id" = "c"."partner_id"
+left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
+where "c"."partner_id" = $1 and "c"."program_id" in (
+  select "program_id"
+  from "partner_programs"
+  where "partner_id" = $2) and "c"."status" = $3
+order by "c"."id" desc
+limit $4;
+
+-- earningsByDay
+select cast("day"."date" as text) as "date", cast(coalesce(sum("c"."amount_cents" - "c"."reversed_cents"), 0) as bigint) as "amount_cents"
+from (
+  select utc_day(now()) - n as date
+  from generate_series(0, $1::int) n) as "day"
+left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = $2 and "c"."partner_id" = $3 and "c"."created_at" >= now() - make_interval(days => $4) and "c"."program_id" in (
+  select "program_id"
+  from "partner_programs"
+  where "partner_id" = $5)
+group by "day"."date"
+order by "day"."date";
+
+-- listWithdrawals
+select "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+from "withdrawals" as "w"
+inner join "partners" as "p" on "p"."id" = "w"."partner_id"
+where "w"."program_id" = $1 and "w"."id" < $2 and "w"."partner_id" = $3 and "w"."status" = $4
+order by "w"."id" desc
+limit $5;
