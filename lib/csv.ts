@@ -14,10 +14,10 @@ export function csvLines(rows: readonly (readonly Value[])[]): string {
   return [...rows.map((row) => row.map(cell).join(',')), ''].join('\r\n')
 }
 
-/** The same with the keys of the columns as its first line. */
+/** The same with the keys of the columns as its first line; a cell that a row does not have is empty. */
 export function toCsv<Column extends string>(
   columns: readonly Column[],
-  rows: readonly Record<Column, Value>[],
+  rows: readonly Partial<Record<Column, Value>>[],
 ): string {
-  return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column]))])
+  return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column] ?? null))])
 }

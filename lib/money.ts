@@ -30,6 +30,7 @@ export function majorUnits(amountCents: number, currency: string): number {
 
 /** An amount in minor units as people write it: `$10.50`, `¥1,050`, `KWD 1.050`. */
 export function formatMoney(amountCents: number, currency: string): string {
+  // oxlint-disable-next-line no-unsafe-type-assertion -- a number with an exponent is one to Intl, not to TypeScript
   const decimal = `${amountCents}e-${currencyExponent(currency)}` as `${number}`
   return new Intl.NumberFormat('en-US', { style: 'currency', currency }).format(decimal)
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import pg from 'pg'
+import { types } from 'pg'
 import { expect, test } from 'vitest'
 import { audit, checks, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
@@ -48,7 +48,7 @@ test('a database in which everything has happened is in order', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
-const { INT8, TEXT } = pg.types.builtins
+const { INT8, TEXT } = types.builtins
 
 test.for(checks)('the check "$name" gives the columns of a finding', async ({ query }) => {
   const { fields } = await sql.query(`select * from (${query}) off limit 0`, [null])

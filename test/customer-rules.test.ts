@@ -1,4 +1,4 @@
-import pg from 'pg'
+import { Client } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { seedPartners } from './bench/seed.ts'
 import { createDatabase } from './support/stack.ts'
@@ -70,7 +70,7 @@ test.for([
   await expect(sql.query(statement, [programId])).rejects.toMatchObject({ code: '23514' })
 })
 
-const settle = (client: pg.Client, leadId: number) =>
+const settle = (client: Client, leadId: number) =>
   client.query<{ lead_id: string }>(
     `select lead_id from settle_lead($1, 'twice', null, null, null, $2, null, null, null, null)`,
     [programId, leadId],
@@ -78,13 +78,13 @@ const settle = (client: pg.Client, leadId: number) =>
 
 test('a lead that waited for another of the same customer sees what that one did', async () => {
   await write.insert({ customer_key: "'twice'" })
-  const other = new pg.Client({ connectionString: databaseUrl })
+  const other = new Client({ connectionString: databaseUrl })
   await other.connect()
   await sql.query('begin')
   await settle(sql, 1)
   const second = settle(other, 2)
   const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  const watcher = new pg.Client({ connectionString: databaseUrl })
+  const watcher = new Client({ connectionString: databaseUrl })
   await watcher.connect()
   await expect.poll(async () => (await watcher.query(waits)).rowCount, { timeout: 5000 }).toBeGreaterThan(0)
   await sql.query('commit')

@@ -1,4 +1,4 @@
-import pg from 'pg'
+import { Client } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { recordClick } from '../lib/tracking/clicks.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
@@ -214,7 +214,7 @@ describe('every hot statement finds its rows by program_id, along the plan that 
   })
 
   test.each(hotFunctions)('%s, statement by statement of its functions', async (name, calls) => {
-    const client = new pg.Client({ connectionString: databaseUrl })
+    const client = new Client({ connectionString: databaseUrl })
     await client.connect()
     const plans: { text: string; plan: PlanNode }[] = []
     client.on('notice', ({ message }) => {

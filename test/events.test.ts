@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { asEventPage, eventPageStatements, type TrackingEvent } from '../lib/tracking/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'

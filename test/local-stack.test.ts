@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import pg from 'pg'
+import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { freePort } from '../lib/local/postgres.ts'
 
@@ -105,7 +105,7 @@ test('a kill leaves no process behind, and the next start has the data', { timeo
 
   await start()
   const { databaseUrl } = await makeSandbox()
-  const client = new pg.Client({ connectionString: String(databaseUrl) })
+  const client = new Client({ connectionString: String(databaseUrl) })
   await client.connect()
   const { rows } = await client.query(
     `select currency, commission_bp, hold_days, sum(clicks) as clicks

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import pg from 'pg'
+import { Client } from 'pg'
 import { afterAll, describe, expect, inject, test } from 'vitest'
 import { migrate, readSqlFiles } from '../lib/commands/migrate.ts'
 
 const adminUrl = inject('adminUrl')
-const admin = new pg.Client({ connectionString: adminUrl })
+const admin = new Client({ connectionString: adminUrl })
 await admin.connect()
 const databases: string[] = []
 
@@ -79,7 +79,7 @@ test('the error of a statement without a position has the line where it begins',
 })
 
 async function ask(url: string, query: string): Promise<unknown> {
-  const client = new pg.Client({ connectionString: url })
+  const client = new Client({ connectionString: url })
   await client.connect()
   try {
     const { rows } = await client.query<{ answer: unknown }>(`select ${query} as answer`)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
-import pg from 'pg'
+import { Pool } from 'pg'
 import { afterAll, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
@@ -11,7 +11,7 @@ import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, databaseUrl } = await startEndpoint()
-const pool = new pg.Pool({ connectionString: databaseUrl, max: 4 })
+const pool = new Pool({ connectionString: databaseUrl, max: 4 })
 afterAll(() => pool.end())
 
 const currencies = ['usd', 'jpy', 'kwd'] as const

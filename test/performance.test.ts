@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { countClicks, recordClick, recordTestClick } from '../lib/tracking/clicks.ts'
@@ -182,7 +182,7 @@ function iso(offset: number, length = 24): string {
   return new Date(start + offset).toISOString().slice(0, length)
 }
 
-test('every figure is what plain SQL counts, over random histories and ranges', async () => {
+test('every figure is what plain SQL counts, over random histories and ranges', { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 20, maxLength: 80 }),

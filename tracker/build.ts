@@ -19,6 +19,7 @@ const { version } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
  * The service's address becomes the default of every entry point: the host that the operator deploys to (`API_HOST`, or `api.` and
  * `DOMAIN`), else the one in wrangler.toml.
  */
+// oxlint-disable-next-line no-unsafe-type-assertion -- the service's own, which each of its starts and deploys reads
 const wrangler = parse(readFileSync(join(here, '../wrangler.toml'), 'utf8')) as {
   env: Record<string, { routes?: { pattern: string }[] }>
 }

@@ -16,7 +16,6 @@ export interface AppTypes<Bindings extends object> {
  * A function's app: request id, one log line a request, and the error envelopes, the same for all. `Bindings` names the variables
  * and bindings that the function's own entry in wrangler.toml gives it.
  */
-// oxlint-disable-next-line no-unnecessary-type-parameters -- the caller says what its entry in wrangler.toml gives it
 export function createApp<Bindings extends object>() {
   const app = new Hono<AppTypes<Bindings>>()
   app.use(async (c, next) => {

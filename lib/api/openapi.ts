@@ -6,6 +6,7 @@ import { errorEnvelope, problemEnvelope } from './envelopes.ts'
 import { sessionCookie } from '../access/sessions.ts'
 
 type Json = Record<string, unknown>
+type Schema = z.core.JSONSchema.BaseSchema
 
 const securityOf: Record<Operation['auth'], Json[]> = {
   none: [],
@@ -22,22 +23,26 @@ const retryAfter = { 'Retry-After': { description: 'Seconds to wait.', schema: {
 
 /** A zod schema as the JSON Schema of what is sent, or of what is answered. */
 export function jsonSchema(schema: z.ZodMiniType, io: 'input' | 'output' = 'input'): Json {
+  return schemaOf(schema, io)
+}
+
+function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
   return rest
 }
 
 /** The properties of an object schema, each with what is said of it. */
-function described(schema: Json, texts: Record<string, string>): Json {
-  const properties = Object.entries(schema['properties'] ?? {}).map(([name, property]: [string, Json]) => [
+function described(schema: Schema, texts: Record<string, string>): Json {
+  const properties = Object.entries(schema.properties ?? {}).map(([name, property]): [string, Json] => [
     name,
-    { ...property, description: texts[name] },
+    { ...(typeof property === 'object' && property), description: texts[name] },
   ])
-  return { ...schema, properties: Object.fromEntries(properties) as Json }
+  return { ...schema, properties: Object.fromEntries(properties) }
 }
 
 function parametersOf({ parameters = [] }: Operation): Json[] {
   return parameters.flatMap(({ in: place, schema, fields }) => {
-    const properties = jsonSchema(schema, 'output')['properties'] as Json
+    const { properties = {} } = schemaOf(schema, 'output')
     return Object.entries(fields).map(([name, { description, example, values }]) => ({
       name,
       in: place,
@@ -67,7 +72,7 @@ function errorContent(codes: ErrorCode[], operation: Operation): Json {
       examples: Object.fromEntries([
         ...made.map((code) => [code, { summary: errorCodes[code].title, value: errorExample(code) }]),
         ...replayed.map(({ name, summary, response }) => [name, { summary, value: response }]),
-      ]) as Json,
+      ]),
     }
   }
   const problems = codes.filter((code) => problemCodes.has(code))
@@ -125,7 +130,7 @@ function requestBodyOf({ auth, body, examples }: Operation): Json {
   }
   if (!body) return {}
   const content = {
-    schema: described(jsonSchema(body.schema), body.fields),
+    schema: described(schemaOf(body.schema, 'input'), body.fields),
     examples: examplesOf(examples, (example) => example.body),
   }
   return { requestBody: { required: true, content: { 'application/json': content } } }

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import pg from 'pg'
+import { Client, type ClientBase } from 'pg'
 import color from 'picocolors'
 import { readState } from '../local/state.ts'
 import { foreignKeys } from './audit/foreign-keys.ts'
@@ -47,7 +47,7 @@ export const checks: Check[] = readdirSync(folder)
  * the service. Foreign keys are read again only where the whole database is checked. `client` is a plain Postgres connection
  * without an open transaction.
  */
-export async function audit(client: pg.ClientBase, programId?: number): Promise<CheckResult[]> {
+export async function audit(client: ClientBase, programId?: number): Promise<CheckResult[]> {
   await client.query('begin isolation level repeatable read read only')
   try {
     const keys = programId === undefined ? (await client.query<Check>(foreignKeys)).rows : []
@@ -78,7 +78,7 @@ export async function audit(client: pg.ClientBase, programId?: number): Promise<
 }
 
 /** What an audit found, one line for each finding; none where everything agrees. */
-export async function findDifferences(client: pg.ClientBase, programId?: number): Promise<string[]> {
+export async function findDifferences(client: ClientBase, programId?: number): Promise<string[]> {
   const results = await audit(client, programId)
   return results.flatMap(({ check, findings }) =>
     findings.map((f) => `${check}: program ${f.program_id}, ${f.subject}: found ${f.found}, expected ${f.expected}`),
@@ -87,7 +87,7 @@ export async function findDifferences(client: pg.ClientBase, programId?: number)
 
 /** `npm run audit`: prints every check on the database of DATABASE_URL or of the running stack, and ends with 1 where one fails. */
 async function main(databaseUrl: string): Promise<void> {
-  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-audit' })
+  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-audit' })
   await client.connect()
   try {
     const results = await audit(client)

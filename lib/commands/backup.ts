@@ -2,7 +2,7 @@ import { createReadStream, createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
-import pg from 'pg'
+import { Client } from 'pg'
 import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
 import { LocalStackError } from '../local/postgres.ts'
@@ -39,14 +39,14 @@ const sequencesQuery = `select format('select setval(%L, %s, %L)', s.schemaname 
   s.last_value is not null) as statement
 from pg_sequences s where s.schemaname = 'public' order by 1`
 
-async function appliedMigrations(client: pg.Client): Promise<string> {
+async function appliedMigrations(client: Client): Promise<string> {
   const { rows } = await client.query<{ name: string }>('select name from schema_migrations order by name')
   return rows.map(({ name }) => name).join(' ')
 }
 
 /** Writes all rows of a database, of one moment, to `file`, and returns how many tables that were. */
 export async function backup(databaseUrl: string, file: string): Promise<number> {
-  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-backup' })
+  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-backup' })
   await client.connect()
   try {
     await client.query('begin isolation level repeatable read read only')
@@ -88,7 +88,7 @@ async function* linesOf(stream: Readable): AsyncGenerator<string, undefined> {
  */
 export async function restore(databaseUrl: string, file: string): Promise<void> {
   await migrate(databaseUrl)
-  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
+  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
   await client.connect()
   try {
     const { rows } = await client.query('select from users union all (select from programs) limit 1')

@@ -87,10 +87,11 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
 
 /** The queue of the AWS variables where QUEUE_URL is set, else that of the running stack. */
 function settings() {
-  const env: Record<string, string | undefined> = process.env['QUEUE_URL'] ? process.env : readState().environment
+  const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readState().environment
   const required = (name: string) => {
     const value = env[name]
-    if (!value) throw new Error(`${name} is not set. Set it, or leave QUEUE_URL out to take the local stack's queue.`)
+    if (typeof value !== 'string' || value === '')
+      throw new Error(`${name} is not set. Set it, or leave QUEUE_URL out to take the local stack's queue.`)
     return value
   }
   return {
@@ -101,7 +102,7 @@ function settings() {
       AWS_REGION: required('AWS_REGION'),
       AWS_ACCESS_KEY_ID: required('AWS_ACCESS_KEY_ID'),
       AWS_SECRET_ACCESS_KEY: required('AWS_SECRET_ACCESS_KEY'),
-      ...(env['AWS_ENDPOINT_URL'] && { AWS_ENDPOINT_URL: env['AWS_ENDPOINT_URL'] }),
+      ...(env['AWS_ENDPOINT_URL'] !== undefined && { AWS_ENDPOINT_URL: required('AWS_ENDPOINT_URL') }),
     }),
   }
 }

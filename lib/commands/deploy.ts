@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import color from 'picocolors'
 import { parse, stringify } from 'smol-toml'
+import * as z from 'zod/mini'
 import { optionalVariables } from '../local/environment.ts'
-import { LocalStackError } from '../local/postgres.ts'
+import { exitCodeOf, LocalStackError } from '../local/postgres.ts'
 import { type FunctionEntry, readFunctions } from '../local/workers.ts'
 
 /**
@@ -43,6 +43,11 @@ const isDryRun = process.argv.includes('--dry-run')
 const options = process.argv.slice(2).filter((argument) => argument.startsWith('-'))
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
 
+/** As far as it is changed here; the rest goes on as it is. */
+const wranglerConfig = z.looseObject({
+  env: z.record(z.string(), z.looseObject({ vars: z.optional(z.record(z.string(), z.string())) })),
+})
+
 /**
  * wrangler.toml with the operator's addresses and variables. `missing` is what it cannot be deployed without, in sentences.
  * Variables of features that are optional may stay empty.
@@ -56,7 +61,7 @@ export function operatorConfig(
   const placed = wranglerToml
     .replaceAll(`api.${placeholderDomain}`, host ?? `api.${placeholderDomain}`)
     .replaceAll(placeholderDomain, domain ?? placeholderDomain)
-  const config = parse(placed) as { env: Record<string, { vars?: Record<string, string> }> }
+  const config = wranglerConfig.parse(parse(placed))
   const empty = new Set<string>()
   for (const { vars = {} } of Object.values(config.env)) {
     for (const name of Object.keys(vars)) {
@@ -88,7 +93,7 @@ async function deploy(entry: FunctionEntry, config: string, folder: string): Pro
   let output = ''
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  const [code] = (await once(child, 'close')) as [number | null]
+  const code = await exitCodeOf(child)
   const [, rawKib, gzipKib] = /Total Upload: ([\d.]+) KiB \/ gzip: ([\d.]+) KiB/.exec(output) ?? []
   return { name: entry.name, ok: code === 0, output, rawKib: Number(rawKib), gzipKib: Number(gzipKib) }
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import pg from 'pg'
+import { Client, DatabaseError, escapeIdentifier } from 'pg'
 
 const migrationsFolder = new URL('../../migrations/', import.meta.url)
 
@@ -48,7 +48,7 @@ const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
  * after it was applied, or is older than one applied already; where a function has two signatures.
  */
 export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {
-  const client = new pg.Client({ connectionString: databaseUrl, application_name: 'svc-migrate' })
+  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-migrate' })
   await client.connect()
   try {
     await refuseOldServer(client)
@@ -63,7 +63,7 @@ export async function migrate(databaseUrl: string, files = readSqlFiles()): Prom
   }
 }
 
-async function refuseOldServer(client: pg.Client): Promise<void> {
+async function refuseOldServer(client: Client): Promise<void> {
   const { rows } = await client.query<{ server_version_num: string }>('show server_version_num')
   const version = Math.floor(Number(rows[0]?.server_version_num) / 10_000)
   if (version < oldestPostgres) {
@@ -74,7 +74,7 @@ async function refuseOldServer(client: pg.Client): Promise<void> {
 }
 
 /** The lock ends with the transaction, so it also works through a pooler that shares sessions. */
-async function inTransaction<Result>(client: pg.Client, work: () => Promise<Result>): Promise<Result> {
+async function inTransaction<Result>(client: Client, work: () => Promise<Result>): Promise<Result> {
   await client.query('begin')
   try {
     await client.query('select pg_advisory_xact_lock($1)', [advisoryLockKey])
@@ -87,7 +87,7 @@ async function inTransaction<Result>(client: pg.Client, work: () => Promise<Resu
   }
 }
 
-async function apply(client: pg.Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
+async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
   await client.query(`create table if not exists schema_migrations (
     name text primary key,
     checksum text not null,
@@ -123,7 +123,7 @@ function refuseChanged(applied: { name: string; checksum: string }[], migrations
 }
 
 /** Applies the files whose text is another than what the database has, and returns their names. */
-async function applyFunctions(client: pg.Client, files: SqlFile[]): Promise<string[]> {
+async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[]> {
   await client.query(`create table if not exists schema_functions (
     file text primary key,
     checksum text not null,
@@ -164,9 +164,9 @@ function functionsOf({ sql }: SqlFile): string[] {
   return [...sql.matchAll(/^create or replace function (\w+)/gim)].map(([, name = '']) => name)
 }
 
-async function drop(client: pg.Client, name: string, file: string): Promise<void> {
+async function drop(client: Client, name: string, file: string): Promise<void> {
   try {
-    await client.query(`drop function if exists ${pg.escapeIdentifier(name)}`)
+    await client.query(`drop function if exists ${escapeIdentifier(name)}`)
   } catch (error) {
     throw new Error(
       `${name} stands in ${file} no more and could not be dropped: ${describe(error)}\nDrop what uses it in a numbered migration.`,
@@ -176,12 +176,12 @@ async function drop(client: pg.Client, name: string, file: string): Promise<void
 }
 
 /** Runs the statements of a file one by one, so that every failure has its line. */
-async function run(client: pg.Client, { name, sql }: SqlFile): Promise<void> {
+async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
   for (const { start, text } of statementsOf(sql)) {
     try {
       await client.query(text)
     } catch (error) {
-      const position = error instanceof pg.DatabaseError && error.position ? Number(error.position) - 1 : 0
+      const position = error instanceof DatabaseError && error.position ? Number(error.position) - 1 : 0
       const line = sql.slice(0, start + position).split('\n').length
       throw new Error(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, { cause: error })
     }
@@ -203,7 +203,7 @@ function statementsOf(sql: string): { start: number; text: string }[] {
 }
 
 function describe(error: unknown): string {
-  if (!(error instanceof pg.DatabaseError)) return String(error)
+  if (!(error instanceof DatabaseError)) return String(error)
   return [error.message, error.detail, error.where].filter(Boolean).join('\n')
 }
 

@@ -13,15 +13,7 @@ import { visitorDevice } from '../tracking/visitor.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
 import { type Journey, moveBack } from './demo-past.ts'
 import { createPerson, tiePartner } from './people.ts'
-
-export interface Demo {
-  email: string
-  password: string
-  partnerEmail: string
-  programId: number
-  apiKey: string
-  partnerCode: string
-}
+import type { Demo } from './state.ts'
 
 const weeks = 4
 const visitorCount = 200

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import pg from 'pg'
+import { Client, types } from 'pg'
 import { currencyExponent, majorUnits } from '../money.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
@@ -35,10 +35,10 @@ const shownRows = 50
  */
 async function printLedger(programId: number, json: boolean): Promise<void> {
   if (!Number.isSafeInteger(programId)) throw new LocalStackError('Give the id of a program: npm run ledger -- 1')
-  const client = new pg.Client({
+  const client = new Client({
     connectionString: process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL,
     types: {
-      getTypeParser: (oid, format) => (oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format)),
+      getTypeParser: (oid, format) => (oid === types.builtins.INT8 ? Number : types.getTypeParser(oid, format)),
     },
   })
   await client.connect()

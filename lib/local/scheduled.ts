@@ -3,6 +3,10 @@ import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 import { readFunctions } from './workers.ts'
 
+interface Worker {
+  default: { scheduled(event: object, env: object): Promise<void> }
+}
+
 /** `npm run -s scheduled -- <function>`: runs a scheduled function now, on the data of the running stack, and then ends. */
 async function runScheduled(name: string | undefined): Promise<void> {
   const scheduled = readFunctions().filter(({ crons }) => crons.length > 0)
@@ -12,10 +16,8 @@ async function runScheduled(name: string | undefined): Promise<void> {
     throw new LocalStackError(`Name one of the scheduled functions: ${names}.`)
   }
   const { environment } = readState()
-  const { default: worker } = (await import(pathToFileURL(entry.main).href)) as {
-    default: { scheduled(event: object, env: object): Promise<void> }
-  }
-  await worker.scheduled({}, environment)
+  const worker: Worker = await import(pathToFileURL(entry.main).href)
+  await worker.default.scheduled({}, environment)
 }
 
 try {

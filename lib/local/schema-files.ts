@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import pg from 'pg'
+import { Client } from 'pg'
 import { migrate } from '../commands/migrate.ts'
 import { startPostgres } from './postgres.ts'
 
@@ -60,7 +60,7 @@ order by kind, name, text`
 
 /** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes and triggers, and functions. */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
-  const client = new pg.Client({ connectionString: databaseUrl })
+  const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     const { rows } = await client.query<{ text: string }>(dumpQuery)
@@ -84,7 +84,7 @@ order by 1, 2`
 
 /** The types of the tables with a column that a check holds to a list of words as one of them, so that another word does not compile. */
 async function withWords(types: string, databaseUrl: string): Promise<string> {
-  const client = new pg.Client({ connectionString: databaseUrl })
+  const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     const { rows } = await client.query<{ table: string; column: string; words: string[] }>(wordsQuery)
@@ -179,7 +179,7 @@ function calledFunctions(): Set<string> {
  * table to Postgres then, which is cheaper. Whether null is taken or given is not declared in a database.
  */
 async function generateFunctions(databaseUrl: string): Promise<string> {
-  const client = new pg.Client({ connectionString: databaseUrl })
+  const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   try {
     const { rows } = await client.query<FunctionField>(functionsQuery)

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Demo } from './demo.ts'
-import { generateSecrets, type localEnvironment, type Secrets } from './environment.ts'
+import * as z from 'zod/mini'
+import { generateSecrets, type Secrets } from './environment.ts'
 import { isAlive, LocalStackError } from './postgres.ts'
 
 /** Everything the local stack keeps. Removing the folder starts afresh. LOCAL_DATA_FOLDER puts it elsewhere, as tests do. */
@@ -16,15 +16,41 @@ const secretsFile = path.join(dataFolder, 'secrets.json')
 const demoFile = path.join(dataFolder, 'demo.json')
 
 /** The running stack, for other commands on this machine. */
-export interface StackState {
-  pid: number
-  baseUrl: string
+const stackState = z.object({
+  pid: z.number(),
+  baseUrl: z.string(),
   /** What functions were given, secrets included. */
-  environment: ReturnType<typeof localEnvironment> & {
-    NEON_ENDPOINT?: string
-    AWS_ENDPOINT_URL?: string
-    STRIPE_API_URL?: string
-  }
+  environment: z.looseObject({
+    DATABASE_URL: z.string(),
+    NEON_ENDPOINT: z.optional(z.string()),
+    QUEUE_URL: z.string(),
+    DEAD_LETTER_QUEUE_URL: z.string(),
+    AWS_REGION: z.string(),
+    AWS_ACCESS_KEY_ID: z.string(),
+    AWS_SECRET_ACCESS_KEY: z.string(),
+    AWS_ENDPOINT_URL: z.optional(z.string()),
+    AUTH_SECRET: z.string(),
+    STRIPE_WEBHOOK_SECRET: z.string(),
+    STRIPE_API_URL: z.optional(z.string()),
+  }),
+})
+export type StackState = z.infer<typeof stackState>
+
+const demo = z.object({
+  email: z.string(),
+  password: z.string(),
+  partnerEmail: z.string(),
+  programId: z.number(),
+  apiKey: z.string(),
+  partnerCode: z.string(),
+})
+/** What the first start made, and says on every start. */
+export type Demo = z.infer<typeof demo>
+
+/** A file of the data folder, as far as it is what it should be. */
+function readFile<Schema extends z.ZodMiniType>(file: string, schema: Schema): z.infer<Schema> | undefined {
+  if (!fs.existsSync(file)) return undefined
+  return z.safeParse(schema, JSON.parse(fs.readFileSync(file, 'utf8'))).data
 }
 
 /** Takes the data folder for this process, or says who has it. A state left by a stack that was killed is taken over. */
@@ -34,7 +60,7 @@ export function lockDataFolder(): void {
   try {
     fs.writeFileSync(stateFile, lock, { flag: 'wx', mode: 0o600 })
   } catch {
-    const { pid, baseUrl } = JSON.parse(fs.readFileSync(stateFile, 'utf8')) as Partial<StackState>
+    const { pid, baseUrl } = readFile(stateFile, z.partial(stackState)) ?? {}
     if (pid && isStack(pid)) {
       throw new LocalStackError(
         `The data folder ${dataFolder} is in use by the stack of process ${pid}${baseUrl ? ` at ${baseUrl}` : ''}. Stop it first.`,
@@ -55,27 +81,27 @@ export function writeState(state: StackState): void {
 
 /** The stack that runs from this checkout. */
 export function readState(): StackState {
-  const state = fs.existsSync(stateFile) && (JSON.parse(fs.readFileSync(stateFile, 'utf8')) as Partial<StackState>)
-  if (!state || !state.baseUrl || !state.pid || !isStack(state.pid)) {
+  const state = readFile(stateFile, stackState)
+  if (!state || !isStack(state.pid)) {
     throw new LocalStackError('The local stack is not running. Start it with `npm start` and run this again.')
   }
-  return state as StackState
+  return state
 }
 
 /** The secrets of this checkout, made on the first call; one that was added since is made and added. */
 export function readSecrets(): Secrets {
-  const kept = fs.existsSync(secretsFile) ? (JSON.parse(fs.readFileSync(secretsFile, 'utf8')) as Partial<Secrets>) : {}
-  const secrets = { ...generateSecrets(), ...kept }
+  const secrets = { ...generateSecrets(), ...readFile(secretsFile, z.record(z.string(), z.string())) }
   fs.writeFileSync(secretsFile, JSON.stringify(secrets, null, 2), { mode: 0o600 })
   return secrets
 }
 
 /** The demo of this checkout, which `create` makes on the first call. */
 export async function readDemo(create: () => Promise<Demo>): Promise<Demo> {
-  if (fs.existsSync(demoFile)) return JSON.parse(fs.readFileSync(demoFile, 'utf8')) as Demo
-  const demo = await create()
-  fs.writeFileSync(demoFile, JSON.stringify(demo, null, 2), { mode: 0o600 })
-  return demo
+  const kept = readFile(demoFile, demo)
+  if (kept) return kept
+  const made = await create()
+  fs.writeFileSync(demoFile, JSON.stringify(made, null, 2), { mode: 0o600 })
+  return made
 }
 
 /** Whether a process is alive and a stack, and not another program that got its number. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
 
 export interface LocalStripe {
   /** What goes into `STRIPE_API_URL`. */
@@ -15,6 +16,13 @@ export interface LocalStripe {
   /** Answers this instead for the next `times` calls; 0 breaks the connection. */
   fail(status: number, times: number): void
   close(): Promise<void>
+}
+
+/** What can be sent to it, so that it knows it. */
+interface Known {
+  invoices?: Record<string, string>
+  refunds?: Record<string, object[]>
+  accounts?: Record<string, string>
 }
 
 /**
@@ -65,11 +73,9 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
 
   const server = createServer((request, response) => {
     void (async () => {
-      const chunks: Buffer[] = []
-      for await (const chunk of request) chunks.push(chunk as Buffer)
-      const body = Buffer.concat(chunks).toString()
+      const body = await text(request)
       if (request.url === '/control') {
-        const { invoices = {}, refunds = {}, accounts = {} } = JSON.parse(body) as Record<string, Record<string, never>>
+        const { invoices = {}, refunds = {}, accounts = {} }: Known = JSON.parse(body)
         for (const [from, to] of Object.entries(invoices)) stripe.invoices.set(from, to)
         for (const [from, to] of Object.entries(refunds)) stripe.refunds.set(from, to)
         for (const [from, to] of Object.entries(accounts)) stripe.accounts.set(from, to)

@@ -1,4 +1,4 @@
-import type { ChildProcess } from 'node:child_process'
+import { ChildProcess } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from 'miniflare'
 import { parse } from 'smol-toml'
+import * as z from 'zod/mini'
 import { LocalStackError, stopWithThisProcess } from './postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -27,30 +28,42 @@ export interface FunctionEntry {
   compatibilityFlags: string[]
 }
 
-interface RateLimitEntry {
-  name: string
-  namespace_id: string
-  simple: { limit: number; period: 10 | 60 }
+const rateLimit = z.object({
+  name: z.string(),
+  namespace_id: z.string(),
+  simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
+})
+type RateLimitEntry = z.infer<typeof rateLimit>
+
+const compatibility = {
+  compatibility_date: z.optional(z.string()),
+  compatibility_flags: z.optional(z.array(z.string())),
 }
 
-interface WranglerEnv {
-  name: string
-  main: string
-  routes?: { pattern: string }[]
-  triggers?: { crons?: string[] }
-  vars?: Record<string, string>
-  secrets?: { required?: string[] }
-  ratelimits?: RateLimitEntry[]
-  services?: { binding: string; service: string; entrypoint?: string }[]
-  compatibility_date?: string
-  compatibility_flags?: string[]
-}
+/** wrangler.toml, as far as it is read here. */
+const wranglerConfig = z.object({
+  ...compatibility,
+  env: z.record(
+    z.string(),
+    z.object({
+      ...compatibility,
+      name: z.string(),
+      main: z.string(),
+      routes: z.optional(z.array(z.object({ pattern: z.string() }))),
+      triggers: z.optional(z.object({ crons: z.optional(z.array(z.string())) })),
+      vars: z.optional(z.record(z.string(), z.string())),
+      secrets: z.optional(z.object({ required: z.optional(z.array(z.string())) })),
+      ratelimits: z.optional(z.array(rateLimit)),
+      services: z.optional(
+        z.array(z.object({ binding: z.string(), service: z.string(), entrypoint: z.optional(z.string()) })),
+      ),
+    }),
+  ),
+})
 
 /** Reads the functions of wrangler.toml. */
 export function readFunctions(): FunctionEntry[] {
-  const config = parse(readFileSync(`${root}wrangler.toml`, 'utf8')) as unknown as WranglerEnv & {
-    env: Record<string, WranglerEnv>
-  }
+  const config = wranglerConfig.parse(parse(readFileSync(`${root}wrangler.toml`, 'utf8')))
   return Object.entries(config.env).map(([name, env]) => ({
     name,
     main: env.main,
@@ -103,7 +116,6 @@ export interface Workers {
   close(): Promise<void>
 }
 
-/** Miniflare types it by a package that is not installed here. */
 interface ScheduledWorker {
   scheduled(options: { cron: string; scheduledTime: Date }): Promise<{ outcome: string }>
 }
@@ -174,6 +186,7 @@ export async function startWorkers(options: {
   return {
     baseUrl: url.origin,
     async scheduled(name, { cron = '', scheduledTime = new Date() } = {}) {
+      // oxlint-disable-next-line no-unsafe-type-assertion -- Miniflare types it by a package that is not installed here
       const worker = (await miniflare.getWorker(name)) as unknown as ScheduledWorker
       const { outcome } = await worker.scheduled({ cron, scheduledTime })
       if (outcome !== 'ok') throw new Error(`The scheduled run of ${name} ended with ${outcome}.`)
@@ -184,7 +197,9 @@ export async function startWorkers(options: {
 
 /** Miniflare leaves workerd running where it is killed itself, and does not tell its process id. */
 function stopWorkerdWithThisProcess(message: unknown): void {
-  const { process: child } = message as { process: ChildProcess }
+  if (typeof message !== 'object' || message === null || !('process' in message)) return
+  const { process: child } = message
+  if (!(child instanceof ChildProcess)) return
   child.once('spawn', () => {
     if (child.spawnfile.endsWith('workerd')) stopWithThisProcess(child)
   })

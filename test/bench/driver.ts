@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Socket } from 'node:net'
-import pg from 'pg'
+import { Client } from 'pg'
 
 /** A statement as it goes over the wire; every value is text or null. */
 export interface Statement {
@@ -23,14 +23,14 @@ const commit: Statement = { query: 'commit', params: [] }
  */
 export class Connection implements Carrier<Call> {
   readonly #socket: Socket
-  readonly #client: pg.Client
+  readonly #client: Client
   readonly #prepared = new Map<string, string>()
   readonly #named: boolean
   #rest: Buffer = Buffer.alloc(0)
   #error: string | undefined
   #settle: ((error: string | undefined) => void) | undefined
 
-  private constructor(client: pg.Client, socket: Socket, named: boolean) {
+  private constructor(client: Client, socket: Socket, named: boolean) {
     this.#client = client
     this.#socket = socket
     this.#named = named
@@ -43,7 +43,7 @@ export class Connection implements Carrier<Call> {
   /** `named` prepares each statement once; otherwise Postgres parses and plans it in each call. */
   static async open(connectionString: string, named = true): Promise<Connection> {
     const socket = new Socket()
-    const client = new pg.Client({ connectionString, stream: () => socket })
+    const client = new Client({ connectionString, stream: () => socket })
     await client.connect()
     return new Connection(client, socket, named)
   }

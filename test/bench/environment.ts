@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import pg from 'pg'
+import { Client } from 'pg'
 import { Database } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment } from '../../lib/local/environment.ts'
 import { startPostgres } from '../../lib/local/postgres.ts'
@@ -13,7 +13,7 @@ import { migrate } from '../../lib/commands/migrate.ts'
 
 export interface BenchDatabase {
   databaseUrl: string
-  sql: pg.Client
+  sql: Client
   /** Pid of Postgres' first process. */
   postgresPid: number
   sandbox: Sandbox
@@ -53,18 +53,19 @@ export async function startDatabase(settings: string[] = []): Promise<BenchDatab
   })
   const databaseUrl = postgres.urlOf('postgres')
   await migrate(databaseUrl)
-  const sql = new pg.Client({ connectionString: databaseUrl })
+  const sql = new Client({ connectionString: databaseUrl })
   await sql.connect()
   const endSql = closing(() => sql.end())
-  const neonProcess = await startProcess<{ url: string }>('neon')
-  const env = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neonProcess.ready.url, AUTH_SECRET: secrets.AUTH_SECRET }
+  const neonProcess = await startProcess('neon')
+  const { url: neonUrl } = neonProcess.ready as { url: string }
+  const env = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neonUrl, AUTH_SECRET: secrets.AUTH_SECRET }
   const db = new Database(env)
   return {
     databaseUrl,
     sql,
     postgresPid: postgres.pid,
     sandbox: await createSandbox(db, env),
-    neon: { url: neonProcess.ready.url, pid: neonProcess.pid },
+    neon: { url: neonUrl, pid: neonProcess.pid },
     db,
     env,
     secrets,
@@ -97,8 +98,8 @@ interface WorkersReady {
 /** The whole service, with Postgres, the Neon endpoint and the functions in processes of their own. */
 export async function startStack(): Promise<BenchStack> {
   const database = await startDatabase()
-  const child = await startProcess<WorkersReady>('workers', { database: database.env, secrets: database.secrets })
-  const { baseUrl, queue } = child.ready
+  const child = await startProcess('workers', { database: database.env, secrets: database.secrets })
+  const { baseUrl, queue } = child.ready as WorkersReady
   const addresses: Addresses = {
     baseUrl,
     databaseUrl: database.databaseUrl,
@@ -143,7 +144,7 @@ export async function startStack(): Promise<BenchStack> {
   }
 }
 
-async function startProcess<Ready>(kind: string, options: object = {}) {
+async function startProcess(kind: string, options: object = {}) {
   const child: ChildProcess = fork(fileURLToPath(new URL('process.ts', import.meta.url)), [kind], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
@@ -154,10 +155,10 @@ async function startProcess<Ready>(kind: string, options: object = {}) {
     await exited
   })
   child.send(options)
-  const [ready] = (await Promise.race([
+  const [ready]: unknown[] = await Promise.race([
     once(child, 'message'),
     once(child, 'exit').then(() => Promise.reject(new Error(`The process of ${kind} ended.`))),
-  ])) as [Ready]
+  ])
   return { process: child, pid: child.pid ?? 0, ready, close }
 }
 

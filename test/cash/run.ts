@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import pg from 'pg'
+import { Client } from 'pg'
 import color from 'picocolors'
 import { loadService } from '../chaos/bundle.ts'
 import { startStand } from '../chaos/stand.ts'
@@ -45,7 +45,7 @@ const [stand, service] = await Promise.all([startStand(), loadService()])
 const environment = { DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url }
 const desks = await Promise.all(
   Array.from({ length: 2 }, async () => {
-    const sql = new pg.Client({ connectionString: stand.databaseUrl })
+    const sql = new Client({ connectionString: stand.databaseUrl })
     await sql.connect()
     return openDesk(service, sql, stand.stripe, environment)
   }),

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import color from 'picocolors'
-import pg from 'pg'
+import { Client } from 'pg'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { Database } from '../../lib/database.ts'
 import { createSandbox } from '../../lib/local/sandbox.ts'
@@ -32,7 +32,7 @@ const started = performance.now()
 const { wrong, statuses, saleIds, slowest_ms } = await fuzz({ baseUrl, document, sandbox, requests, seed })
 const seconds = ((performance.now() - started) / 1000).toFixed(0)
 
-const sql = new pg.Client({ connectionString: stand.databaseUrl })
+const sql = new Client({ connectionString: stand.databaseUrl })
 await sql.connect()
 const { rows } = await sql.query<{ count: string }>('select count(*) from sales')
 if (Number(rows[0]?.count) !== saleIds.size)

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import pg from 'pg'
+import { Pool } from 'pg'
 import type { Database } from '../../lib/database.ts'
 import { localAws } from '../../lib/local/environment.ts'
 import type { Fault } from '../../lib/local/neon.ts'
@@ -36,7 +36,7 @@ interface Call {
 
 export interface World {
   service: Service
-  pool: pg.Pool
+  pool: Pool
   /** Without faults, for looking. */
   db: Database
   /** Calls of functions and verbs so far, and faults among them. */
@@ -73,7 +73,7 @@ const never = new Promise<never>(() => {})
  */
 export function openWorld(options: WorldOptions): World {
   const { service, databaseUrl, neonEndpoint, faultRate } = options
-  const pool = new pg.Pool({ connectionString: databaseUrl, max: 8 })
+  const pool = new Pool({ connectionString: databaseUrl, max: 8 })
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   const env = {

@@ -1,4 +1,4 @@
-import pg from 'pg'
+import { Client } from 'pg'
 import type { TestDatabase } from './stack.ts'
 
 /**
@@ -14,7 +14,7 @@ export async function setClock(database: TestDatabase): Promise<(time: Date) => 
     insert into clock.time values (now());
     create function clock.now() returns timestamptz language sql stable as 'select now from clock.time';
     alter database ${name} set search_path = clock, pg_catalog, public`)
-  const client = new pg.Client({ connectionString: databaseUrl })
+  const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   for (const [table, column] of [
     ['affiliate_lead_events', 'lead_timestamp'],

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import pg from 'pg'
+import { Client } from 'pg'
 import { afterAll, inject } from 'vitest'
 import { Database } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
@@ -13,7 +13,7 @@ import type { Queue } from '../../lib/local/queue.ts'
 export interface TestDatabase {
   databaseUrl: string
   /** A plain Postgres connection, for looking at what the service did. */
-  sql: pg.Client
+  sql: Client
 }
 
 /**
@@ -23,12 +23,12 @@ export interface TestDatabase {
 export async function createDatabase(): Promise<TestDatabase> {
   const adminUrl = inject('adminUrl')
   const name = `test_${randomUUID().replaceAll('-', '')}`
-  const admin = new pg.Client({ connectionString: adminUrl })
+  const admin = new Client({ connectionString: adminUrl })
   await admin.connect()
   await admin.query(`create database ${name}`)
   const url = new URL(adminUrl)
   url.pathname = name
-  const sql = new pg.Client({ connectionString: url.href })
+  const sql = new Client({ connectionString: url.href })
   await sql.connect()
   afterAll(async () => {
     await sql.end()

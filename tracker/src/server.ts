@@ -178,10 +178,11 @@ export class SvcClient {
         if (!error) throw SyntaxError()
         // The answer to an earlier attempt was lost, and that attempt recorded exactly this sale.
         if (outcomeUnknown && error['same_payload'])
+          // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale is answered so, and these are its fields
           return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
       } catch (cause) {
         // Only the name of the error: its text can quote the Authorization header.
-        const { name } = cause as Error
+        const name = cause instanceof Error ? cause.name : ''
         const code = { SyntaxError: 'invalid_response', TimeoutError: 'timeout' }[name] ?? 'network_error'
         if (name !== 'SyntaxError') status = 0
         error = { code, message: `${name}. Is baseUrl right?` }

@@ -254,9 +254,7 @@ eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'
     'payment_status',
     'is_recurring',
   ] as const
-  const blank = Object.fromEntries(columns.map((column) => [column, null])) as Record<(typeof columns)[number], null>
   const rows = events.map((event) => ({
-    ...blank,
     ...event,
     amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
   }))

@@ -105,14 +105,16 @@ export async function request<Data>(connection: Connection, path: string, body?:
     })
     text = await response.text()
   } catch (error) {
-    const { name, cause } = error as Error & { cause?: { code?: string } }
+    const { name, cause } = error instanceof Error ? error : new Error(String(error))
+    const code = cause instanceof Error && 'code' in cause ? cause.code : name
     throw new CommandError(
       'network_error',
-      `${connection.baseUrl} did not answer (${cause?.code ?? name}).`,
+      `${connection.baseUrl} did not answer (${String(code)}).`,
       'Check the address (--base-url or SVC_BASE_URL) and your connection, then run the command again.',
     )
   }
   const answer = parse(text)
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller says what its path answers
   if (response.ok && answer?.success) return answer as Data
   const { code, message } = answer?.error ?? {}
   if (!code) {
