@@ -1,4 +1,5 @@
-import type { Context, Env, MiddlewareHandler } from 'hono'
+import { type Hook, zValidator } from '@hono/zod-validator'
+import type { Context, Env, Input, MiddlewareHandler } from 'hono'
 import type * as z from 'zod/mini'
 import { ApiError, type ErrorDetail } from '../errors.ts'
 
@@ -17,7 +18,22 @@ export function accept<Target extends 'json' | 'query' | 'param', Schema extends
 ): MiddlewareHandler<E, string, Accepted<Target, Schema>> {
   return async (c, next) => {
     try {
-      c.req.addValidatedData(target, parse(schema, await readers[target](c), target))
+      const others = target === 'json' ? unstorable(await readJson(c)) : []
+      const validate = zValidator<
+        Schema,
+        Target,
+        E,
+        string,
+        Refusal<Schema, Target, E>,
+        z.input<Schema>,
+        z.output<Schema>,
+        Input,
+        Input,
+        z.output<Schema>
+      >(target, schema, (result) => {
+        if (!result.success || others.length > 0) refuse(others, result.success ? [] : result.error.issues)
+      })
+      await validate(c, nothingYet)
     } catch (error) {
       await checkCaller(c)
       throw error
@@ -26,37 +42,38 @@ export function accept<Target extends 'json' | 'query' | 'param', Schema extends
   }
 }
 
+/** The handler runs outside of the validator, so that what it throws is not taken for a refused input. */
+const nothingYet = () => Promise.resolve()
+
+/** What the validator calls with its result. `{}` is how it says that no answer is given. */
+type Refusal<Schema extends z.ZodMiniType, Target extends 'json' | 'query' | 'param', E extends Env> = Hook<
+  z.output<Schema>,
+  E,
+  string,
+  Target,
+  {},
+  Schema
+>
+
 interface Accepted<Target extends string, Schema extends z.ZodMiniType> {
   in: Record<Target, z.input<Schema>>
   out: Record<Target, z.output<Schema>>
-}
-
-const readers = {
-  json: readJson,
-  query: (c: Context) =>
-    Object.fromEntries(
-      Object.entries(c.req.queries()).map(([name, values]) => [name, values.length > 1 ? values : values[0]]),
-    ),
-  param: (c: Context) => c.req.param(),
 }
 
 async function readJson(c: Context): Promise<unknown> {
   if (!/^application\/json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')
   }
-  const text = await c.req.text()
   try {
-    return JSON.parse(text)
-  } catch {
+    return await c.req.json()
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
     throw new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
   }
 }
 
-function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: string): z.output<Schema> {
-  const parsed = schema.safeParse(value)
-  const others = target === 'json' ? unstorable(value) : []
-  if (parsed.success && others.length === 0) return parsed.data
-  const named = (parsed.error?.issues ?? []).map(({ path, message }) => ({ field: path.join('.'), message }))
+function refuse(others: ErrorDetail[], issues: readonly z.core.$ZodIssue[]): never {
+  const named = issues.map(({ path, message }) => ({ field: path.join('.'), message }))
   const details = [...others, ...named].slice(0, maxDetails)
   const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
   throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
