@@ -22,9 +22,9 @@ app.use(publicCors)
 const isFromBrowser = (c: Context) => c.req.header('authorization') === undefined
 
 const readCaller = createMiddleware<Types>(async (c, next) => {
-  if (isFromBrowser(c)) await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, clientAddress(c))
-  else c.set('keyHash', await readApiKey(c, c.env.RATE_LIMIT))
-  await next()
+  if (!isFromBrowser(c)) return await readApiKey(c, c.env.RATE_LIMIT, next)
+  await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, clientAddress(c))
+  return await next()
 })
 
 async function checkCaller(c: Context<Types>): Promise<void> {

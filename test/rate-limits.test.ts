@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { generateApiKey } from '../lib/access/api-keys.ts'
 import { countedAddress } from '../lib/access/counted-address.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
@@ -106,6 +107,28 @@ describe('keyed calls are counted per key', () => {
     const call = (key: string) => api.call(path, method === 'GET' ? undefined : {}, { method, key })
     expectLimited(await exhaust(() => call(one.apiKey)))
     expect((await call(other.apiKey)).status).not.toBe(429)
+  })
+
+  test.for([
+    [leadPath, 'POST', '203.0.113.21'],
+    [salePath, 'POST', '203.0.113.22'],
+    [refundPath, 'POST', '203.0.113.23'],
+    [statusPath, 'GET', '203.0.113.24'],
+  ] as const)('%s: keys that were invented count for their address', async ([path, method, address]) => {
+    const body = method === 'GET' ? undefined : {}
+    const invented = async () => {
+      const { key } = await generateApiKey()
+      return await api.call(path, body, { method, key, headers: from(address) })
+    }
+    expectLimited(await exhaust(invented))
+  })
+
+  test('a key that is known goes on at an address that invents others', async () => {
+    const { apiKey } = await api.program()
+    const call = (key: string) => api.call(statusPath, undefined, { method: 'GET', key, headers: from('203.0.113.25') })
+    expect((await api.call(statusPath, undefined, { method: 'GET', key: apiKey })).status).toBe(200)
+    await exhaust(async () => await call((await generateApiKey()).key))
+    expect((await call(apiKey)).status).toBe(200)
   })
 
   test('a header that holds no key counts for its address, and the limit goes before the 401', async () => {

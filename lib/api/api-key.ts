@@ -1,4 +1,4 @@
-import type { Context } from 'hono'
+import type { Context, Next } from 'hono'
 import { createMiddleware } from 'hono/factory'
 import { apiKeyHash, checkApiKey } from '../access/api-keys.ts'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
@@ -12,24 +12,28 @@ interface Keyed {
   Variables: { keyHash: string }
 }
 
+/** Hashes of the keys that a call of this isolate succeeded with. */
+const knownKeys = new Set<string>()
+
 /**
- * The hash of a request's API key, counted for that key. A header that holds no key counts for the address it came from. Whether
+ * Puts the hash of the request's API key into `keyHash`. The call is counted for that key, and for its address too until a call
+ * with the key has succeeded here, since keys can be invented. A header that holds no key counts for its address alone. Whether
  * the key is known and active is for the call's one statement to say.
  */
-export async function readApiKey(c: Context, limiter: RateLimit | undefined): Promise<string> {
+export async function readApiKey(c: Context, limiter: RateLimit | undefined, next: Next): Promise<void> {
   const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
     await enforceRateLimit(limiter, clientAddress(c))
     throw error
   })
+  if (!knownKeys.has(keyHash)) await enforceRateLimit(limiter, clientAddress(c))
   await enforceRateLimit(limiter, keyHash)
-  return keyHash
+  c.set('keyHash', keyHash)
+  await next()
+  if (c.res.ok) knownKeys.add(keyHash)
 }
 
-/** Puts the hash of the request's API key into `keyHash`. */
-export const readKey = createMiddleware<Keyed>(async (c, next) => {
-  c.set('keyHash', await readApiKey(c, c.env.RATE_LIMIT))
-  await next()
-})
+/** The same for a function that nobody calls without a key. */
+export const readKey = createMiddleware<Keyed>((c, next) => readApiKey(c, c.env.RATE_LIMIT, next))
 
 /** Refuses a key that is unknown or retired. For a request whose input is refused: the call's own statement is not sent then. */
 export async function checkKey(c: Context<Keyed>): Promise<void> {
