@@ -397,6 +397,12 @@ export interface Programs {
   workspace_id: string;
 }
 
+export interface PublicTestEvents {
+  day: Timestamp;
+  events: number;
+  program_id: Int8;
+}
+
 export interface ReferralLinks {
   code: string;
   created_at: Generated<Timestamp>;
@@ -571,6 +577,7 @@ export interface DB {
   processor_sessions: ProcessorSessions;
   program_members: ProgramMembers;
   programs: Programs;
+  public_test_events: PublicTestEvents;
   referral_links: ReferralLinks;
   refunds: Refunds;
   sales: Sales;
@@ -665,7 +672,7 @@ export interface DatabaseFunctions {
   }
   track_browser_test_lead: {
     arguments: { of_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { track_browser_test_lead: boolean | null }
+    row: { is_known: boolean | null; is_kept: boolean | null }
   }
   track_click: {
     arguments: { aff: string | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
@@ -685,7 +692,7 @@ export interface DatabaseFunctions {
   }
   track_test_click: {
     arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
-    row: { track_test_click: number | null }
+    row: { of_program_id: number | null; is_kept: boolean | null }
   }
   track_test_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
@@ -715,11 +722,11 @@ export const functionCalls: {
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
-  track_browser_test_lead: { text: 'select track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['aff', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'stem', 'is_test', 'amount_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
-  track_test_click: { text: 'select track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
+  track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
 }

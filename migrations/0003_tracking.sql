@@ -67,6 +67,13 @@ create table affiliate_click_events (
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
 
+-- How many test events a program took on its latest day with one from somebody without its key; count_public_test_event bounds it.
+create table public_test_events (
+  program_id bigint primary key references programs (id) on delete cascade,
+  day date not null,
+  events integer not null check (events between 1 and 1000)
+);
+
 create sequence affiliate_lead_events_id_seq;
 create table affiliate_lead_events (
   program_id bigint not null,

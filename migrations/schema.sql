@@ -525,6 +525,15 @@ create table programs (
 CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
 CREATE INDEX programs_workspace_idx ON public.programs USING btree (workspace_id);
 
+create table public_test_events (
+  program_id bigint not null,
+  day date not null,
+  events integer not null,
+  constraint public_test_events_pkey PRIMARY KEY (program_id),
+  constraint public_test_events_events_check CHECK (((events >= 1) AND (events <= 1000))),
+  constraint public_test_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+
 create table referral_links (
   id bigint not null generated always as identity,
   code text not null,
@@ -1161,6 +1170,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_public_test_event(of_program_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into public_test_events as counted (program_id, day, events) values (of_program_id, utc_day(now()), 1)
+  on conflict (program_id) do update set
+    day = excluded.day,
+    events = case when counted.day = excluded.day then counted.events + 1 else 1 end
+  where counted.day <> excluded.day or counted.events < 1000;
+  return found;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_rows(of_program_id bigint, from_time timestamp with time zone, to_time timestamp with time zone)
  RETURNS TABLE(currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint)
  LANGUAGE sql
@@ -1538,6 +1561,18 @@ begin
     event_id = coalesce(stored.event_id, excluded.event_id),
     returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
     returned_at = coalesce(stored.returned_at, excluded.returned_at);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_test_lead(of_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+begin
+  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
+  on conflict do nothing;
 end $function$
 ;
 
@@ -2583,19 +2618,16 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb)
- RETURNS boolean
+CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT is_known boolean, OUT is_kept boolean)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
-#variable_conflict use_column
 begin
-  if not exists (select from programs p where p.id = of_program_id) then
-    return false;
+  is_known := exists (select from programs p where p.id = of_program_id);
+  is_kept := is_known and count_public_test_event(of_program_id);
+  if is_kept then
+    perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
-  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
-  values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
-  on conflict do nothing;
-  return true;
 end $function$
 ;
 
@@ -2784,17 +2816,16 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
- RETURNS bigint
+CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, OUT of_program_id bigint, OUT is_kept boolean)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
-declare
-  of_program_id bigint;
 begin
   select p.id into of_program_id from programs p
   where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)));
-  if of_program_id is not null then
+  is_kept := of_program_id is not null and count_public_test_event(of_program_id);
+  if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
       referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
       device_os, browser_name, additional_data)
@@ -2803,7 +2834,6 @@ begin
       additional_data)
     on conflict do nothing;
   end if;
-  return of_program_id;
 end $function$
 ;
 
@@ -2818,7 +2848,7 @@ begin
   key_retired := key.is_retired;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_retired is not distinct from false and program_matches then
-    perform track_browser_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+    perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $function$
 ;

@@ -327,6 +327,40 @@ describe('test click', async () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
   })
 
+  test('a program takes a thousand a day from the public, clicks and leads together, whatever aff says', async () => {
+    const full = await api.program()
+    const additional_data = { test_mode, program_id: full.programId }
+    const send = {
+      program: () => api.call(clickPath, { affiliate_url: 'https://shop.example.com/', additional_data }),
+      link: () => {
+        const affiliate_url = `https://shop.example.com/?aff=${full.partnerCode}`
+        return api.call(clickPath, { affiliate_url, additional_data: { test_mode } })
+      },
+      lead: () => api.call(leadPath, { customer_key: 'u', additional_data }),
+    }
+    const events = async () =>
+      await api.rows(
+        `select (select count(*)::int from affiliate_click_events where is_test and program_id = $1) as clicks,
+          (select count(*)::int from affiliate_lead_events where is_test and program_id = $1) as leads`,
+        [full.programId],
+      )
+    for (const call of Object.values(send)) expect((await call()).status).toBe(200)
+    const setTo = 'update public_test_events set events = $2, day = day - $3::integer where program_id = $1'
+    await api.stack.sql.query(setTo, [full.programId, 999, 0])
+    expect((await send.program()).status).toBe(200)
+    expect(await events()).toEqual([{ clicks: 3, leads: 1 }])
+    for (const call of Object.values(send)) {
+      const refused = await call()
+      expect(refused).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    }
+    expect(await events()).toEqual([{ clicks: 3, leads: 1 }])
+    const keyed = await api.call(leadPath, { customer_key: 'u', additional_data }, { key: full.apiKey })
+    expect(keyed.status).toBe(200)
+    await api.stack.sql.query(setTo, [full.programId, 1000, 1])
+    expect((await send.program()).status).toBe(200)
+  })
+
   test('test_mode false is a real click', async () => {
     const clickId = await api.click(program, { additional_data: { test_mode: false } })
     expect(await eventsOf(clickId)).toHaveLength(1)

@@ -152,6 +152,18 @@ describe('text and values that cannot be kept are 400 invalid_request', () => {
     })
   })
 
+  test.for([clickPath, leadPath])('%s: additional_data is 2,048 bytes of JSON at most, in all', async (path) => {
+    const send = async (additional_data: object) =>
+      await api.call(path, { ...(await goodBody(path)), additional_data }, keyOf(path))
+    const frame = JSON.stringify({ a: '', b: [''] }).length
+    const [half, rest] = ['é'.repeat(500), 'x'.repeat(2048 - frame - 1000)]
+    expect((await send({ a: half, b: [rest] })).status).toBe(200)
+    expect(await send({ a: half, b: [`${rest}x`] })).toMatchObject({
+      status: 400,
+      body: { error: { code: 'invalid_request', details: [{ field: 'additional_data' }] } },
+    })
+  })
+
   test('details are bounded', async () => {
     const answer = await api.call(clickPath, { list: Array.from({ length: 5000 }, () => '\0') })
     expect(answer.body.error.details).toHaveLength(20)

@@ -9,6 +9,16 @@ export const url = () => text(8192)
 export const programId = () => z.nullish(z.int().check(z.positive()))
 export const key = () => z.string().check(z.minLength(1), z.maxLength(255))
 
+const maxAdditionalDataBytes = 2048
+const encoder = new TextEncoder()
+const isSmall = (data: object) => encoder.encode(JSON.stringify(data)).length <= maxAdditionalDataBytes
+
+/** `additionalData` of a call that anybody may make. */
+export const publicAdditionalData = () =>
+  additionalData().check(
+    z.refine((data) => !data || isSmall(data), `must be ${maxAdditionalDataBytes} bytes of JSON at most`),
+  )
+
 /** Free data of the integrator. `test_mode: true` makes the event a test event; `program_id` names its program. */
 export const additionalData = () =>
   z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: programId() }))

@@ -8,7 +8,7 @@ import {
   refused,
   serverErrors,
 } from './operation.ts'
-import { additionalData, text, url } from './request-fields.ts'
+import { publicAdditionalData, text, url } from './request-fields.ts'
 import { clickId, id, success } from './response-fields.ts'
 
 /** Body of POST /api/v1/track/click. */
@@ -24,7 +24,7 @@ export const clickRequest = z.object({
   language: text(64),
   timezone: text(64),
   existing_click_id: text(255),
-  additional_data: additionalData(),
+  additional_data: publicAdditionalData(),
 })
 
 export type ClickRequest = z.output<typeof clickRequest>

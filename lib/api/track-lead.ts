@@ -9,7 +9,7 @@ import {
   refused,
   serverErrors,
 } from './operation.ts'
-import { additionalData, key, programId, text, url } from './request-fields.ts'
+import { key, programId, publicAdditionalData, text, url } from './request-fields.ts'
 import { clickId, id, success } from './response-fields.ts'
 
 /** Body of POST /api/v1/track/lead. */
@@ -23,7 +23,7 @@ export const leadRequest = z.object({
   page_url: url(),
   /** On a browser lead: the program that the page believes the click is of. */
   program_id: programId(),
-  additional_data: additionalData(),
+  additional_data: publicAdditionalData(),
 })
 
 export type LeadRequest = z.output<typeof leadRequest>

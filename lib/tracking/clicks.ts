@@ -126,7 +126,8 @@ export async function countClicks(db: Database, limit: number): Promise<number> 
 
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where
- * that is null. Refuses with `unknown_partner_code` or `invalid_request` where it names none.
+ * that is null. Refuses with `unknown_partner_code` or `invalid_request` where it names none,
+ * and with `rate_limited` where the program took its thousand of the day.
  */
 export async function recordTestClick(
   db: Database,
@@ -137,7 +138,7 @@ export async function recordTestClick(
   const event = { at: new Date(now), event_id: newEventId(), given_program_id: programId }
   const statement = call('track_test_click', { ...eventArguments(click), ...event })
   const [row] = await retryOnce(() => db.query(statement))
-  const program_id = row?.track_test_click ?? null
+  const program_id = row?.of_program_id ?? null
   if (program_id === null) {
     if (programId === null) throw unknownPartnerCode()
     throw new ApiError(
@@ -146,5 +147,16 @@ export async function recordTestClick(
       { details: [{ field: 'additional_data.program_id', message: 'must name an existing program' }] },
     )
   }
+  if (!row?.is_kept) throw tooManyTestEvents()
   return { event_id: event.event_id, program_id }
+}
+
+/** The refusal of a test event without the program's key, of which the database keeps a thousand a day (UTC). */
+export function tooManyTestEvents(now = Date.now()): ApiError {
+  const secondsOfDay = 24 * 60 * 60
+  return new ApiError(
+    'rate_limited',
+    'This program took a thousand test events from browsers today. Send them with the API key, or go on tomorrow.',
+    { headers: { 'Retry-After': String(secondsOfDay - (Math.floor(now / 1000) % secondsOfDay)) } },
+  )
 }

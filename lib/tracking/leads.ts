@@ -1,5 +1,5 @@
 import { requireActiveKey } from '../access/api-keys.ts'
-import { newClickIdStem, newEventId, programOfClickId } from './clicks.ts'
+import { newClickIdStem, newEventId, programOfClickId, tooManyTestEvents } from './clicks.ts'
 import { retryBinding } from './customers.ts'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -120,7 +120,7 @@ async function recordBrowserTestLead(db: Database, lead: Lead, programId: number
   const event = testEvent(lead)
   const statement = call('track_browser_test_lead', { of_program_id: programId, ...event })
   const [row] = await retryOnce(() => db.query(statement))
-  if (!row?.track_browser_test_lead) {
+  if (!row?.is_known) {
     throw new ApiError(
       'invalid_request',
       'A test lead from the browser needs a program: send program_id or a click id.',
@@ -129,6 +129,7 @@ async function recordBrowserTestLead(db: Database, lead: Lead, programId: number
       },
     )
   }
+  if (!row.is_kept) throw tooManyTestEvents()
   return asTestLead(event.lead_id, lead)
 }
 

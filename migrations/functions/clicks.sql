@@ -67,21 +67,21 @@ begin
   );
 end $$;
 
--- Records a test click: an event with is_test, no customer and no counter, once. Returns its program, the one given or the link's; null,
--- having written nothing, where there is none.
+-- Records a test click: an event with is_test, no customer and no counter, once. Answers its program, the one given or the link's, or null
+-- where there is none, and whether the event is kept: anybody can send these, so a program keeps so many a day.
 create or replace function track_test_click(
   given_program_id bigint, aff text, at timestamptz, event_id bigint,
   session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,
   viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
-  browser_name text, additional_data jsonb
-) returns bigint language plpgsql as $$
+  browser_name text, additional_data jsonb,
+  out of_program_id bigint, out is_kept boolean
+) language plpgsql as $$
 #variable_conflict use_column
-declare
-  of_program_id bigint;
 begin
   select p.id into of_program_id from programs p
   where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)));
-  if of_program_id is not null then
+  is_kept := of_program_id is not null and count_public_test_event(of_program_id);
+  if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
       referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
       device_os, browser_name, additional_data)
@@ -90,7 +90,6 @@ begin
       additional_data)
     on conflict do nothing;
   end if;
-  return of_program_id;
 end $$;
 
 -- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links and of their programs' hours, and returns how

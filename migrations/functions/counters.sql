@@ -55,3 +55,14 @@ begin
     commission_cents = counted.commission_cents + excluded.commission_cents;
   return true;
 end $$;
+
+-- Counts a test event that came without the program's key, and says whether it may be kept: a thousand a day may.
+create or replace function count_public_test_event(of_program_id bigint) returns boolean language plpgsql as $$
+begin
+  insert into public_test_events as counted (program_id, day, events) values (of_program_id, utc_day(now()), 1)
+  on conflict (program_id) do update set
+    day = excluded.day,
+    events = case when counted.day = excluded.day then counted.events + 1 else 1 end
+  where counted.day <> excluded.day or counted.events < 1000;
+  return found;
+end $$;

@@ -136,21 +136,29 @@ begin
   key_retired := key.is_retired;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_retired is not distinct from false and program_matches then
-    perform track_browser_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+    perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $$;
 
--- The same of a program that the browser names. Returns whether there is one.
+-- The same of a program that the browser names. Answers whether there is one, and whether the event is kept.
 create or replace function track_browser_test_lead(
+  of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb,
+  out is_known boolean, out is_kept boolean
+) language plpgsql as $$
+begin
+  is_known := exists (select from programs p where p.id = of_program_id);
+  is_kept := is_known and count_public_test_event(of_program_id);
+  if is_kept then
+    perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+  end if;
+end $$;
+
+create or replace function keep_test_lead(
   of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb
-) returns boolean language plpgsql as $$
+) returns void language plpgsql as $$
 #variable_conflict use_column
 begin
-  if not exists (select from programs p where p.id = of_program_id) then
-    return false;
-  end if;
   insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
   values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
   on conflict do nothing;
-  return true;
 end $$;
