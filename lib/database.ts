@@ -1,11 +1,5 @@
 import { neon, NeonDbError, neonConfig, type NeonQueryFunction, types } from '@neondatabase/serverless'
-import {
-  CompiledQuery,
-  DefaultQueryExecutor,
-  PostgresAdapter,
-  PostgresQueryCompiler,
-  type QueryExecutorProvider,
-} from 'kysely'
+import { type Compilable, CompiledQuery } from 'kysely'
 import { isTransient } from './errors.ts'
 import { type DatabaseFunctions, functionCalls } from './schema.ts'
 
@@ -19,24 +13,16 @@ export interface DatabaseEnv {
   NEON?: { fetch: typeof fetch }
 }
 
-/** Anything Kysely can compile: an `sql` template, or a query builder. */
-export interface Statement<Row> {
-  compile(executorProvider: QueryExecutorProvider): CompiledQuery<Row>
-}
+/** A query of `kysely` in lib/kysely.ts, or a call of a database function. */
+export type Statement<Row> = Compilable<Row>
 
 type RowsOf<Statements extends readonly Statement<unknown>[]> = {
   -readonly [Index in keyof Statements]: Statements[Index] extends Statement<infer Row> ? Row[] : never
 }
 
-const executor = new DefaultQueryExecutor(new PostgresQueryCompiler(), new PostgresAdapter(), {
-  provideConnection: () => Promise.reject(new Error('This executor compiles only; send statements through Database.')),
-})
-/** Compiles a statement to its text and parameters, as in `statement.compile(compileOnly)`. */
-export const compileOnly: QueryExecutorProvider = { getExecutor: () => executor }
-
 /**
- * `bigint` arrives as a number, and an array of them (of one dimension, without nulls) as numbers, as lib/schema.ts says. Ids, cents and counts are far below 2^53; what is not is refused here and
- * not rounded.
+ * `bigint` arrives as a number, and an array of them (of one dimension, without nulls) as numbers, as lib/schema.ts says. Ids,
+ * cents and counts are far below 2^53; what is not is refused here and not rounded.
  */
 const int8Oid = 20
 const int8ArrayOid = 1016
@@ -53,8 +39,8 @@ function safeInteger(text: string): number {
 
 /**
  * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
- * lib/kysely.ts; this file does without the builder, which keeps nine kilobytes (gzip) out of functions that only call
- * functions of the database. Nothing is held open, so one instance serves an isolate for life.
+ * lib/kysely.ts; this file does without the builder and its compiler, which keeps 23 kilobytes (gzip) out of functions that only
+ * call functions of the database. Nothing is held open, so one instance serves an isolate for life.
  */
 export class Database {
   readonly #neon: NeonQueryFunction<false, false>
@@ -64,8 +50,8 @@ export class Database {
   }
 
   /** Runs one statement and returns its rows. `bigint` columns arrive as numbers, `numeric` ones as text, timestamps as `Date`. */
-  async query<Row>(statement: Statement<Row> | CompiledQuery<Row>): Promise<Row[]> {
-    const { sql: text, parameters } = 'compile' in statement ? statement.compile(compileOnly) : statement
+  async query<Row>(statement: Statement<Row>): Promise<Row[]> {
+    const { sql: text, parameters } = statement.compile()
     // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
     return (await this.#neon.query(text, [...parameters])) as Row[]
   }
@@ -78,7 +64,7 @@ export class Database {
     statements: Statements,
   ): Promise<RowsOf<Statements>> {
     const queries = statements.map((statement) => {
-      const { sql: text, parameters } = statement.compile(compileOnly)
+      const { sql: text, parameters } = statement.compile()
       return this.#neon.query(text, [...parameters])
     })
     // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement

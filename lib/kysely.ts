@@ -1,5 +1,4 @@
-import { QueryCreator, sql } from 'kysely'
-import { compileOnly } from './database.ts'
+import { DefaultQueryExecutor, PostgresAdapter, PostgresQueryCompiler, QueryCreator, sql } from 'kysely'
 import type { DB } from './schema.ts'
 
 /**
@@ -10,7 +9,11 @@ import type { DB } from './schema.ts'
  * `set` and `doUpdateSet` are given an object, with a callback for a value that needs one. Of a callback that gives the whole object
  * the compiler does not check the names.
  */
-export const kysely = new QueryCreator<DB>({ executor: compileOnly.getExecutor() })
+export const kysely = new QueryCreator<DB>({
+  executor: new DefaultQueryExecutor(new PostgresQueryCompiler(), new PostgresAdapter(), {
+    provideConnection: () => Promise.reject(new Error('This compiles only; send statements through Database.')),
+  }),
+})
 
 /** When the transaction began, by the database's clock. */
 export const now = sql<Date>`now()`

@@ -1,11 +1,11 @@
-import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { Database, retryOnce } from '../lib/database.ts'
 import { isTransient } from '../lib/errors.ts'
 import { startEndpoint } from './support/stack.ts'
+import { statement } from './support/statement.ts'
 
 const { env, neon } = await startEndpoint()
-const one = sql<{ one: number }>`select 1 as one`
+const one = statement<{ one: number }>`select 1 as one`
 
 test('a database that hangs ends as a broken try, and the second one is answered', async () => {
   const db = new Database(env, 300)
@@ -26,6 +26,6 @@ test('an answer that breaks off is a broken try too', async () => {
 })
 
 test('a statement that Postgres refuses is no broken try', async () => {
-  const refused = new Database(env).query(sql`select no_such_column`)
+  const refused = new Database(env).query(statement`select no_such_column`)
   await expect(refused).rejects.not.toSatisfy(isTransient)
 })

@@ -2,7 +2,6 @@ import { Client } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { recordClick } from '../lib/tracking/clicks.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
-import { compileOnly } from '../lib/database.ts'
 import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
 import { refundSale } from '../lib/money/refunds.ts'
@@ -145,9 +144,9 @@ const week = { dateFrom: new Date(now - 7 * 86_400_000), dateTo: new Date(now) }
 const queryOf = ({ sql: query }: { sql: string }) => [{ query }]
 
 const hotStatements: [name: string, statements: () => Promise<{ query: string }[]> | { query: string }[]][] = [
-  ['events-click', () => queryOf(eventsStatement('click', 1, {}, 30).compile(compileOnly))],
-  ['events-lead', () => queryOf(eventsStatement('lead', 1, {}, 30).compile(compileOnly))],
-  ['events-conversion', () => queryOf(eventsStatement('conversion', 1, {}, 30).compile(compileOnly))],
+  ['events-click', () => queryOf(eventsStatement('click', 1, {}, 30).compile())],
+  ['events-lead', () => queryOf(eventsStatement('lead', 1, {}, 30).compile())],
+  ['events-conversion', () => queryOf(eventsStatement('conversion', 1, {}, 30).compile())],
 ]
 
 /** Calls that go through every branch of the functions that they end in, one after the other. */

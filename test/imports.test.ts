@@ -20,6 +20,8 @@ const tools = 'lib/commands and lib/local'
 interface Import {
   file: string
   imported: string
+  /** Whether it is gone once the types are. */
+  isType?: boolean
 }
 
 /** The imports of files beside it, of types too, in every file of a folder and the folders in it. */
@@ -28,8 +30,14 @@ function importsOf(folder: string): Import[] {
     .filter((name) => /\.tsx?$/.test(name) && !/\bnode_modules\b/.test(name))
     .flatMap((name) => {
       const file = path.posix.join(folder, name)
-      const found = readFileSync(path.join(root, file), 'utf8').matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']*)'/g)
-      return Array.from(found, ([, target = '']) => ({ file, imported: path.posix.join(file, '..', target) }))
+      const found = readFileSync(path.join(root, file), 'utf8').matchAll(
+        /^(?:import|export)( type)?\b[^'=]*?'(\.[^']*)'|\bimport\(\s*'(\.[^']*)'/gm,
+      )
+      return Array.from(found, ([, type, target = '', late = '']) => ({
+        file,
+        imported: path.posix.join(file, '..', target || late),
+        isType: type !== undefined,
+      }))
     })
 }
 
@@ -64,8 +72,8 @@ const imports = [...importsOf('lib'), ...importsOf('functions')]
 const shown = ({ file, imported }: Import) => `${file} imports ${imported}`
 
 test('every import of functions/ and lib/ is seen', () => {
-  expect(imports).toContainEqual({ file: 'functions/track-sale.ts', imported: 'lib/money/sales.ts' })
-  expect(imports).toContainEqual({ file: 'lib/money/sales.ts', imported: 'lib/database.ts' })
+  expect(imports).toContainEqual({ file: 'functions/track-sale.ts', imported: 'lib/money/sales.ts', isType: false })
+  expect(imports).toContainEqual({ file: 'lib/money/sales.ts', imported: 'lib/database.ts', isType: false })
   const rooms = new Set(imports.map(({ file }) => roomOf(file)))
   expect([...rooms].filter((room) => room !== tools).toSorted()).toEqual(layers.flat().toSorted())
 })
@@ -88,6 +96,15 @@ test('no file and no folder imports itself by way of others', () => {
   expect(circles(imports)).toEqual([])
   const between = imports.map(({ file, imported }) => ({ file: roomOf(file), imported: roomOf(imported) }))
   expect(circles(between.filter(({ file, imported }) => file !== imported))).toEqual([])
+})
+
+test.for(['track-click', 'track-lead', 'track-sale', 'track-refund'])('%s does without what builds queries', (name) => {
+  const reached = new Set([`functions/${name}.ts`])
+  for (const file of reached) {
+    for (const next of imports) if (next.file === file && !next.isType) reached.add(next.imported)
+  }
+  expect(reached).toContain('lib/database.ts')
+  expect(reached).not.toContain('lib/kysely.ts')
 })
 
 test('what runs at the integrator imports nothing of the service', () => {

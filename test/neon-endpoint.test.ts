@@ -1,8 +1,8 @@
-import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
 import { isTransient } from '../lib/errors.ts'
 import { startEndpoint } from './support/stack.ts'
+import { statement } from './support/statement.ts'
 
 const { db, env, neon, sql: postgres } = await startEndpoint()
 await postgres.query('create table numbers (id int primary key)')
@@ -12,12 +12,12 @@ beforeEach(async () => {
   await postgres.query('truncate numbers')
 })
 
-const insert = (id: number) => sql`insert into numbers values (${id})`
+const insert = (id: number) => statement`insert into numbers values (${id})`
 const stored = async () =>
   (await postgres.query<{ id: number }>('select id from numbers order by id')).rows.map(({ id }) => id)
 
 test('values arrive as the driver reads them from Postgres text', async () => {
-  const [row] = await db.query(sql`select 1 as int, 12345678901::bigint as bigint, true as bool, null as nothing,
+  const [row] = await db.query(statement`select 1 as int, 12345678901::bigint as bigint, true as bool, null as nothing,
     ${'text'} as text, array[1, 2] as list, '{"a": 1}'::jsonb as json, '2026-01-02T03:04:05Z'::timestamptz as time`)
   expect(row).toEqual({
     int: 1,
@@ -33,7 +33,7 @@ test('values arrive as the driver reads them from Postgres text', async () => {
 
 test('a batch is one request and one transaction', async () => {
   const before = neon.requests
-  const [, seen] = await db.batch([insert(1), sql<{ id: number }>`select id from numbers`, insert(2)])
+  const [, seen] = await db.batch([insert(1), statement<{ id: number }>`select id from numbers`, insert(2)])
   expect(seen).toEqual([{ id: 1 }])
   expect(neon.requests - before).toBe(1)
   await expect(db.batch([insert(3), insert(1)])).rejects.toMatchObject({ code: '23505', constraint: 'numbers_pkey' })
@@ -41,7 +41,9 @@ test('a batch is one request and one transaction', async () => {
 })
 
 test('a batch runs at the isolation that the driver asks for', async () => {
-  const [isolation] = await db.batch([sql<{ level: string }>`select current_setting('transaction_isolation') as level`])
+  const [isolation] = await db.batch([
+    statement<{ level: string }>`select current_setting('transaction_isolation') as level`,
+  ])
   expect(isolation).toEqual([{ level: 'read committed' }])
 })
 
@@ -86,7 +88,7 @@ describe('faults', () => {
 
 test('a Postgres that is not there is an outcome to try again, and a refused statement is not', async () => {
   const away = new Database({ ...env, DATABASE_URL: 'postgresql://postgres:test@127.0.0.1:1/away' })
-  const [unreached, refused] = await Promise.allSettled([away.query(insert(1)), db.query(sql`select 1 / 0`)])
+  const [unreached, refused] = await Promise.allSettled([away.query(insert(1)), db.query(statement`select 1 / 0`)])
   expect(unreached).toMatchObject({ status: 'rejected', reason: { name: 'NeonDbError', code: '' } })
   expect([unreached, refused].map((outcome) => 'reason' in outcome && isTransient(outcome.reason))).toEqual([
     true,

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
-import { compileOnly } from '../lib/database.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { performanceStatement } from '../lib/tracking/performance.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -49,7 +48,7 @@ await sql.query(`load 'auto_explain'; set auto_explain.log_min_duration = 0; set
 
 /** Runs a statement and returns how many click events it touched, those of the functions that it calls too. */
 async function clicksRead(statement: ReturnType<typeof performanceStatement> | ReturnType<typeof eventsStatement>) {
-  const { sql: text, parameters } = statement.compile(compileOnly)
+  const { sql: text, parameters } = statement.compile()
   plans.length = 0
   await sql.query(text, [...parameters])
   expect(plans).not.toEqual([])

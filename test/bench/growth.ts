@@ -2,7 +2,6 @@ import type pg from 'pg'
 import { apiKeyHash } from '../../lib/access/api-keys.ts'
 import { foldDailyTotals } from '../../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../../lib/tracking/events.ts'
-import { compileOnly } from '../../lib/database.ts'
 import { readPerformance } from '../../lib/tracking/performance.ts'
 import { clicks, refunds, sales } from './calls.ts'
 import { capture, captured } from './capture.ts'
@@ -114,7 +113,7 @@ async function measuredStatements(programId: number, keyHash: string) {
   const performanceOf = async (query: object) => await capture(() => readPerformance(captured, program, query, now))
   const eventsOf = (pageSize: number) =>
     (['click', 'lead', 'conversion'] as const).map((type) => {
-      const { sql: query, parameters } = eventsStatement(type, programId, {}, 3 * pageSize).compile(compileOnly)
+      const { sql: query, parameters } = eventsStatement(type, programId, {}, 3 * pageSize).compile()
       return { query, params: parameters.map(String) }
     })
   const ragged = (fromHour: number, toHour: number) => ({

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
-import { sql } from 'kysely'
 import { apiKeyHash, generateApiKey } from '../../lib/access/api-keys.ts'
 import { recordClick } from '../../lib/tracking/clicks.ts'
 import type { Database } from '../../lib/database.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { recordSale, type RecordedSale } from '../../lib/money/sales.ts'
 import { type AppliedRefund, refundSale } from '../../lib/money/refunds.ts'
+import { statement } from './statement.ts'
 
 /** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
 export interface LedgerProgram {
@@ -106,17 +106,18 @@ export async function createLedgerProgram(
       return (await refundSale(db, keyHash, saleId, refund, randomUUID())).applied
     },
     async returnRefund(saleId, refundId) {
-      const sale = sql`select * from sales where program_id = ${programId} and transaction_id = ${saleId}`
       const id = refundIdOf(saleId, refundId)
       const [, [refund]] = await db.batch([
-        sql`${sale} for no key update`,
-        sql<{ stands: boolean }>`select r.returned_at is null as stands from refunds r join (${sale}) s
-          on r.program_id = s.program_id and r.sale_id = s.id where r.refund_key = ${`id:${id}`}`,
-        sql`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
+        statement`select from sales where program_id = ${programId} and transaction_id = ${saleId} for no key update`,
+        statement<{ stands: boolean }>`select r.returned_at is null as stands from refunds r
+          join sales s on r.program_id = s.program_id and r.sale_id = s.id
+          where s.program_id = ${programId} and s.transaction_id = ${saleId} and r.refund_key = ${`id:${id}`}`,
+        statement`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
             returned_event_id, returned_at)
-          select ${accountId}, ${id}, true, 'refund', transaction_id, 1, currency, 'evt_failed', now() from (${sale}) s
+          select ${accountId}, ${id}, true, 'refund', transaction_id, 1, currency, 'evt_failed', now()
+          from sales where program_id = ${programId} and transaction_id = ${saleId}
           on conflict do nothing`,
-        sql`select settle_reversals(s) from sales s where program_id = ${programId} and transaction_id = ${saleId}`,
+        statement`select settle_reversals(s) from sales s where program_id = ${programId} and transaction_id = ${saleId}`,
       ])
       return { returned: refund?.stands ?? false }
     },
