@@ -7,6 +7,8 @@ create domain reason_text as text check (length(value) <= 1000);
 create domain commission_kind as text check (value in ('sale', 'lead'));
 create domain commission_status as text check (value in ('pending', 'approved', 'paid', 'refunded', 'reversed'));
 create domain reversal_kind as text check (value in ('none', 'partial', 'full'));
+create domain refund_key as text check (length(value) between 1 and 300);
+create domain refund_reason as text check (value in ('refund', 'chargeback'));
 
 -- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
 -- ever, and a unique key of a partitioned table would hold within one month only.
@@ -56,11 +58,11 @@ create table refunds (
   program_id bigint not null,
   id bigint generated always as identity,
   sale_id bigint not null,
-  refund_key text not null check (length(refund_key) between 1 and 300),
+  refund_key refund_key not null,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
-  reason text not null default 'refund' check (reason in ('refund', 'chargeback')),
+  reason refund_reason not null default 'refund',
   reason_text reason_text,
   returned_at timestamptz,
   request_id uuid,

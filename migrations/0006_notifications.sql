@@ -1,16 +1,21 @@
+-- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
+create domain notification_kind as text check (value in (
+  'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
+  'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted'
+));
+create domain notification_audience as text check (value in ('partner', 'advertiser'));
+create domain cause_text as text check (length(value) between 1 and 200);
+
 -- What is to be told, written in the transaction that made it true. The consumer copies a row to `notifications` and sets
 -- delivered_at; the relay sends again whatever stays undelivered.
 create table outbox (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  kind text not null check (kind in (
-    'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
-    'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted'
-  )),
-  audience text not null check (audience in ('partner', 'advertiser')),
+  kind notification_kind not null,
+  audience notification_audience not null,
   partner_id bigint not null,
   -- What happened, once per kind and audience: the refund, rejection or reinstatement, and the thing it changed.
-  cause text not null check (length(cause) between 1 and 200),
+  cause cause_text not null,
   payload jsonb not null,
   created_at timestamptz not null default now(),
   sent_at timestamptz,
@@ -26,7 +31,7 @@ create table notifications (
   -- The outbox row's id: a message delivered twice finds its notification here.
   id bigint not null,
   kind text not null,
-  audience text not null check (audience in ('partner', 'advertiser')),
+  audience notification_audience not null,
   partner_id bigint not null,
   payload jsonb not null,
   created_at timestamptz not null,

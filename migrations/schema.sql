@@ -2,6 +2,8 @@
 
 create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '9999999999999'::bigint)));
 
+create domain cause_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 200)));
+
 create domain click_count as bigint CHECK ((VALUE > 0));
 
 create domain commission_kind as text CHECK ((VALUE = ANY (ARRAY['sale'::text, 'lead'::text])));
@@ -14,9 +16,17 @@ create domain event_count as bigint CHECK ((VALUE >= 0));
 
 create domain id_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
 
+create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
+
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text])));
+
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
 create domain reason_text as text CHECK ((length(VALUE) <= 1000));
+
+create domain refund_key as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 300)));
+
+create domain refund_reason as text CHECK ((VALUE = ANY (ARRAY['refund'::text, 'chargeback'::text])));
 
 create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text])));
 
@@ -293,33 +303,29 @@ create table notifications (
   program_id bigint not null,
   id bigint not null,
   kind text not null,
-  audience text not null,
+  audience notification_audience not null,
   partner_id bigint not null,
   payload jsonb not null,
   created_at timestamp with time zone not null,
   constraint notifications_pkey PRIMARY KEY (program_id, id),
-  constraint notifications_audience_check CHECK ((audience = ANY (ARRAY['partner'::text, 'advertiser'::text]))),
   constraint notifications_program_id_id_fkey FOREIGN KEY (program_id, id) REFERENCES outbox(program_id, id)
 );
-CREATE INDEX notifications_partner_idx ON public.notifications USING btree (partner_id, created_at DESC) WHERE (audience = 'partner'::text);
-CREATE INDEX notifications_program_idx ON public.notifications USING btree (program_id, created_at DESC) WHERE (audience = 'advertiser'::text);
+CREATE INDEX notifications_partner_idx ON public.notifications USING btree (partner_id, created_at DESC) WHERE ((audience)::text = 'partner'::text);
+CREATE INDEX notifications_program_idx ON public.notifications USING btree (program_id, created_at DESC) WHERE ((audience)::text = 'advertiser'::text);
 
 create table outbox (
   program_id bigint not null,
   id bigint not null generated always as identity,
-  kind text not null,
-  audience text not null,
+  kind notification_kind not null,
+  audience notification_audience not null,
   partner_id bigint not null,
-  cause text not null,
+  cause cause_text not null,
   payload jsonb not null,
   created_at timestamp with time zone not null default now(),
   sent_at timestamp with time zone,
   delivered_at timestamp with time zone,
   constraint outbox_pkey PRIMARY KEY (program_id, id),
   constraint outbox_cause_key UNIQUE (program_id, kind, audience, cause),
-  constraint outbox_audience_check CHECK ((audience = ANY (ARRAY['partner'::text, 'advertiser'::text]))),
-  constraint outbox_cause_check CHECK (((length(cause) >= 1) AND (length(cause) <= 200))),
-  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text]))),
   constraint outbox_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
 );
@@ -449,8 +455,8 @@ create table processor_reversals (
   account_id text not null,
   reversal_id text not null,
   livemode boolean not null,
-  reason text not null,
-  reason_text text,
+  reason refund_reason not null,
+  reason_text reason_text,
   payment_intent_id text,
   charge_id text,
   amount_cents amount_cents not null,
@@ -461,9 +467,7 @@ create table processor_reversals (
   created_at timestamp with time zone not null default now(),
   constraint processor_reversals_pkey PRIMARY KEY (account_id, reversal_id),
   constraint processor_reversals_check CHECK (((event_id IS NOT NULL) OR (returned_event_id IS NOT NULL))),
-  constraint processor_reversals_check1 CHECK (((returned_at IS NULL) = (returned_event_id IS NULL))),
-  constraint processor_reversals_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),
-  constraint processor_reversals_reason_text_check CHECK ((length(reason_text) <= 1000))
+  constraint processor_reversals_check1 CHECK (((returned_at IS NULL) = (returned_event_id IS NULL)))
 );
 CREATE INDEX processor_reversals_charge_idx ON public.processor_reversals USING btree (account_id, charge_id);
 CREATE INDEX processor_reversals_created_idx ON public.processor_reversals USING btree (created_at);
@@ -557,11 +561,11 @@ create table refunds (
   program_id bigint not null,
   id bigint not null generated always as identity,
   sale_id bigint not null,
-  refund_key text not null,
+  refund_key refund_key not null,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
-  reason text not null default 'refund'::text,
+  reason refund_reason not null default 'refund'::text,
   reason_text reason_text,
   returned_at timestamp with time zone,
   request_id uuid,
@@ -569,8 +573,6 @@ create table refunds (
   created_at timestamp with time zone not null default now(),
   constraint refunds_pkey PRIMARY KEY (program_id, id),
   constraint refunds_sale_key UNIQUE (program_id, sale_id, refund_key),
-  constraint refunds_reason_check CHECK ((reason = ANY (ARRAY['refund'::text, 'chargeback'::text]))),
-  constraint refunds_refund_key_check CHECK (((length(refund_key) >= 1) AND (length(refund_key) <= 300))),
   constraint refunds_program_id_continues_refund_id_fkey FOREIGN KEY (program_id, continues_refund_id) REFERENCES refunds(program_id, id),
   constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
@@ -2413,7 +2415,7 @@ begin
   sale := enter_earlier_refunds(sale, commission);
   sale := give_back_refunds(sale, commission, told);
   sale := refill_capped_refunds(sale, commission);
-  perform take_told_refunds(sale, commission, told);
+  sale := take_told_refunds(sale, commission, told);
 end $function$
 ;
 
@@ -2489,7 +2491,7 @@ begin
     coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at, refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
-    perform move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
   end if;
   return refund;
 end $function$

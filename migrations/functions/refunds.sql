@@ -40,7 +40,7 @@ begin
     coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at, refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
-    perform move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
   end if;
   return refund;
 end $$;
@@ -126,7 +126,7 @@ begin
   sale := enter_earlier_refunds(sale, commission);
   sale := give_back_refunds(sale, commission, told);
   sale := refill_capped_refunds(sale, commission);
-  perform take_told_refunds(sale, commission, told);
+  sale := take_told_refunds(sale, commission, told);
 end $$;
 
 -- The refunds of a sale that was attributed after them have not reduced its commission yet. They are entered now, one by one.
