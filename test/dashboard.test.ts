@@ -267,6 +267,31 @@ test.each(posts)('a post to %s from another origin is refused and changes nothin
   expect(await state()).toEqual(before)
 })
 
+test.each([
+  ['JSON', { 'content-type': 'application/json' }, '{}'],
+  ['no declared body', {}, undefined],
+])('so is a post of %s', async (_what, headers, body) => {
+  const before = await state()
+  for (const [path] of posts) {
+    const response = await fetch(stack.baseUrl + path, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: 'https://evil.example', cookie: cookieOf(sandbox.dashboardToken), ...headers },
+      ...(body && { body }),
+    })
+    expect([path, response.status]).toEqual([path, 403])
+  }
+  expect(await state()).toEqual(before)
+})
+
+test('a withdrawal of more than there can be is refused as input', async () => {
+  for (const amount of ['999999999999', '999999999999.99', '9999999999999']) {
+    const fields = { balance: `${programId} usd`, amount, request_id: crypto.randomUUID() }
+    const { status } = await post('/partner/withdrawals', fields, sandbox.partnerToken)
+    expect([amount, status]).toEqual([amount, expect.toBeOneOf([400, 403, 409])])
+  }
+})
+
 const outsiders: [who: string, token: string, statuses: number[]][] = [
   ["another workspace's owner", other.dashboardToken, [404]],
   ['a removed member', removed.token, [404]],
