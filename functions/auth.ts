@@ -1,3 +1,4 @@
+import type { Context } from 'hono'
 import { type AuthEnv, openAuth } from '../lib/access/sign-in.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from '../lib/api/rate-limits.ts'
@@ -10,13 +11,30 @@ interface Env extends AuthEnv {
 const app = createApp<Env>()
 
 /**
- * `/api/auth/*`: better-auth's endpoints. `POST sign-up/email` `{name, email, password}` and `POST sign-in/email`
+ * `/api/auth/*`: these of better-auth's endpoints; its others are not reachable. `POST sign-up/email` `{name, email, password}` and `POST sign-in/email`
  * `{email, password}` answer `{token, user}` and set the session cookie; `token` is what `Authorization: Bearer` takes. `POST
  * sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
  * request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`, and for OAuth `POST sign-in/social`
  * `{provider, callbackURL}` with its callback. Refusals are in the platform envelope. A request of another origin is 403.
  */
-app.on(['GET', 'POST'], '/api/auth/*', limitBody, async (c) => {
+const routes = [
+  ['POST', 'sign-up/email'],
+  ['POST', 'sign-in/email'],
+  ['POST', 'sign-out'],
+  ['GET', 'get-session'],
+  ['POST', 'change-password'],
+  ['POST', 'request-password-reset'],
+  ['POST', 'reset-password'],
+  ['POST', 'sign-in/social'],
+  ['GET', 'callback/:provider'],
+] as const
+
+for (const [method, route] of routes) {
+  app.on(method, `/api/auth/${route}`, limitBody, answer)
+  app.all(`/api/auth/${route}`, onlyMethods(method))
+}
+
+async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
   const response = await openAuth(c.env).handler(fromProgram(c.req.raw))
   if (response.status >= 400) throw await refusal(response)
@@ -27,8 +45,7 @@ app.on(['GET', 'POST'], '/api/auth/*', limitBody, async (c) => {
   // better-auth's body holds the token without its signature, which signs nobody in.
   const body: object = await response.json()
   return Response.json({ ...body, token: signedToken }, { headers })
-})
-app.all('/api/auth/*', onlyMethods('GET', 'POST'))
+}
 
 /**
  * Node's fetch sends `Sec-Fetch-Mode` and nothing else of that family, which better-auth takes for a browser without an
