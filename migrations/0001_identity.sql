@@ -59,7 +59,7 @@ create table verifications (
 create index verifications_identifier_idx on verifications (identifier);
 create index verifications_expires_at_idx on verifications (expires_at);
 
--- Tries at a password, a sign-up or a reset, counted per address and per e-mail in a fixed window.
+-- Tries at a password, a sign-up or a reset, counted by address, by account, and by both, in a fixed window.
 create table sign_in_attempts (
   key text primary key,
   attempts integer not null check (attempts > 0),

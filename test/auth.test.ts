@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { findAccess } from '../lib/access/program-access.ts'
+import { delayAfter } from '../lib/access/sign-in.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { startStack } from './support/stack.ts'
 
@@ -176,11 +177,23 @@ test('an expired session signs nobody in', async () => {
   expect(await isSignedIn(token)).toBe(false)
 })
 
-test('tries at one account are counted for everyone: after twenty the right password is refused too', async () => {
+/** Sets how many tries there were at what a part of `sign_in_attempts.key` says. */
+async function setAttempts(key: string, attempts: number) {
+  await stack.sql.query(
+    `insert into sign_in_attempts (key, attempts) values ($1, $2)
+    on conflict (key) do update set attempts = $2, window_started_at = now()`,
+    [key, attempts],
+  )
+}
+
+const from = (address: string) => ({ 'cf-connecting-ip': address })
+
+test('tries at an account from one address are limited for a quarter of an hour, the right password with them', async () => {
   const { email } = await signUp()
-  const key = `email:${email}`
-  await stack.sql.query('update sign_in_attempts set attempts = 18 where key = $1', [key])
-  const tries = await Promise.all(Array.from({ length: 4 }, () => call('sign-in/email', { email, password })))
+  const key = `sign-in of ${email} from 203.0.113.1`
+  await setAttempts(key, 18)
+  const attempt = () => call('sign-in/email', { email, password }, from('203.0.113.1'))
+  const tries = await Promise.all(Array.from({ length: 4 }, attempt))
   expect(tries.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 200, 429, 429])
   const refused = tries.find(({ status }) => status === 429)
   expect(refused?.headers.get('retry-after')).toBe('900')
@@ -189,7 +202,114 @@ test('tries at one account are counted for everyone: after twenty the right pass
     "update sign_in_attempts set window_started_at = window_started_at - interval '16 minutes' where key = $1",
     [key],
   )
-  expect((await call('sign-in/email', { email, password })).status).toBe(200)
+  expect((await attempt()).status).toBe(200)
+})
+
+test('what strangers try refuses a person neither sign-in with the right password nor a reset', async () => {
+  const { email } = await signUp()
+  const stranger = from('2001:db8:1:2::1')
+  for (const path of ['sign-in/email', 'request-password-reset']) {
+    const kind = path === 'sign-in/email' ? 'sign-in' : 'reset'
+    await setAttempts(`${kind} of ${email} from 2001:db8:1:2::/64`, 20)
+    expect((await call(path, { email, password: 'a wrong horse' }, stranger)).status).toBe(429)
+  }
+  await setAttempts(`sign-in of ${email}`, 100_000)
+  expect((await call('sign-in/email', { email, password }, from('203.0.113.2'))).status).toBe(200)
+  expect((await call('request-password-reset', { email }, from('203.0.113.2'))).status).toBe(200)
+  expect(await lastMail(email)).toContain('/reset-password?token=')
+})
+
+test('an account is sent twenty reset mails in the window at most, and who asks is told nothing of it', async () => {
+  const { email } = await signUp()
+  const first = await call('request-password-reset', { email }, from('203.0.113.3'))
+  const mail = await lastMail(email)
+  await setAttempts(`reset of ${email}`, 20)
+  const more = await call('request-password-reset', { email }, from('203.0.113.3'))
+  expect([more.status, more.answer]).toEqual([first.status, first.answer])
+  expect(await lastMail(email)).toBe(mail)
+})
+
+test.each([
+  [1, 0],
+  [20, 0],
+  [21, 100],
+  [50, 3000],
+  [1_000_000, 5000],
+])('after %i tries at an account its answer waits %i ms', (attempts, wait) => {
+  expect(delayAfter(attempts)).toBe(wait)
+})
+
+test('a page says that there were too many tries', async () => {
+  const { email, token } = await signUp()
+  const address = '203.0.113.4'
+  for (const kind of ['sign-in', 'sign-up', 'reset']) await setAttempts(`${kind} from ${address}`, 100)
+  const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
+  const forms: [path: string, fields: Record<string, string>, headers?: Record<string, string>][] = [
+    ['/sign-in', { email, password }],
+    ['/sign-up', { name: 'Ada', email: newEmail(), password }],
+    ['/forgot-password', { email }],
+    ['/reset-password?token=x', { password }],
+    ['/account/password', { current: password, new: password }, { cookie }],
+  ]
+  for (const [path, fields, headers] of forms) {
+    const response = await fetch(stack.baseUrl + path, {
+      method: 'POST',
+      headers: { origin: stack.baseUrl, ...from(address), ...headers },
+      body: new URLSearchParams(fields),
+    })
+    expect([path, response.status]).toEqual([path, 429])
+    expect(await response.text()).toContain('Too many tries. Wait 15 minutes, then try again.')
+  }
+})
+
+test.each([
+  ['verify-password', { password }],
+  ['update-user', { name: 'Eve' }],
+  ['change-email', { newEmail: 'eve@example.com' }],
+  ['delete-user', {}],
+  ['revoke-sessions', {}],
+  ['list-sessions', undefined],
+  ['ok', undefined],
+  ['error', undefined],
+])('the sign-in library’s %s is not there', async (path, body) => {
+  const { token } = await signUp()
+  const response = await fetch(`${stack.baseUrl}/api/auth/${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  expect([response.status, await response.json()]).toMatchObject([404, { error: { code: 'not_found' } }])
+})
+
+test('a reset ends the reset links that were mailed before', async () => {
+  const { email } = await signUp()
+  const links: string[] = []
+  for (let mails = 0; mails < 2; mails++) {
+    await call('request-password-reset', { email })
+    links.push(/token=(\S+)/.exec(await lastMail(email))?.[1] ?? '')
+  }
+  const [older, newer] = links
+  expect((await call('reset-password', { token: newer, newPassword: 'a new horse battery' })).status).toBe(200)
+  expect((await call('reset-password', { token: older, newPassword: password })).status).toBe(400)
+})
+
+test.each([
+  ['NUL', 'a\0b@example.com'],
+  ['40 KB', `${'a'.repeat(40_000)}@example.com`],
+  ['a lone surrogate', '\ud83d@example.com'],
+])('%s as e-mail is refused as input wherever one is taken', async (_what, email) => {
+  for (const path of ['sign-in/email', 'sign-up/email', 'request-password-reset']) {
+    const { status, answer } = await call(path, { name: 'Eve', email, password })
+    expect([path, status, answer.error?.code]).toEqual([path, 400, 'invalid_request'])
+  }
+  for (const page of ['sign-in', 'sign-up', 'forgot-password']) {
+    const response = await fetch(`${stack.baseUrl}/${page}`, {
+      method: 'POST',
+      headers: { origin: stack.baseUrl },
+      body: new URLSearchParams({ name: 'Eve', email, password: 'a wrong horse' }),
+    })
+    expect([page, response.status]).toEqual([page, expect.toBeOneOf([200, 303, 400, 401])])
+  }
 })
 
 test('a provider whose id is set can be signed in with, and another cannot', async () => {

@@ -21,17 +21,24 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
   GOOGLE_CLIENT_SECRET?: string
 }
 
-/** Tries at a password in a quarter of an hour; more are refused for everyone, so that changing isolates or addresses is no way round. */
+/**
+ * Tries in a quarter of an hour, counted in the database so that changing isolates is no way round. More are refused from an
+ * address, and for an account from that address. What strangers try elsewhere at an account refuses its person nothing: it delays
+ * sign-in, and of reset mails no more are sent.
+ */
 const attemptWindowSeconds = 15 * 60
-const attemptsPerEmail = 20
 const attemptsPerAddress = 100
+const attemptsPerAccountAndAddress = 20
+const undelayedAttemptsPerAccount = 20
+const resetMailsPerAccount = 20
 
-const guardedPaths = new Set([
-  '/sign-in/email',
-  '/sign-up/email',
-  '/request-password-reset',
-  '/reset-password',
-  '/change-password',
+/** What a try is counted as. Asking for a reset and using one counts apart from passwords. */
+const guardedPaths = new Map([
+  ['/sign-in/email', 'sign-in'],
+  ['/change-password', 'sign-in'],
+  ['/sign-up/email', 'sign-up'],
+  ['/request-password-reset', 'reset'],
+  ['/reset-password', 'reset'],
 ])
 
 /**
@@ -50,6 +57,7 @@ function createAuth(env: AuthEnv) {
       type: 'postgres',
       transaction: false,
     }),
+    onAPIError: { errorURL: `${env.BASE_URL}/sign-in` },
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: {
@@ -58,6 +66,10 @@ function createAuth(env: AuthEnv) {
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
+      // A reset token's value is the person; what else is kept there is no id.
+      onPasswordReset: async ({ user }) => {
+        await db.query(kysely.deleteFrom('verifications').where('value', '=', user.id))
+      },
       sendResetPassword: async ({ user, token }) => {
         await sendMail(db, env, {
           to: user.email,
@@ -80,16 +92,30 @@ function createAuth(env: AuthEnv) {
     },
     plugins: [bearer({ requireSignature: true })],
     hooks: {
+      // A refusal is returned: what is thrown here would reach callers on the server as an exception.
       before: createAuthMiddleware(async (ctx) => {
-        if (!guardedPaths.has(ctx.path)) return
-        const address = ctx.headers && countedAddress(ctx.headers)
+        const kind = guardedPaths.get(ctx.path)
+        if (kind === undefined) return undefined
         const email: unknown = ctx.body?.email
-        const allowed = await countAttempt(db, [
-          ...(address ? [{ key: `address:${address}`, limit: attemptsPerAddress }] : []),
-          ...(typeof email === 'string' ? [{ key: `email:${email.toLowerCase()}`, limit: attemptsPerEmail }] : []),
+        if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
+          return new APIError('BAD_REQUEST', { message: 'Enter an e-mail address, and text without NUL.' })
+        const account = email?.toLowerCase()
+        const address = ctx.headers && countedAddress(ctx.headers)
+        const keys = {
+          address: `${kind} from ${address}`,
+          both: `${kind} of ${account} from ${address}`,
+          account: `${kind} of ${account}`,
+        }
+        const attempts = await countAttempts(db, [
+          ...(address ? [keys.address] : []),
+          ...(account ? [keys.both, keys.account] : []),
         ])
-        if (!allowed)
-          throw new APIError('TOO_MANY_REQUESTS', { message: 'Too many tries. Wait 15 minutes, then try again.' })
+        const isOver = (key: string, limit: number) => (attempts.get(key) ?? 0) > limit
+        if (isOver(keys.address, attemptsPerAddress) || isOver(keys.both, attemptsPerAccountAndAddress))
+          return new APIError('TOO_MANY_REQUESTS', { message: 'Too many tries. Wait 15 minutes, then try again.' })
+        if (kind === 'reset' && isOver(keys.account, resetMailsPerAccount)) return resetAnswer
+        if (kind === 'sign-in') await sleep(delayAfter(attempts.get(keys.account) ?? 0))
+        return undefined
       }),
     },
     advanced: {
@@ -159,9 +185,35 @@ export function openAuth(env: AuthEnv): Auth {
   return opened.auth
 }
 
-/** Counts one try for each key, in one statement, and says whether all are within their limits. */
-async function countAttempt(db: Database, keys: { key: string; limit: number }[]): Promise<boolean> {
-  if (keys.length === 0) return true
+/** What better-auth answers whoever asks for a reset, mail or none. */
+const resetAnswer = {
+  status: true,
+  message: 'If this email exists in our system, check your email for the reset link',
+}
+
+/** How long an answer waits after so many tries at its account, in milliseconds: 5 s at most. */
+export function delayAfter(attempts: number): number {
+  return Math.min(5000, 100 * Math.max(0, attempts - undelayedAttemptsPerAccount))
+}
+
+async function sleep(milliseconds: number): Promise<void> {
+  if (milliseconds > 0) await new Promise((resolve) => setTimeout(resolve, milliseconds))
+}
+
+/** Whether Postgres can keep all texts of a body. */
+function isStorable(body: unknown): boolean {
+  const texts = typeof body === 'object' && body !== null ? Object.values(body) : []
+  return texts.every((text) => typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0')))
+}
+
+/** Whether it may be an e-mail address: what is longer is in no index. */
+function isAddress(email: unknown): email is string {
+  return typeof email === 'string' && email.length <= 320 && /^[^\s@]+@[^\s@]+$/.test(email)
+}
+
+/** Counts one try for each key, in one statement, and says how many there were in the window of each. */
+async function countAttempts(db: Database, keys: string[]): Promise<Map<string, number>> {
+  if (keys.length === 0) return new Map()
   const eb = expressionBuilder<DB, 'sign_in_attempts'>()
   const isOver = eb(
     'sign_in_attempts.window_started_at',
@@ -172,7 +224,7 @@ async function countAttempt(db: Database, keys: { key: string; limit: number }[]
     kysely
       .insertInto('sign_in_attempts')
       // In the order of the keys, so that two tries cannot wait for each other in a circle.
-      .values(keys.map(({ key }) => ({ key, attempts: 1 })).toSorted((a, b) => (a.key < b.key ? -1 : 1)))
+      .values(keys.toSorted().map((key) => ({ key, attempts: 1 })))
       .onConflict((oc) =>
         oc.column('key').doUpdateSet({
           attempts: eb
@@ -186,5 +238,5 @@ async function countAttempt(db: Database, keys: { key: string; limit: number }[]
       )
       .returning(['key', 'attempts']),
   )
-  return rows.every((row) => row.attempts <= (keys.find(({ key }) => key === row.key)?.limit ?? 0))
+  return new Map(rows.map(({ key, attempts }) => [key, attempts]))
 }

@@ -57,13 +57,10 @@ accountPages.post('/account/password', requireViewer, form(passwordForm), async 
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  if (!response.ok) {
-    const problem =
-      response.status === 429
-        ? 'Too many tries. Wait 15 minutes, then try again.'
-        : 'The current password is wrong, or the new one is not 10 to 128 characters long.'
-    return renderAccountPage(c, { ...emptyForm, problem, status: 400 })
+  const refusal = passOn(c, response)
+  if (refusal) {
+    const problem = 'The current password is wrong, or the new one is not 10 to 128 characters long.'
+    return renderAccountPage(c, { ...emptyForm, ...(refusal.status === 429 ? refusal : { problem, status: 400 }) })
   }
-  passOn(c, response)
   return redirectWith(c, '/account', 'Your password is changed.')
 })

@@ -10,15 +10,18 @@ export const passwordField = z
   .string()
   .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))
 
+export const wrongCredentials = { status: 401, problem: 'The e-mail address or the password is wrong.' } as const
+const refusals: Record<number, Pick<FormState, 'status' | 'problem'>> = {
+  401: wrongCredentials,
+  422: { status: 400, problem: 'There is an account with this e-mail address. Sign in instead.' },
+  429: { status: 429, problem: 'Too many tries. Wait 15 minutes, then try again.' },
+}
+
 /** better-auth's answer as what the page does: its cookies are passed on, its refusals become the form's problem. */
-export function passOn(c: Pick<PageContext, 'header'>, response: Response): string | undefined {
+export function passOn(c: Pick<PageContext, 'header'>, response: Response) {
   if (!response.ok) {
-    const refusals: Record<number, string> = {
-      401: 'The e-mail address or the password is wrong.',
-      422: 'There is an account with this e-mail address. Sign in instead.',
-      429: 'Too many tries. Wait 15 minutes, then try again.',
-    }
-    return refusals[response.status] ?? 'That did not work. Check what you entered and try again.'
+    const other = { status: 400, problem: 'That did not work. Check what you entered and try again.' } as const
+    return refusals[response.status] ?? other
   }
   for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
   return undefined

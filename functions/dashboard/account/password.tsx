@@ -48,8 +48,8 @@ passwordPages.post('/forgot-password', form(forgotForm, renderForgot), async (c)
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const problem = passOn(c, response)
-  if (problem !== undefined) return renderForgot(c, await formAgain(c, { problem }))
+  const refusal = passOn(c, response)
+  if (refusal) return renderForgot(c, await formAgain(c, refusal))
   return renderPlain(c, {
     title: 'Look into your mail',
     children: (
@@ -91,9 +91,10 @@ passwordPages.post('/reset-password', form(resetForm, renderReset), async (c) =>
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  if (!response.ok) {
+  const refusal = passOn(c, response)
+  if (refusal) {
     const problem = 'This link was used or is older than an hour. Ask for a new one on the sign-in page.'
-    return renderReset(c, await formAgain(c, { problem }))
+    return renderReset(c, await formAgain(c, refusal.status === 429 ? refusal : { problem }))
   }
   return redirectWith(c, '/sign-in', 'Your new password is saved. Sign in with it.')
 })

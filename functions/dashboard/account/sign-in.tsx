@@ -6,7 +6,7 @@ import { Field } from '../parts/fields.tsx'
 import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext } from '../parts/page.ts'
-import { Credentials, nextOf, passOn, Providers, withNext } from './credentials.tsx'
+import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } from './credentials.tsx'
 
 /** Signing in, by password or by another provider, and out. */
 export const signInPages = createPages()
@@ -57,8 +57,8 @@ signInPages.post('/sign-in', form(signInForm), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const problem = response.status === 400 ? 'The e-mail address or the password is wrong.' : passOn(c, response)
-  if (problem !== undefined) return renderSignIn(c, await formAgain(c, { problem, status: 401 }))
+  const refusal = response.status === 400 ? wrongCredentials : passOn(c, response)
+  if (refusal) return renderSignIn(c, await formAgain(c, refusal))
   return c.redirect(nextOf(c), 303)
 })
 
@@ -69,9 +69,9 @@ for (const provider of ['github', 'google'] as const) {
       headers: c.req.raw.headers,
       asResponse: true,
     })
-    const problem = passOn(c, response)
+    const refusal = passOn(c, response)
     const location = response.headers.get('location')
-    if (problem !== undefined || location === null) {
+    if (refusal || location === null) {
       throw new ApiError('not_found', 'This way to sign in is not set up here.')
     }
     return c.redirect(location, 303)

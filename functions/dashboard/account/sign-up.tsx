@@ -65,7 +65,7 @@ signUpPages.post('/sign-up', form(signUpForm, renderSignUp), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const problem = passOn(c, response)
-  if (problem !== undefined) return renderSignUp(c, await formAgain(c, { problem }))
+  const refusal = passOn(c, response)
+  if (refusal) return renderSignUp(c, await formAgain(c, refusal))
   return c.redirect(nextOf(c), 303)
 })
