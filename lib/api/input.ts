@@ -1,82 +1,86 @@
-import { type Hook, zValidator } from '@hono/zod-validator'
-import type { Context, Env, Input, MiddlewareHandler } from 'hono'
+import { zValidator } from '@hono/zod-validator'
+import type { Context, Env, MiddlewareHandler } from 'hono'
+import { HTTPException } from 'hono/http-exception'
 import type * as z from 'zod/mini'
 import { ApiError, type ErrorDetail } from '../errors.ts'
 
 const maxBodyDepth = 8
 const maxDetails = 20
 
+type Target = 'json' | 'query' | 'param' | 'form'
+
+interface Accepted<T extends Target, Schema extends z.ZodMiniType> {
+  in: Record<T, z.input<Schema>>
+  out: Record<T, z.output<Schema>>
+}
+
 /**
- * Takes a request's JSON body, query or path as `schema` does and gives it to the handler as `c.req.valid(target)`. Refuses a body
- * that is not declared as JSON or is none, and what the schema does not accept, naming each field. `checkCaller` runs before
- * that is said and may refuse the caller instead: who calls is checked before what they send.
+ * Takes a request's body, query or path as `schema` does and gives it to the handler as `c.req.valid(target)`. Refuses a body that is
+ * not declared as JSON or is none, and what the schema does not accept, naming each field. `refuse` runs before that is said. It
+ * may refuse the caller instead, since who calls is checked before what they send, or answer in its own way.
  */
-export function accept<Target extends 'json' | 'query' | 'param', Schema extends z.ZodMiniType<object>, E extends Env>(
-  target: Target,
+export function accept<T extends Target, Schema extends z.ZodMiniType, E extends Env>(
+  target: T,
   schema: Schema,
-  checkCaller: (c: Context<E>) => Promise<void>,
-): MiddlewareHandler<E, string, Accepted<Target, Schema>> {
+  refuse: (c: Context<E>, refusal: unknown) => Promise<Response | void>,
+): MiddlewareHandler<E, string, Accepted<T, Schema>> {
+  type Input = Accepted<T, Schema>
+  const validate = zValidator<Schema, T, E, string, z.input<Schema>, z.output<Schema>, Input>(
+    target,
+    schema,
+    undefined,
+    {
+      validationFunction: (_, value) => ({ success: true, data: parse(schema, value, target) }),
+    },
+  )
   return async (c, next) => {
     try {
-      const others = target === 'json' ? unstorable(await readJson(c)) : []
-      const validate = zValidator<
-        Schema,
-        Target,
-        E,
-        string,
-        Refusal<Schema, Target, E>,
-        z.input<Schema>,
-        z.output<Schema>,
-        Input,
-        Input,
-        z.output<Schema>
-      >(target, schema, (result) => {
-        if (!result.success || others.length > 0) refuse(others, result.success ? [] : result.error.issues)
-      })
-      await validate(c, nothingYet)
+      if (target === 'json') await readText(c)
+      await validate(c, nothing)
     } catch (error) {
-      await checkCaller(c)
-      throw error
+      const refusal = error instanceof HTTPException ? unreadable(target) : error
+      const answer = await refuse(c, refusal)
+      if (answer) return answer
+      throw refusal
     }
-    await next()
+    return await next()
   }
 }
 
-/** The handler runs outside of the validator, so that what it throws is not taken for a refused input. */
-const nothingYet = () => Promise.resolve()
+/** What a handler throws is not the input's fault, so the handler runs after the validator and not in it. */
+const nothing = () => Promise.resolve()
 
-/** What the validator calls with its result. `{}` is how it says that no answer is given. */
-type Refusal<Schema extends z.ZodMiniType, Target extends 'json' | 'query' | 'param', E extends Env> = Hook<
-  z.output<Schema>,
-  E,
-  string,
-  Target,
-  {},
-  Schema
->
-
-interface Accepted<Target extends string, Schema extends z.ZodMiniType> {
-  in: Record<Target, z.input<Schema>>
-  out: Record<Target, z.output<Schema>>
-}
-
-async function readJson(c: Context): Promise<unknown> {
+/** The validator leaves a body of another type unread, and takes one that breaks off for one that is not JSON. */
+async function readText(c: Context): Promise<void> {
   if (!/^application\/json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')
   }
-  try {
-    return await c.req.json()
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    throw new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
-  }
+  await c.req.text()
 }
 
-function refuse(others: ErrorDetail[], issues: readonly z.core.$ZodIssue[]): never {
-  const named = issues.map(({ path, message }) => ({ field: path.join('.'), message }))
+function unreadable(target: Target): ApiError {
+  return target === 'form'
+    ? new ApiError('invalid_request', 'The form could not be read. Go back and send it again.')
+    : new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
+}
+
+function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
+  const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value)
+  const others = target === 'json' ? unstorable(value) : []
+  if (parsed.success && others.length === 0) return parsed.data
+  const named = (parsed.error?.issues ?? []).map(({ path, message }) => ({ field: path.join('.'), message }))
   const details = [...others, ...named].slice(0, maxDetails)
   const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
   throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
+}
+
+/** The text fields of a form post, the last of those with one name. Files are left out. */
+export function textsOf(sent: unknown): Record<string, string> {
+  const texts = Object.entries(sent ?? {}).flatMap(([name, value]: [string, unknown]) => {
+    const text: unknown = Array.isArray(value) ? value.at(-1) : value
+    return typeof text === 'string' ? [[name, text.replaceAll(/\0|\p{Surrogate}/gu, '')] as const] : []
+  })
+  return Object.fromEntries(texts)
 }
 
 const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/

@@ -1,7 +1,7 @@
-import type { Context } from 'hono'
-import { createMiddleware } from 'hono/factory'
+import type { Context, Env } from 'hono'
 import * as z from 'zod/mini'
-import { ApiError } from '../../../lib/errors.ts'
+import { accept, textsOf } from '../../../lib/api/input.ts'
+import { ApiError, type ErrorDetail } from '../../../lib/errors.ts'
 
 /** What the page of a form shows: what was sent, and what is wrong with which field. */
 export interface FormState {
@@ -14,27 +14,22 @@ export interface FormState {
 
 export const emptyForm: FormState = { values: {}, errors: {}, status: 200 }
 
-type Refuse<Env extends object> = (c: Context<Env>, form: FormState) => Response | Promise<Response>
+type Refuse<E extends Env> = (c: Context<E>, form: FormState) => Response | Promise<Response>
 
 /**
  * A form post as `schema` takes it, for the handler after it: `c.req.valid('form')`. What the schema refuses is shown by `refuse`, the
  * page of the form; without it, it is `invalid_request`, which leads back to the page that the form stands on.
  */
-export function form<Schema extends z.ZodMiniType<object>, Env extends object>(
+export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
-  refuse: Refuse<Env> = (_c, { errors }) => {
+  refuse: Refuse<E> = (_c, { errors }) => {
     throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
   },
 ) {
-  return createMiddleware<Env, string, { in: { form: z.input<Schema> }; out: { form: z.output<Schema> } }>(
-    async (c, next) => {
-      const values = await readValues(c)
-      const parsed = schema.safeParse(values)
-      if (!parsed.success) return await refuse(c, { values, errors: fieldErrors(parsed.error.issues), status: 400 })
-      c.req.addValidatedData('form', parsed.data)
-      return await next()
-    },
-  )
+  return accept('form', schema, async (c: Context<E>, refusal) => {
+    if (!(refusal instanceof ApiError) || !refusal.details) throw refusal
+    return await refuse(c, await formAgain(c, { errors: byField(refusal.details) }))
+  })
 }
 
 /** A text in a form that may be missing, which then is empty. */
@@ -52,7 +47,7 @@ export function shortText(length: number) {
 
 /** The same form again, for its page to say why what the schema took was refused after all. */
 export async function formAgain(c: Context, refusal: Partial<Omit<FormState, 'values'>>): Promise<FormState> {
-  return { values: await readValues(c), errors: {}, status: 400, ...refusal }
+  return { values: textsOf(await c.req.parseBody()), errors: {}, status: 400, ...refusal }
 }
 
 /** The error as a field's, where it says that something stands in the way of what was entered; others go on. */
@@ -61,16 +56,7 @@ export async function conflictOf(c: Context, field: string, error: unknown): Pro
   return await formAgain(c, { errors: { [field]: error.message }, status: 409 })
 }
 
-/** The text fields of a form post. Files and repeated fields are left out. */
-async function readValues(c: Context): Promise<Record<string, string>> {
-  const body = await c.req.parseBody().catch(() => {
-    throw new ApiError('invalid_request', 'The form could not be read. Go back and send it again.')
-  })
-  const fields = Object.entries(body).filter((field): field is [string, string] => typeof field[1] === 'string')
-  return Object.fromEntries(fields.map(([name, value]) => [name, value.replaceAll(/\0|\p{Surrogate}/gu, '')]))
-}
-
-/** Messages by field, from the first issue of each. */
-function fieldErrors(issues: readonly z.core.$ZodIssue[]): Record<string, string> {
-  return Object.fromEntries(issues.toReversed().map((issue) => [String(issue.path[0] ?? ''), issue.message]))
+/** Messages by field, the first of each. */
+function byField(details: ErrorDetail[]): Record<string, string> {
+  return Object.fromEntries(details.toReversed().map(({ field, message }) => [field, message]))
 }
