@@ -92,12 +92,16 @@ as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id li
 
 -- Tells the advertiser that a refund or dispute is in another currency than its sale, so that somebody reverses the commission by hand.
 create or replace function tell_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
+declare
+  of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');
 begin
-  if sale.partner_id is not null then
-    insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values (sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, 'reversal:' || (fact#>>'{reversals,0,reversal_id}'),
-      jsonb_build_object('transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
-        'currency', fact#>>'{reversals,0,currency}'))
-    on conflict do nothing;
+  -- Told once, however often its events come.
+  if sale.partner_id is not null and not exists (
+    select from outbox o where o.program_id = sale.program_id and o.kind = 'refund_not_converted' and o.audience = 'advertiser'
+      and o.cause = of_cause
+  ) then
+    perform write_outbox(sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, of_cause, jsonb_build_object(
+      'transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
+      'currency', fact#>>'{reversals,0,currency}'));
   end if;
 end $$;
