@@ -1,5 +1,5 @@
 -- Sales, refunds, commissions, withdrawals and the ledger of balances. As with customers, the rules of a sale and of a commission stand in
--- domains and triggers (functions/sales.sql, functions/commissions.sql): their 22 CHECKs were a fifth of a sale's instructions.
+-- domains and triggers (functions/sales.sql, functions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
 
 create domain id_text as text check (length(value) between 1 and 255);
 create domain word_text as text check (length(value) between 1 and 64);

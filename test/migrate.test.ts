@@ -101,9 +101,7 @@ describe('functions', () => {
       expect(sql).toContain(from)
       return file(name, sql.replace(from, to))
     })
-  const utcDay = /create or replace function utc_day.*/.exec(
-    living.find(({ name }) => name === counters)?.sql ?? '',
-  )?.[0]
+  const utcDay = /^.* utc_day\(.*/m.exec(living.find(({ name }) => name === counters)?.sql ?? '')?.[0]
   const copyOf = (name: string) => utcDay?.replace('utc_day', name) ?? ''
 
   test('are applied after the numbered files, and those that changed once more', async () => {

@@ -161,7 +161,7 @@ async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[
 }
 
 function functionsOf({ sql }: SqlFile): string[] {
-  return [...sql.matchAll(/^create or replace function (\w+)/gim)].map(([, name = '']) => name)
+  return [...sql.matchAll(/^create\s+or\s+replace\s+function\s+(\w+)/gim)].map(([, name = '']) => name)
 }
 
 async function drop(client: Client, name: string, file: string): Promise<void> {

@@ -13,7 +13,8 @@ as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
 create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] language sql immutable
 as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
 
--- Moves the totals of the hour of `at` and of its day.
+-- Moves the totals of the hour of `at` and of its day. It returns true so that a call can be assigned: Postgres starts a statement of its
+-- own for a PERFORM.
 create or replace function count_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns boolean
 language plpgsql as $$
 declare
