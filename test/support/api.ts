@@ -58,6 +58,8 @@ export async function startTrackingApi(
       headers: {
         ...(text !== undefined && { 'content-type': 'application/json' }),
         ...(key !== undefined && { authorization: `Bearer ${key}` }),
+        // A body that is refused unread ends its connection, and the next call would be sent into it.
+        connection: 'close',
         ...headers,
       },
       ...(text !== undefined && { body: text }),
