@@ -39,7 +39,7 @@ async function listRows(): Promise<TrackingEvent[]> {
     select jsonb_build_object('id', id, 'event_type', type, 'click_id', click_id,
       'timestamp', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
       'createdAt', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) || fields as event
-    from listed order by at desc, type, id`,
+    from listed order by at desc, type, id desc`,
     [sandbox.programId],
   )
   return rows.map(({ event }) => event)
@@ -67,7 +67,7 @@ const bound = fc.option(
 )
 
 function order(a: TrackingEvent, b: TrackingEvent): number {
-  return Date.parse(b.timestamp) - Date.parse(a.timestamp) || a.event_type.localeCompare(b.event_type) || a.id - b.id
+  return Date.parse(b.timestamp) - Date.parse(a.timestamp) || a.event_type.localeCompare(b.event_type) || b.id - a.id
 }
 
 test('pages are the newest of each type up to the cap, merged, and nothing comes twice or is left out', async () => {

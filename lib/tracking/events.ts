@@ -40,7 +40,7 @@ export function eventPageStatements(programId: number, query: EventsQuery) {
 }
 
 /**
- * One page of a program's events, newest first; equal timestamps are ordered by type, then id. `results` are those of
+ * One page of a program's events, newest first; equal timestamps are ordered by type, then the later recorded first. `results` are those of
  * `eventPageStatements` for the same query.
  */
 export function asEventPage(results: EventRow[][], { page = 1, pageSize = defaultPageSize }: EventsQuery): EventPage {
@@ -76,7 +76,7 @@ function newestFirst(results: EventRow[][]): EventRow[] {
   return results
     .flat()
     .toSorted(
-      (a, b) => b.timestamp.getTime() - a.timestamp.getTime() || compare(a.event_type, b.event_type) || a.id - b.id,
+      (a, b) => b.timestamp.getTime() - a.timestamp.getTime() || compare(a.event_type, b.event_type) || b.id - a.id,
     )
 }
 
@@ -122,7 +122,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
     .where((eb) => eb.not('is_test'))
     .where((eb) => within(eb.ref('click_timestamp'), filter))
     .orderBy('click_timestamp', 'desc')
-    .orderBy('id')
+    .orderBy('id', 'desc')
     .limit(limit)
   return kysely
     .selectFrom(newest.as('e'))
@@ -157,7 +157,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
     .where((eb) => eb.not('is_test'))
     .where((eb) => within(eb.ref('lead_timestamp'), filter))
     .orderBy('lead_timestamp', 'desc')
-    .orderBy('id')
+    .orderBy('id', 'desc')
     .limit(limit)
   return kysely
     .selectFrom(newest.as('e'))
@@ -188,7 +188,7 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
     .where('customer_id', 'is not', null)
     .where((eb) => within(eb.ref('sale_date'), filter))
     .orderBy('sale_date', 'desc')
-    .orderBy('id')
+    .orderBy('id', 'desc')
     .limit(limit)
   return kysely
     .selectFrom(newest.as('e'))

@@ -4,7 +4,7 @@ from (
   select *
   from "affiliate_click_events"
   where "program_id" = $2 and not "is_test" and ("click_timestamp" >= $3 and "click_timestamp" < $4)
-  order by "click_timestamp" desc, "id"
+  order by "click_timestamp" desc, "id" desc
   limit $5) as "e"
 inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select "e"."id", $1 as "event_type", "e"."lead_timestamp" as "timestamp", "c"."click_id", "e"."session_id", "e"."page_url", "e"."customer_key", "e"."provisional", "c"."customer_status" = 'conversion' as "converted", "e"."created_at" as "createdAt"
@@ -12,7 +12,7 @@ from (
   select *
   from "affiliate_lead_events"
   where "program_id" = $2 and not "is_test" and ("lead_timestamp" >= $3 and "lead_timestamp" < $4)
-  order by "lead_timestamp" desc, "id"
+  order by "lead_timestamp" desc, "id" desc
   limit $5) as "e"
 inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", "c"."click_id", "e"."amount_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
@@ -20,6 +20,6 @@ from (
   select *
   from "sales"
   where "program_id" = $2 and not "is_test" and "customer_id" is not null and ("sale_date" >= $3 and "sale_date" < $4)
-  order by "sale_date" desc, "id"
+  order by "sale_date" desc, "id" desc
   limit $5) as "e"
 inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
