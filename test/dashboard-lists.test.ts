@@ -25,7 +25,7 @@ async function listed(where = 'true'): Promise<{ at: string; type: string; id: s
       select 'lead', lead_timestamp, id from affiliate_lead_events where program_id = $1 and not is_test
       union all
       select 'conversion', sale_date, id from sales where program_id = $1 and not is_test and customer_id is not null
-    ) event where ${where} order by date_trunc('milliseconds', at) desc, type, id`,
+    ) event where ${where} order by date_trunc('milliseconds', at) desc, type, id desc`,
     [sandbox.programId],
   )
   return rows
