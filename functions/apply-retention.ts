@@ -1,4 +1,5 @@
 import { inBatches } from '../lib/batches.ts'
+import { deleteOldAuditEntries } from '../lib/access/audit-log.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import { deleteOldWebhookEvents } from '../lib/stripe/webhook-events.ts'
 
@@ -6,9 +7,11 @@ const batchSize = 5000
 
 /**
  * Scheduled: deletes what was kept for its term. Sessions and one-time secrets go when they run out, webhook events and what was
- * parked for them after 90 days.
+ * parked for them after 90 days, the audit log after two years.
  */
 export default inBatches('apply-retention', async (db) => {
   await deleteExpired(db)
-  return await deleteOldWebhookEvents(db, batchSize)
+  const audit_entries = await deleteOldAuditEntries(db, batchSize)
+  const events = await deleteOldWebhookEvents(db, batchSize)
+  return { ...events, audit_entries, more: events.more || audit_entries === batchSize }
 })

@@ -5,6 +5,7 @@ import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account/account.tsx'
+import { auditLogPages } from './dashboard/account/audit-log.tsx'
 import { invitationPages } from './dashboard/account/invitations.tsx'
 import { memberPages } from './dashboard/account/members.tsx'
 import { openedProgramPages } from './dashboard/account/opened-programs.tsx'
@@ -111,6 +112,7 @@ pages.use(loadViewer)
 const groups = [
   startPages,
   accountPages,
+  auditLogPages,
   invitationPages,
   memberPages,
   openedProgramPages,

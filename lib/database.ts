@@ -37,6 +37,9 @@ function safeInteger(text: string): number {
   return value
 }
 
+/** Ends with the transaction. */
+const nameActor = "select set_config('svc.actor', $1, true)"
+
 /**
  * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
  * lib/kysely.ts; this file does without the builder and its compiler, which keeps 23 kilobytes (gzip) out of functions that only
@@ -44,13 +47,23 @@ function safeInteger(text: string): number {
  */
 export class Database {
   readonly #neon: NeonQueryFunction<false, false>
+  readonly #env: DatabaseEnv
+  readonly #actor: string | undefined
 
-  constructor(env: DatabaseEnv, timeout_ms?: number) {
+  constructor(env: DatabaseEnv, timeout_ms?: number, actor?: string) {
     this.#neon = connect(env, timeout_ms)
+    this.#env = env
+    this.#actor = actor
+  }
+
+  /** The same database; the audit log puts down what is done by it to this user (migrations/functions/audit-log.sql). */
+  actingAs(userId: string): Database {
+    return new Database(this.#env, undefined, userId)
   }
 
   /** Runs one statement and returns its rows. `bigint` columns arrive as numbers, `numeric` ones as text, timestamps as `Date`. */
   async query<Row>(statement: Statement<Row>): Promise<Row[]> {
+    if (this.#actor !== undefined) return (await this.batch([statement]))[0]
     const { sql: text, parameters } = statement.compile()
     // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
     return (await this.#neon.query(text, [...parameters])) as Row[]
@@ -67,8 +80,10 @@ export class Database {
       const { sql: text, parameters } = statement.compile()
       return this.#neon.query(text, [...parameters])
     })
+    const actor = this.#actor === undefined ? [] : [this.#neon.query(nameActor, [this.#actor])]
+    const results = await this.#neon.transaction([...actor, ...queries], { isolationLevel: 'ReadCommitted' })
     // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement
-    return (await this.#neon.transaction(queries, { isolationLevel: 'ReadCommitted' })) as RowsOf<Statements>
+    return results.slice(actor.length) as RowsOf<Statements>
   }
 }
 

@@ -102,6 +102,18 @@ export interface ApiKeys {
   retired_at: Timestamp | null;
 }
 
+export interface AuditLog {
+  action: string;
+  created_at: Generated<Timestamp>;
+  details: Generated<Json>;
+  id: Generated<Int8>;
+  program_id: Int8 | null;
+  subject: string | null;
+  subject_user_id: string | null;
+  user_id: string | null;
+  workspace_id: string;
+}
+
 export interface BalanceEntries {
   amount_cents: Int8;
   balance_after_cents: Int8;
@@ -549,6 +561,7 @@ export interface DB {
   affiliate_click_events: AffiliateClickEvents;
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
+  audit_log: AuditLog;
   balance_entries: BalanceEntries;
   balances: Balances;
   commissions: Commissions;
@@ -698,6 +711,14 @@ export interface DatabaseFunctions {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { key_retired: boolean | null; program_matches: boolean | null }
   }
+  write_audit: {
+    arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
+    row: { write_audit: unknown | null }
+  }
+  write_program_audit: {
+    arguments: { of_program_id: number | null; of_action: string | null; of_subject: string | null; of_details: string | null }
+    row: { write_program_audit: unknown | null }
+  }
 }
 
 export const functionCalls: {
@@ -729,4 +750,6 @@ export const functionCalls: {
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'stem', 'is_test', 'amount_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
+  write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
 }

@@ -119,6 +119,27 @@ create table api_keys (
   constraint api_keys_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
+CREATE TRIGGER api_keys_made_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
+CREATE TRIGGER api_keys_retired_audit AFTER UPDATE OF retired_at ON public.api_keys FOR EACH ROW WHEN (((old.retired_at IS NULL) AND (new.retired_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
+
+create table audit_log (
+  id bigint not null generated always as identity,
+  workspace_id text not null,
+  program_id bigint,
+  user_id text,
+  action text not null,
+  subject text,
+  subject_user_id text,
+  details jsonb not null default '{}'::jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint audit_log_pkey PRIMARY KEY (id),
+  constraint audit_log_action_check CHECK (((action ~ '^[a-z_]+\.[a-z_]+$'::text) AND (length(action) <= 60))),
+  constraint audit_log_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 500)))
+);
+CREATE INDEX audit_log_created_idx ON public.audit_log USING btree (created_at);
+CREATE INDEX audit_log_workspace_idx ON public.audit_log USING btree (workspace_id, id DESC);
+CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
 
 create table balance_entries (
   program_id bigint not null,
@@ -288,6 +309,7 @@ create table minimum_payouts (
   constraint minimum_payouts_minimum_payout_cents_check CHECK (((minimum_payout_cents)::bigint > 0)),
   constraint minimum_payouts_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
+CREATE TRIGGER minimum_payouts_audit AFTER INSERT OR DELETE OR UPDATE ON public.minimum_payouts FOR EACH ROW EXECUTE FUNCTION audit_minimum_payout();
 
 create table notification_reads (
   program_id bigint not null,
@@ -353,6 +375,7 @@ create table partner_programs (
 );
 CREATE INDEX partner_programs_created_idx ON public.partner_programs USING btree (program_id, created_at);
 CREATE INDEX partner_programs_partner_idx ON public.partner_programs USING btree (partner_id);
+CREATE TRIGGER partner_programs_audit AFTER INSERT OR UPDATE ON public.partner_programs FOR EACH ROW EXECUTE FUNCTION audit_partner_program();
 
 create table partners (
   id bigint not null generated always as identity,
@@ -398,6 +421,8 @@ create table payout_runs (
   constraint payout_runs_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint payout_runs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
+CREATE TRIGGER payout_runs_made_audit AFTER INSERT ON public.payout_runs FOR EACH ROW EXECUTE FUNCTION audit_payout_run();
+CREATE TRIGGER payout_runs_paid_audit AFTER UPDATE OF paid_at ON public.payout_runs FOR EACH ROW WHEN (((old.paid_at IS NULL) AND (new.paid_at IS NOT NULL))) EXECUTE FUNCTION audit_payout_run();
 
 create table processor_connect_states (
   state_hash bytea not null,
@@ -495,6 +520,7 @@ create table program_members (
   constraint program_members_workspace_id_user_id_fkey FOREIGN KEY (workspace_id, user_id) REFERENCES workspace_members(workspace_id, user_id) ON DELETE CASCADE
 );
 CREATE INDEX program_members_user_idx ON public.program_members USING btree (workspace_id, user_id);
+CREATE TRIGGER program_members_audit AFTER INSERT OR DELETE OR UPDATE ON public.program_members FOR EACH ROW EXECUTE FUNCTION audit_program_member();
 
 create table programs (
   id bigint not null generated always as identity,
@@ -528,6 +554,7 @@ create table programs (
 );
 CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
 CREATE INDEX programs_workspace_idx ON public.programs USING btree (workspace_id);
+CREATE TRIGGER programs_audit AFTER INSERT OR UPDATE ON public.programs FOR EACH ROW EXECUTE FUNCTION audit_program();
 
 create table public_test_events (
   program_id bigint not null,
@@ -628,6 +655,7 @@ create table sessions (
 );
 CREATE INDEX sessions_expires_at_idx ON public.sessions USING btree (expires_at);
 CREATE INDEX sessions_user_id_idx ON public.sessions USING btree (user_id);
+CREATE TRIGGER sessions_audit AFTER INSERT ON public.sessions FOR EACH ROW EXECUTE FUNCTION audit_session();
 
 create table sign_in_attempts (
   key text not null,
@@ -703,6 +731,7 @@ CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id,
 CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
 CREATE UNIQUE INDEX withdrawals_payout_run_key ON public.withdrawals USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
 CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
+CREATE TRIGGER withdrawals_audit AFTER UPDATE OF status ON public.withdrawals FOR EACH ROW WHEN (((old.status = 'requested'::text) AND ((new.status = 'refused'::text) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_withdrawal();
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,
@@ -724,6 +753,7 @@ create table workspace_invitations (
   constraint workspace_invitations_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
 );
 CREATE UNIQUE INDEX workspace_invitations_open_key ON public.workspace_invitations USING btree (workspace_id, email) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+CREATE TRIGGER workspace_invitations_audit AFTER INSERT OR UPDATE ON public.workspace_invitations FOR EACH ROW EXECUTE FUNCTION audit_invitation();
 
 create table workspace_members (
   workspace_id text not null,
@@ -737,6 +767,7 @@ create table workspace_members (
   constraint workspace_members_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
 );
 CREATE INDEX workspace_members_user_id_idx ON public.workspace_members USING btree (user_id) WHERE (removed_at IS NULL);
+CREATE TRIGGER workspace_members_audit AFTER INSERT OR UPDATE ON public.workspace_members FOR EACH ROW EXECUTE FUNCTION audit_member();
 
 create table workspaces (
   id text not null default (gen_random_uuid())::text,
@@ -792,6 +823,13 @@ create view payouts_due as
      JOIN partners r ON ((r.id = p.partner_id)))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
   WHERE (p.payable_cents > 0);
+
+CREATE OR REPLACE FUNCTION public.acting_user()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
+;
 
 CREATE OR REPLACE FUNCTION public.add_hours(a bigint[], b bigint[])
  RETURNS bigint[]
@@ -996,6 +1034,10 @@ begin
     entry.cause := 'commission_credited';
     entry.commission_id := commission.id;
     perform post_entry(entry);
+    -- A hold that ends is nobody's act.
+    if acting_user() is not null then
+      perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
+    end if;
   end loop;
   approved := cardinality(due);
 end $function$
@@ -1038,6 +1080,160 @@ begin
     values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
     returning id into withdrawal_id;
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_api_key()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  named text := new.name || ' …' || new.hint;
+begin
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'api_key.made' else 'api_key.retired' end, named, null);
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_invitation()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
+    perform write_audit(new.workspace_id, null, 'member.invited', new.email, null, jsonb_build_object('role', new.role));
+  elsif new.revoked_at is not null and old.revoked_at is null then
+    perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.email, null, jsonb_build_object('role', new.role));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_log_begins()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$ select now() - interval '24 months' $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_member()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if new.removed_at is null and (tg_op = 'INSERT' or old.removed_at is not null) then
+    perform write_audit(new.workspace_id, null, 'member.joined', null, new.user_id, jsonb_build_object('role', new.role));
+  elsif new.removed_at is not null and old.removed_at is null then
+    perform write_audit(new.workspace_id, null, 'member.removed', null, new.user_id, jsonb_build_object('role', old.role));
+  elsif new.role <> old.role then
+    perform write_audit(new.workspace_id, null, 'member.role_changed', null, new.user_id,
+      jsonb_build_object('role', jsonb_build_array(old.role, new.role)));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_minimum_payout()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_program_id bigint := coalesce(new.program_id, old.program_id);
+begin
+  perform write_program_audit(of_program_id, 'program.changed', null, jsonb_build_object(
+    'minimum_payout_cents ' || coalesce(new.currency, old.currency),
+    jsonb_build_array(coalesce(old.minimum_payout_cents, 0), coalesce(new.minimum_payout_cents, 0))));
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_partner_program()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'INSERT' then
+    perform write_program_audit(new.program_id, 'partner.added', new.partner_id::text, null);
+  elsif new.is_active <> old.is_active then
+    perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
+      new.partner_id::text, null);
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_payout_run()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'payout_run.made' else 'payout_run.paid' end, new.id::text,
+    jsonb_strip_nulls(jsonb_build_object('reference', new.reference)));
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_program()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  changed jsonb;
+begin
+  if tg_op = 'INSERT' then
+    perform write_program_audit(new.id, 'program.made', new.name, null);
+    return null;
+  end if;
+  if new.processor_account_id is distinct from old.processor_account_id then
+    perform write_program_audit(new.id,
+      case when new.processor_account_id is null then 'processor.disconnected' else 'processor.connected' end,
+      coalesce(new.processor_account_id, old.processor_account_id), null);
+  end if;
+  select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
+  from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
+  where n.value is distinct from o.value and n.key not like 'processor\_%';
+  if changed is not null then
+    perform write_program_audit(new.id, 'program.changed', null, changed);
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_program_member()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE' then
+    perform write_audit(old.workspace_id, old.program_id, 'program.closed_to_member', null, old.user_id, null);
+  elsif tg_op = 'INSERT' or new.role <> old.role then
+    perform write_audit(new.workspace_id, new.program_id, 'program.opened_to_member', null, new.user_id,
+      jsonb_build_object('role', new.role));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_session()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform set_config('svc.actor', new.user_id, true);
+  perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
+  from workspace_members m where m.user_id = new.user_id and m.removed_at is null;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_withdrawal()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, 'withdrawal.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
+    'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
+  return null;
 end $function$
 ;
 
@@ -2181,6 +2377,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.refuse_audit_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE' then
+    if old.created_at < audit_log_begins() then
+      return old;
+    end if;
+  end if;
+  raise exception 'audit_log is append-only' using errcode = 'restrict_violation';
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2287,6 +2497,7 @@ begin
     commission.reversal := 'full';
     commission.reason := because;
     commission.rejected_at := now();
+    perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
     outbox_ids := written_outbox_ids();
   end if;
@@ -2866,6 +3077,20 @@ CREATE OR REPLACE FUNCTION public.utc_day(at timestamp with time zone)
 AS $function$ select (at at time zone 'UTC')::date $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.write_audit(of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if current_setting('svc.restoring', true) = 'on' then
+    return;
+  end if;
+  insert into audit_log (workspace_id, program_id, user_id, action, subject, subject_user_id, details)
+  values (of_workspace_id, of_program_id, acting_user(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
+    coalesce(of_details, '{}'));
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.write_outbox(of_program_id bigint, of_kind text, of_audience text, of_partner_id bigint, of_cause text, of_payload jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -2877,6 +3102,15 @@ begin
   values (of_program_id, of_kind, of_audience, of_partner_id, of_cause, of_payload)
   returning id into written;
   perform set_config('svc.outbox_ids', concat_ws(',', nullif(current_setting('svc.outbox_ids', true), ''), written), true);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.write_program_audit(of_program_id bigint, of_action text, of_subject text, of_details jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_audit(p.workspace_id, p.id, of_action, of_subject, null, of_details) from programs p where p.id = of_program_id;
 end $function$
 ;
 

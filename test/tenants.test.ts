@@ -70,6 +70,8 @@ const routes = {
     'POST /workspaces/:workspaceId/members/:userId/role',
     'POST /workspaces/:workspaceId/members/:userId/remove',
     'POST /workspaces/:workspaceId/members/programs',
+    'GET /workspaces/:workspaceId/audit',
+    'GET /workspaces/:workspaceId/audit.csv',
   ],
   partner: [
     'GET /partner',
@@ -277,7 +279,11 @@ async function victims(): Promise<string> {
     `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'program_id'
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by 1`,
   )
-  const parts = tables.map(({ name }) => `select '${name}' as name, t::text from ${name} t where program_id = $1`)
+  // That its own members take files along is noted.
+  const parts = tables.map(
+    ({ name }) =>
+      `select '${name}' as name, t::text from ${name} t where program_id = $1 ${name === 'audit_log' ? "and action <> 'data.exported'" : ''}`,
+  )
   const { rows } = await stack.sql.query(
     `${parts.join(' union all ')} union all select 'programs', p::text from programs p where id = $1
     union all select 'partners', p::text from partners p where id = $3

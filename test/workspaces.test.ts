@@ -73,6 +73,7 @@ const policy: Record<Action, Role[]> = {
   'processor:manage': ['owner', 'admin'],
   'member:manage': ['owner', 'admin'],
   'owner:manage': ['owner'],
+  'audit:list': ['owner'],
 }
 
 test.each(Object.entries(policy) as [Action, Role[]][])('%s is carried by these roles alone', (action, holders) => {

@@ -15,13 +15,13 @@ const management = [
   'processor:manage',
   'member:manage',
 ] as const
-const ownership = ['owner:manage'] as const
+const ownership = ['owner:manage', 'audit:list'] as const
 
 export type Action = (typeof overview | typeof analysis | typeof payment | typeof management | typeof ownership)[number]
 
 /**
  * What each role may do: the one access policy. `billing` pays partners and does not see who visited; `guest` sees only the
- * programs that were opened to them. Only an owner makes, changes or removes owners.
+ * programs that were opened to them. Only an owner makes, changes or removes owners, and reads the audit log.
  */
 export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   owner: [...overview, ...analysis, ...payment, ...management, ...ownership],

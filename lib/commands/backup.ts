@@ -106,6 +106,8 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
         yield `${line.value}\n`
     }
     await client.query('begin')
+    // The backup holds the audit log of its own rows.
+    await client.query("select set_config('svc.restoring', 'on', true)")
     for (let line = await source.next(); !line.done; line = await source.next()) {
       const statement = line.value.replace(/;$/, '')
       if (statement.endsWith('from stdin'))

@@ -122,6 +122,7 @@ begin
     commission.reversal := 'full';
     commission.reason := because;
     commission.rejected_at := now();
+    perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
     outbox_ids := written_outbox_ids();
   end if;
@@ -162,6 +163,10 @@ begin
     entry.cause := 'commission_credited';
     entry.commission_id := commission.id;
     perform post_entry(entry);
+    -- A hold that ends is nobody's act.
+    if acting_user() is not null then
+      perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
+    end if;
   end loop;
   approved := cardinality(due);
 end $$;

@@ -51,7 +51,13 @@ async function renderMembers(c: WorkspaceContext, shown: FormState) {
     status: shown.status,
     children: (
       <>
-        <Heading title={`Members of ${workspace.name}`} lead="Roles hold for every program of the workspace." />
+        <Heading title={`Members of ${workspace.name}`} lead="Roles hold for every program of the workspace.">
+          {may([workspace.role], 'audit:list') && (
+            <a class="button" href={`/workspaces/${workspace.id}/audit`}>
+              Audit log
+            </a>
+          )}
+        </Heading>
         <Invite address={address} grantable={grantable} form={shown} />
         <ActiveMembers address={address} members={active} grantable={grantable} viewerId={viewer.user.id} />
         <Invitations address={address} invitations={invitations} />

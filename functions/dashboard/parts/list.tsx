@@ -1,7 +1,9 @@
 import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
+import { noteExport } from '../../../lib/access/audit-log.ts'
 import { addressOf } from './address.ts'
 import { Card, Empty, Heading, Segments, type Tone } from './blocks.tsx'
+import type { ProgramContext } from './page.ts'
 import { type Column, Table } from './table.tsx'
 
 const pageSize = 50
@@ -151,6 +153,12 @@ export function StateFilter({
 /** What stands where no row is in the state that was asked for. */
 export function noneInState(address: string, what: string): ListProps<never>['empty'] {
   return { title: 'None in this state', text: <a href={address}>Show all {what}</a> }
+}
+
+/** A CSV file of a program for the reader to keep, which the audit log notes before they have it. */
+export async function exportCsv(c: ProgramContext, name: string, text: string): Promise<Response> {
+  await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, name)
+  return csvResponse(c, name, text)
 }
 
 /** A CSV file for the reader to keep. */

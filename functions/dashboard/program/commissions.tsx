@@ -12,16 +12,7 @@ import { PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, reasonField } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import {
-  csvResponse,
-  csvRows,
-  ListPage,
-  noneInState,
-  type Page,
-  readPage,
-  StateFilter,
-  stateIn,
-} from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, noneInState, type Page, readPage, StateFilter, stateIn } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 
 /** What partners earned, and deciding on it before its hold ends. */
@@ -129,7 +120,7 @@ commissionPages.get('/programs/:programId/commissions.csv', requireProgram('comm
     'reason',
     'hold_until',
   ] as const
-  return csvResponse(c, `commissions-${programId}`, toCsv(columns, commissions.map(commissionRow)))
+  return await exportCsv(c, `commissions-${programId}`, toCsv(columns, commissions.map(commissionRow)))
 })
 
 const missing = 'This program has no such commission.'

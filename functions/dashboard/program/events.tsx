@@ -8,7 +8,7 @@ import { Badge, Heading, Segments } from '../parts/blocks.tsx'
 import { DateRange } from '../parts/date-range.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, ExportLink, List } from '../parts/list.tsx'
+import { exportCsv, ExportLink, List } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 
 /** What happened, event by event. */
@@ -258,5 +258,5 @@ eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'
     ...event,
     amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
   }))
-  return csvResponse(c, `events-${program.id}`, toCsv(columns, rows))
+  return await exportCsv(c, `events-${program.id}`, toCsv(columns, rows))
 })

@@ -6,7 +6,7 @@ import {
 import { positiveInteger } from '../parts/address.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 
@@ -47,7 +47,7 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
 notificationPages.get('/programs/:programId/notices.csv', requireProgram('notice:list'), async (c) => {
   const { id: programId } = c.get('program')
   const notifications = await listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, { limit: csvRows })
-  return csvResponse(c, `notices-${programId}`, notificationsCsv(notifications))
+  return await exportCsv(c, `notices-${programId}`, notificationsCsv(notifications))
 })
 
 notificationPages.post('/programs/:programId/notices/read', requireProgram('notice:list'), async (c) => {

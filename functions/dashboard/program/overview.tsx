@@ -11,7 +11,7 @@ import { type Bar, BarChart } from '../parts/chart.tsx'
 import { DateRange } from '../parts/date-range.tsx'
 import { formatAmount, formatDate, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, ExportLink } from '../parts/list.tsx'
+import { exportCsv, ExportLink } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { FirstSteps } from './first-steps.tsx'
@@ -257,5 +257,5 @@ function TopPartners({ partners, currency, address }: TopPartnersProps) {
 overviewPages.get('/programs/:programId/performance.csv', requireProgram('performance:read'), async (c) => {
   const { performance } = await readFigures(c)
   const columns = ['date', 'clicks', 'leads', 'conversions', 'revenue', 'partners', 'commission'] as const
-  return csvResponse(c, `performance-${c.get('program').id}`, toCsv(columns, performance.data))
+  return await exportCsv(c, `performance-${c.get('program').id}`, toCsv(columns, performance.data))
 })

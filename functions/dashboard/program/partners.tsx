@@ -11,7 +11,7 @@ import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { conflictOf, emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { partnerColumns, partnerRow } from './partner-columns.tsx'
 
@@ -127,7 +127,7 @@ partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:li
   const program = c.get('program')
   const partners = await listPartners(c.get('db'), program.id, { limit: csvRows })
   const columns = ['id', 'name', 'email', 'active', 'codes', 'clicks', 'sales', 'balance', 'added'] as const
-  return csvResponse(c, `partners-${program.id}`, toCsv(columns, partners.map(partnerRow)))
+  return await exportCsv(c, `partners-${program.id}`, toCsv(columns, partners.map(partnerRow)))
 })
 
 const addForm = z.object({

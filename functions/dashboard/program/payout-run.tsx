@@ -10,7 +10,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form } from '../parts/form.ts'
 import { Day } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse } from '../parts/list.tsx'
+import { exportCsv } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { shownCents, TransferFields, transferFields } from '../parts/transfer.tsx'
@@ -171,7 +171,7 @@ payoutRunPage.get('/programs/:programId/payouts/:runId/file.csv', requireProgram
   const payoutRunId = idInPath(c, 'runId', missing)
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), programId, { payoutRunId }, file)
-  return csvResponse(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
+  return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
 })
 
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })

@@ -4,7 +4,7 @@ import { positiveInteger } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
 
@@ -70,6 +70,6 @@ sentNotificationPages.get(
     const { id: programId } = c.get('program')
     const notifications = await listOutbox(c.get('db'), programId, { limit: csvRows })
     const columns = ['id', 'kind', 'audience', 'partner_name', 'created_at', 'sent_at', 'delivered_at'] as const
-    return csvResponse(c, `notifications-${programId}`, toCsv(columns, notifications))
+    return await exportCsv(c, `notifications-${programId}`, toCsv(columns, notifications))
   },
 )

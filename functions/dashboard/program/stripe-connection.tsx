@@ -128,7 +128,7 @@ stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
   }
   const code = c.req.query('code')
   if (code === undefined) return redirectWith(c, settingsOf(program.id), 'Stripe was not connected.', 'bad')
-  await connectByCode(c.get('db'), c.env, program.id, code)
+  await connectByCode(c.get('db').actingAs(c.get('viewer').user.id), c.env, program.id, code)
   return redirectWith(c, settingsOf(program.id), 'Stripe is connected.')
 })
 

@@ -8,7 +8,7 @@ import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
 
@@ -96,7 +96,7 @@ webhookEventPages.get('/programs/:programId/deliveries.csv', requireProgram('del
   const { id: programId } = c.get('program')
   const events = await listWebhookEvents(c.get('db'), programId, { limit: csvRows, before: undefined })
   const columns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
-  return csvResponse(c, `deliveries-${programId}`, toCsv(columns, events))
+  return await exportCsv(c, `deliveries-${programId}`, toCsv(columns, events))
 })
 
 webhookEventPages.post(

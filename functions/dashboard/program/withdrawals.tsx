@@ -17,16 +17,7 @@ import { ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, reasonField } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import {
-  csvResponse,
-  csvRows,
-  ListPage,
-  noneInState,
-  type Page,
-  readPage,
-  StateFilter,
-  stateIn,
-} from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, noneInState, type Page, readPage, StateFilter, stateIn } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
 import { Payee, withdrawalColumns, withdrawalRow, withdrawalStates } from '../parts/withdrawal.tsx'
@@ -145,14 +136,14 @@ withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('with
     'paid_on',
     'reason',
   ] as const
-  return csvResponse(c, `withdrawals-${programId}`, toCsv(columns, withdrawals.map(withdrawalRow)))
+  return await exportCsv(c, `withdrawals-${programId}`, toCsv(columns, withdrawals.map(withdrawalRow)))
 })
 
 withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgram('withdrawal:pay'), async (c) => {
   const program = c.get('program')
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency }, file)
-  return csvResponse(c, `withdrawals-${program.id}-${file.layout}-${file.currency}`, text)
+  return await exportCsv(c, `withdrawals-${program.id}-${file.layout}-${file.currency}`, text)
 })
 
 const missing = 'This program has no such withdrawal.'

@@ -1,0 +1,134 @@
+import type { Context } from 'hono'
+import {
+  type AuditEntry,
+  type AuditThing,
+  auditThings,
+  listAuditEntries,
+  noteWorkspaceExport,
+} from '../../../lib/access/audit-log.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { listMembers } from '../../../lib/programs/members.ts'
+import { positiveInteger } from '../parts/address.ts'
+import { Field } from '../parts/fields.tsx'
+import { emptyForm } from '../parts/form.ts'
+import { Time } from '../parts/format.tsx'
+import { renderAccount } from '../parts/layout.tsx'
+import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { createPages, requireWorkspace } from '../parts/page.ts'
+
+/** Who did what in a workspace, for its owners. */
+export const auditLogPages = createPages()
+
+const addressIn = (workspaceId: string) => `/workspaces/${workspaceId}/audit`
+
+/** What the query asks for, by kind of thing and by person. */
+function filtersIn(c: Context) {
+  const asked = c.req.query('thing')
+  return {
+    thing: auditThings.find((thing) => thing === asked),
+    userId: c.req.query('by') || undefined,
+  }
+}
+
+auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list'), async (c) => {
+  const workspace = c.get('workspace')
+  const address = addressIn(workspace.id)
+  const filters = filtersIn(c)
+  const asked = { thing: filters.thing, by: filters.userId }
+  const [page, { members }] = await Promise.all([
+    readPage(
+      {
+        address,
+        filters: asked,
+        before: positiveInteger(c.req.query('before')),
+        cursorOf: ({ id }: AuditEntry) => id,
+      },
+      (options) => listAuditEntries(c.get('db'), workspace.id, { ...options, ...filters }),
+    ),
+    listMembers(c.get('db'), workspace.id),
+  ])
+  return renderAccount(c, c.get('viewer'), {
+    title: 'Audit log',
+    children: (
+      <ListPage
+        title="Audit log"
+        lead={`Who did what in ${workspace.name}. Nobody can change it; an entry is kept for two years.`}
+        csv={`${address}.csv`}
+        page={page}
+        caption="Audit log, newest first"
+        columns={[
+          { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+          { label: 'Who', cell: actorOf },
+          { label: 'What', cell: ({ action }) => wordsOf(action) },
+          { label: 'To what', cell: ({ subject }) => subject },
+          {
+            label: 'Program',
+            cell: ({ program_id: id }) => c.get('viewer').programs.find((program) => program.id === id)?.name ?? id,
+          },
+          { label: 'Details', cell: detailsOf },
+        ]}
+        empty={{ title: 'Nothing here', text: <a href={address}>Show everything</a> }}
+      >
+        <form method="get" action={address} class="row end">
+          <Field
+            name="thing"
+            label="About"
+            options={[['', 'Everything'], ...auditThings.map((thing) => [thing, titles[thing]] as const)]}
+            value={filters.thing ?? ''}
+            form={emptyForm}
+          />
+          <Field
+            name="by"
+            label="By"
+            options={[['', 'Anybody'], ...members.map(({ user_id: id, email }) => [id, email] as const)]}
+            value={filters.userId ?? ''}
+            form={emptyForm}
+          />
+          <button type="submit">Show</button>
+        </form>
+      </ListPage>
+    ),
+  })
+})
+
+const titles: Record<AuditThing, string> = {
+  member: 'Members and sign-ins',
+  program: 'Programs and their rules',
+  api_key: 'API keys',
+  partner: 'Partners',
+  commission: 'Commissions',
+  withdrawal: 'Withdrawals',
+  payout_run: 'Payout runs',
+  processor: 'Payment processor',
+  customer: 'Forgotten customers',
+  data: 'Exports',
+}
+
+const wordsOf = (name: string) => name.replaceAll(/[._]/g, ' ')
+
+function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | 'user_id'>): string {
+  return actor ?? (userId === null ? 'the service' : 'a deleted account')
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+
+/** `hold days: 30 → 14`; a pair is what it was and what it is. */
+function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {
+  return Object.entries(details ?? {})
+    .map(([name, value]) => `${wordsOf(name)}: ${Array.isArray(value) ? value.map(textOf).join(' → ') : textOf(value)}`)
+    .join(', ')
+}
+
+auditLogPages.get('/workspaces/:workspaceId/audit.csv', requireWorkspace('audit:list'), async (c) => {
+  const { id: workspaceId } = c.get('workspace')
+  const entries = await listAuditEntries(c.get('db'), workspaceId, { limit: csvRows, ...filtersIn(c) })
+  await noteWorkspaceExport(c.get('db'), c.get('viewer').user.id, workspaceId, 'audit-log')
+  const columns = ['id', 'at', 'who', 'user_id', 'action', 'program_id', 'subject', 'details'] as const
+  const rows = entries.map((entry) => ({
+    ...entry,
+    at: entry.created_at,
+    who: actorOf(entry),
+    details: detailsOf(entry),
+  }))
+  return csvResponse(c, 'audit-log', toCsv(columns, rows))
+})

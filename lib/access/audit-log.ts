@@ -1,0 +1,99 @@
+import { sql } from 'kysely'
+import { call, type Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+
+/**
+ * The audit log of a workspace: who did what. Most entries are written by the database where the act itself is (migrations/functions/audit-log.sql);
+ * whoever acts is said by `Database.actingAs`. What the database cannot see, such as a file that somebody takes along, is noted here.
+ */
+export type AuditEntry = Awaited<ReturnType<typeof listAuditEntries>>[number]
+
+/** What can be acted on: the part of an action before its dot. */
+export const auditThings = [
+  'member',
+  'program',
+  'api_key',
+  'partner',
+  'commission',
+  'withdrawal',
+  'payout_run',
+  'processor',
+  'customer',
+  'data',
+] as const
+export type AuditThing = (typeof auditThings)[number]
+
+/** Notes that somebody takes data of a program along in a file of this name. To be done before they are given it. */
+export async function noteExport(db: Database, userId: string, programId: number, file: string): Promise<void> {
+  await db.actingAs(userId).query(
+    call('write_program_audit', {
+      of_program_id: programId,
+      of_action: 'data.exported',
+      of_subject: file,
+      of_details: null,
+    }),
+  )
+}
+
+/** The same for a file of a workspace. */
+export async function noteWorkspaceExport(
+  db: Database,
+  userId: string,
+  workspaceId: string,
+  file: string,
+): Promise<void> {
+  await db.actingAs(userId).query(
+    call('write_audit', {
+      of_workspace_id: workspaceId,
+      of_program_id: null,
+      of_action: 'data.exported',
+      of_subject: file,
+      of_subject_user_id: null,
+      of_details: null,
+    }),
+  )
+}
+
+/**
+ * Entries of a workspace, the newest first: `limit` of them at most, below the id `before` where one is given; on one kind of thing, or
+ * by one person, where these are given. `actor` is null where the service acted by itself, or an account that is deleted.
+ */
+export async function listAuditEntries(
+  db: Database,
+  workspaceId: string,
+  options: { limit: number; before?: number | undefined; thing?: AuditThing | undefined; userId?: string | undefined },
+) {
+  const { limit, before, thing, userId } = options
+  let query = kysely
+    .selectFrom('audit_log as a')
+    .leftJoin('users as u', 'u.id', 'a.user_id')
+    .leftJoin('users as s', 's.id', 'a.subject_user_id')
+    .select([
+      'a.id',
+      'a.created_at',
+      'a.user_id',
+      'u.email as actor',
+      'a.action',
+      'a.program_id',
+      sql<string | null>`coalesce(a.subject, s.email, a.subject_user_id)`.as('subject'),
+      'a.details',
+    ])
+    .where('a.workspace_id', '=', workspaceId)
+    .orderBy('a.id', 'desc')
+    .limit(limit)
+  if (before !== undefined) query = query.where('a.id', '<', before)
+  if (thing !== undefined) query = query.where('a.action', 'like', `${thing.replaceAll('_', '\\_')}.%`)
+  if (userId !== undefined) query = query.where('a.user_id', '=', userId)
+  return await db.query(query)
+}
+
+/** Deletes the entries whose term, two years, is over; the log itself refuses any others. */
+export async function deleteOldAuditEntries(db: Database, limit: number): Promise<number> {
+  const old = kysely
+    .selectFrom('audit_log')
+    .select('id')
+    .where('created_at', '<', sql<Date>`audit_log_begins()`)
+    .orderBy('created_at')
+    .limit(limit)
+  return (await db.query(kysely.deleteFrom('audit_log').where('id', 'in', old).returning('id'))).length
+}

@@ -1,0 +1,172 @@
+-- The audit log: its entries are written where the act itself is, in one transaction with it. Who acts is what the caller said by `actingAs` of
+-- lib/database.ts.
+
+create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
+
+-- How long an entry is kept; lib/access/audit-log.ts deletes what is older, and the log gives up nothing else.
+create or replace function audit_log_begins() returns timestamptz language sql stable as $$ select now() - interval '24 months' $$;
+
+create or replace function refuse_audit_change() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'DELETE' then
+    if old.created_at < audit_log_begins() then
+      return old;
+    end if;
+  end if;
+  raise exception 'audit_log is append-only' using errcode = 'restrict_violation';
+end $$;
+create or replace trigger audit_log_append_only before update or delete on audit_log
+  for each row execute function refuse_audit_change();
+create or replace trigger audit_log_no_truncate before truncate on audit_log
+  for each statement execute function refuse_audit_change();
+
+-- Adds an entry. A restored backup brings its own, so nothing is added while one is loaded.
+create or replace function write_audit(
+  of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb
+) returns void language plpgsql as $$
+begin
+  if current_setting('svc.restoring', true) = 'on' then
+    return;
+  end if;
+  insert into audit_log (workspace_id, program_id, user_id, action, subject, subject_user_id, details)
+  values (of_workspace_id, of_program_id, acting_user(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
+    coalesce(of_details, '{}'));
+end $$;
+
+-- The same for an act on a program.
+create or replace function write_program_audit(of_program_id bigint, of_action text, of_subject text, of_details jsonb) returns void
+language plpgsql as $$
+begin
+  perform write_audit(p.workspace_id, p.id, of_action, of_subject, null, of_details) from programs p where p.id = of_program_id;
+end $$;
+
+-- A sign-in, by whatever way, is told to each workspace that the person is an active member of.
+create or replace function audit_session() returns trigger language plpgsql as $$
+begin
+  perform set_config('svc.actor', new.user_id, true);
+  perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
+  from workspace_members m where m.user_id = new.user_id and m.removed_at is null;
+  return null;
+end $$;
+create or replace trigger sessions_audit after insert on sessions for each row execute function audit_session();
+
+create or replace function audit_member() returns trigger language plpgsql as $$
+begin
+  if new.removed_at is null and (tg_op = 'INSERT' or old.removed_at is not null) then
+    perform write_audit(new.workspace_id, null, 'member.joined', null, new.user_id, jsonb_build_object('role', new.role));
+  elsif new.removed_at is not null and old.removed_at is null then
+    perform write_audit(new.workspace_id, null, 'member.removed', null, new.user_id, jsonb_build_object('role', old.role));
+  elsif new.role <> old.role then
+    perform write_audit(new.workspace_id, null, 'member.role_changed', null, new.user_id,
+      jsonb_build_object('role', jsonb_build_array(old.role, new.role)));
+  end if;
+  return null;
+end $$;
+create or replace trigger workspace_members_audit after insert or update on workspace_members
+  for each row execute function audit_member();
+
+create or replace function audit_invitation() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
+    perform write_audit(new.workspace_id, null, 'member.invited', new.email, null, jsonb_build_object('role', new.role));
+  elsif new.revoked_at is not null and old.revoked_at is null then
+    perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.email, null, jsonb_build_object('role', new.role));
+  end if;
+  return null;
+end $$;
+create or replace trigger workspace_invitations_audit after insert or update on workspace_invitations
+  for each row execute function audit_invitation();
+
+create or replace function audit_program_member() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'DELETE' then
+    perform write_audit(old.workspace_id, old.program_id, 'program.closed_to_member', null, old.user_id, null);
+  elsif tg_op = 'INSERT' or new.role <> old.role then
+    perform write_audit(new.workspace_id, new.program_id, 'program.opened_to_member', null, new.user_id,
+      jsonb_build_object('role', new.role));
+  end if;
+  return null;
+end $$;
+create or replace trigger program_members_audit after insert or update or delete on program_members
+  for each row execute function audit_program_member();
+
+create or replace function audit_api_key() returns trigger language plpgsql as $$
+declare
+  named text := new.name || ' …' || new.hint;
+begin
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'api_key.made' else 'api_key.retired' end, named, null);
+  return null;
+end $$;
+create or replace trigger api_keys_made_audit after insert on api_keys for each row execute function audit_api_key();
+create or replace trigger api_keys_retired_audit after update of retired_at on api_keys
+  for each row when (old.retired_at is null and new.retired_at is not null) execute function audit_api_key();
+
+-- The columns of a program are its rules and hold no secret: what they were and what they are stands in the details.
+create or replace function audit_program() returns trigger language plpgsql as $$
+declare
+  changed jsonb;
+begin
+  if tg_op = 'INSERT' then
+    perform write_program_audit(new.id, 'program.made', new.name, null);
+    return null;
+  end if;
+  if new.processor_account_id is distinct from old.processor_account_id then
+    perform write_program_audit(new.id,
+      case when new.processor_account_id is null then 'processor.disconnected' else 'processor.connected' end,
+      coalesce(new.processor_account_id, old.processor_account_id), null);
+  end if;
+  select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
+  from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
+  where n.value is distinct from o.value and n.key not like 'processor\_%';
+  if changed is not null then
+    perform write_program_audit(new.id, 'program.changed', null, changed);
+  end if;
+  return null;
+end $$;
+create or replace trigger programs_audit after insert or update on programs for each row execute function audit_program();
+
+create or replace function audit_minimum_payout() returns trigger language plpgsql as $$
+declare
+  of_program_id bigint := coalesce(new.program_id, old.program_id);
+begin
+  perform write_program_audit(of_program_id, 'program.changed', null, jsonb_build_object(
+    'minimum_payout_cents ' || coalesce(new.currency, old.currency),
+    jsonb_build_array(coalesce(old.minimum_payout_cents, 0), coalesce(new.minimum_payout_cents, 0))));
+  return null;
+end $$;
+create or replace trigger minimum_payouts_audit after insert or update or delete on minimum_payouts
+  for each row execute function audit_minimum_payout();
+
+create or replace function audit_partner_program() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    perform write_program_audit(new.program_id, 'partner.added', new.partner_id::text, null);
+  elsif new.is_active <> old.is_active then
+    perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
+      new.partner_id::text, null);
+  end if;
+  return null;
+end $$;
+create or replace trigger partner_programs_audit after insert or update on partner_programs
+  for each row execute function audit_partner_program();
+
+create or replace function audit_payout_run() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'payout_run.made' else 'payout_run.paid' end, new.id::text,
+    jsonb_strip_nulls(jsonb_build_object('reference', new.reference)));
+  return null;
+end $$;
+create or replace trigger payout_runs_made_audit after insert on payout_runs for each row execute function audit_payout_run();
+create or replace trigger payout_runs_paid_audit after update of paid_at on payout_runs
+  for each row when (old.paid_at is null and new.paid_at is not null) execute function audit_payout_run();
+
+-- Withdrawals of a run are paid with it, and what a reversal or the partner cancels nobody of the workspace did.
+create or replace function audit_withdrawal() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, 'withdrawal.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
+    'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
+  return null;
+end $$;
+create or replace trigger withdrawals_audit after update of status on withdrawals
+  for each row when (old.status = 'requested' and (new.status = 'refused' or new.status = 'paid' and new.payout_run_id is null))
+  execute function audit_withdrawal();

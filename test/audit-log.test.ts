@@ -1,0 +1,273 @@
+import { expect, test } from 'vitest'
+import { deleteOldAuditEntries, listAuditEntries, noteExport } from '../lib/access/audit-log.ts'
+import { createApiKey, listApiKeys, retireApiKey } from '../lib/access/program-keys.ts'
+import { addMember, createPerson } from '../lib/local/people.ts'
+import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { makePayoutRun, payPayoutRun, setMinimumPayout } from '../lib/money/payout-runs.ts'
+import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { acceptInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
+import { changeMember, openProgram } from '../lib/programs/members.ts'
+import { addPartner, setPartnerActive } from '../lib/programs/partners.ts'
+import { createProgram, programDefaults, readProgram, updateProgram } from '../lib/programs/programs.ts'
+import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
+import { createLedgerProgram, transfer } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db: service, sql, env: databaseEnv, neon } = await startEndpoint()
+const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const program = await createLedgerProgram(sql, service, { holdDays: 0 })
+const { programId, partnerIds } = program
+const [partnerId = 0] = partnerIds
+const workspaceId = (
+  await sql.query<{ workspace_id: string }>('select workspace_id from programs where id = $1', [programId])
+).rows[0]?.workspace_id
+if (workspaceId === undefined) throw new Error('the program has no workspace')
+const actor = await createPerson(service, env, { name: 'Ada', email: 'ada@example.com' })
+const other = await createPerson(service, env, { name: 'Bob', email: 'bob@example.com' })
+await addMember(service, workspaceId, actor.userId, 'owner')
+const db = service.actingAs(actor.userId)
+
+/** The entries that `act` left, the oldest first. */
+async function entriesOf(act: () => Promise<unknown>) {
+  const [last] = await listAuditEntries(service, workspaceId ?? '', { limit: 1 })
+  await act()
+  const entries = await listAuditEntries(service, workspaceId ?? '', { limit: 100 })
+  return entries.filter(({ id }) => id > (last?.id ?? 0)).toReversed()
+}
+
+const requestId = () => crypto.randomUUID()
+async function credited(): Promise<number> {
+  const { commissionId } = await program.soldBy(0, 10_000)
+  await approveCommissions(service, programId, [commissionId])
+  return commissionId
+}
+async function asked(): Promise<number> {
+  await credited()
+  return await askWithdrawal(service, {
+    programId,
+    partnerId,
+    currency: 'usd',
+    amountCents: 100,
+    requestId: requestId(),
+  })
+}
+async function newestKey(): Promise<number> {
+  await createApiKey(service, programId, 'server')
+  return (await listApiKeys(service, programId))[0]?.id ?? 0
+}
+const settings = async (change: object) => {
+  const { processor_account_id: _, ...now } = (await readProgram(service, programId)) ?? {}
+  return { ...programDefaults, name: 'Ledger', domain: 'shop.example.com', ...now, ...change }
+}
+async function invited(email: string): Promise<string> {
+  return await inviteMember(service, { workspaceId: workspaceId ?? '', email, role: 'member', invitedBy: actor.userId })
+}
+const open = (role: 'admin' | null) => openProgram(db, { programId, userId: other.userId, role })
+const memberIs = (role: 'admin' | null) =>
+  changeMember(db, { workspaceId: workspaceId ?? '', userId: other.userId, role, byOwner: true })
+
+/** Each act, in this order, and what it leaves: the action, what it was done to, and a part of the details. */
+const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left: [string, unknown, object?][]][] = [
+  [
+    'a payment processor is disconnected',
+    async () => () => disconnectProcessor(db, { STRIPE_SECRET_KEY: 'x' }, programId),
+    [['processor.disconnected', expect.stringMatching(/^acct_/)]],
+  ],
+  [
+    'a payment processor is connected',
+    async () => () => connectProcessor(db, programId, 'acct_audit'),
+    [['processor.connected', 'acct_audit']],
+  ],
+  [
+    'somebody is invited',
+    async () => () =>
+      inviteMember(db, { workspaceId, email: 'bob@example.com', role: 'member', invitedBy: actor.userId }),
+    [['member.invited', 'bob@example.com', { role: 'member' }]],
+  ],
+  [
+    'somebody joins',
+    async () => {
+      const token = await invited('bob@example.com')
+      return () => acceptInvitation(service.actingAs(other.userId), token, other.userId)
+    },
+    [['member.joined', 'bob@example.com', { role: 'member' }]],
+  ],
+  [
+    'a role is changed',
+    async () => () => memberIs('admin'),
+    [['member.role_changed', 'bob@example.com', { role: ['member', 'admin'] }]],
+  ],
+  [
+    'a program is opened',
+    async () => () => open('admin'),
+    [['program.opened_to_member', 'bob@example.com', { role: 'admin' }]],
+  ],
+  ['a program is closed', async () => () => open(null), [['program.closed_to_member', 'bob@example.com']]],
+  ['a member is removed', async () => () => memberIs(null), [['member.removed', 'bob@example.com', { role: 'admin' }]]],
+  [
+    'an invitation is taken back',
+    async () => {
+      await invited('eve@example.com')
+      const { rows } = await sql.query<{ id: string }>(
+        `select id from workspace_invitations where email = 'eve@example.com'`,
+      )
+      return () => revokeInvitation(db, workspaceId, rows[0]?.id ?? '')
+    },
+    [['member.invitation_revoked', 'eve@example.com']],
+  ],
+  [
+    'a key is made',
+    async () => () => createApiKey(db, programId, 'server'),
+    [['api_key.made', expect.stringMatching(/^server …\w{4}$/)]],
+  ],
+  [
+    'a key is retired',
+    async () => {
+      const key = await newestKey()
+      return () => retireApiKey(db, programId, key)
+    },
+    [['api_key.retired', expect.stringMatching(/^server …\w{4}$/)]],
+  ],
+  [
+    'a program is made',
+    async () => () => createProgram(db, workspaceId, { ...programDefaults, name: 'Second', domain: 'b.example.com' }),
+    [['program.made', 'Second']],
+  ],
+  [
+    'rules are changed',
+    async () => {
+      const changed = await settings({ hold_days: 14 })
+      return () => updateProgram(db, programId, changed)
+    },
+    [['program.changed', null, { hold_days: [0, 14] }]],
+  ],
+  [
+    'the minimum of a payout is changed',
+    async () => () => setMinimumPayout(db, programId, 'usd', 1),
+    [['program.changed', null, { 'minimum_payout_cents usd': [0, 1] }]],
+  ],
+  [
+    'a partner is added',
+    async () => () => addPartner(db, { programId, name: 'Eve', email: null, code: null }),
+    [['partner.added', expect.stringMatching(/^\d+$/)]],
+  ],
+  [
+    'a partner is switched off',
+    async () => () => setPartnerActive(db, programId, partnerIds[1] ?? 0, false),
+    [['partner.deactivated', String(partnerIds[1])]],
+  ],
+  [
+    'a commission is approved',
+    async () => {
+      const { commissionId } = await program.soldBy(0, 10_000)
+      return () => approveCommissions(db, programId, [commissionId])
+    },
+    [['commission.approved', expect.stringMatching(/^\d+$/)]],
+  ],
+  [
+    'a commission is rejected',
+    async () => {
+      const { commissionId } = await program.soldBy(0, 10_000)
+      return () => rejectCommission(db, programId, commissionId, 'no')
+    },
+    [['commission.rejected', expect.stringMatching(/^\d+$/)]],
+  ],
+  [
+    'a withdrawal is refused',
+    async () => {
+      const withdrawal = await asked()
+      return () => refuseWithdrawal(db, programId, withdrawal, 'no')
+    },
+    [['withdrawal.refused', expect.stringMatching(/^\d+$/), { amount_cents: 100 }]],
+  ],
+  [
+    'a withdrawal is paid',
+    async () => {
+      const withdrawal = await asked()
+      return () => payWithdrawal(db, programId, withdrawal, 100, transfer)
+    },
+    [['withdrawal.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }]],
+  ],
+  [
+    'a payout run is made and paid',
+    async () => {
+      await credited()
+      return async () => payPayoutRun(db, programId, (await makePayoutRun(db, programId, requestId())) ?? 0, transfer)
+    },
+    [
+      ['payout_run.made', expect.stringMatching(/^\d+$/)],
+      ['payout_run.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }],
+    ],
+  ],
+  [
+    'data is taken along',
+    async () => () => noteExport(service, actor.userId, programId, 'partners-1'),
+    [['data.exported', 'partners-1']],
+  ],
+  [
+    'somebody signs in',
+    async () => () =>
+      service.query({
+        compile: () => ({
+          sql: `insert into sessions (id, user_id, token, expires_at) values ('s', $1, 't', now())`,
+          parameters: [actor.userId],
+        }),
+      } as never),
+    [['member.signed_in', null]],
+  ],
+]
+
+test.for(acts)('it says who acted where %s', async ([what, prepare, left]) => {
+  const act = await prepare()
+  const entries = await entriesOf(act)
+  const by = what === 'somebody joins' ? 'bob@example.com' : 'ada@example.com'
+  expect(entries.map(({ actor: who, action, subject }) => [who, action, subject])).toEqual(
+    left.map(([action, subject]) => [by, action, subject]),
+  )
+  for (const [index, [, , details]] of left.entries()) {
+    if (details) expect(entries[index]?.details).toMatchObject(details)
+  }
+})
+
+test('what the service does by itself is nobody’s act', async () => {
+  await program.soldBy(0, 10_000)
+  expect(await entriesOf(() => approveDueCommissions(service, 100))).toEqual([])
+})
+
+test('an act that is refused leaves no entry', async () => {
+  const change = { workspaceId, userId: actor.userId, role: 'guest', byOwner: true } as const
+  expect(await entriesOf(() => expect(changeMember(db, change)).rejects.toMatchObject({ code: 'conflict' }))).toEqual(
+    [],
+  )
+})
+
+test('an act and its entry are one request to the database', async () => {
+  const before = neon.requests
+  await createApiKey(db, programId, 'counted')
+  expect(neon.requests - before).toBe(1)
+})
+
+test.each(['update audit_log set action = $$a.b$$', 'delete from audit_log', 'truncate audit_log'])(
+  'the schema refuses: %s',
+  async (statement) => {
+    await expect(sql.query(statement)).rejects.toThrow('audit_log is append-only')
+  },
+)
+
+test('entries go when their two years are over, and no others', async () => {
+  await sql.query(
+    `insert into audit_log (workspace_id, action, subject, created_at) values
+      ('old', 'member.removed', 'gone', now() - interval '25 months'), ('old', 'member.removed', 'kept', now() - interval '23 months')`,
+  )
+  expect(await deleteOldAuditEntries(service, 10)).toBe(1)
+  expect(await listAuditEntries(service, 'old', { limit: 10 })).toMatchObject([{ subject: 'kept' }])
+})
+
+test('it is found by kind of thing, by person, and in parts', async () => {
+  const keys = await listAuditEntries(service, workspaceId, { limit: 100, thing: 'api_key' })
+  expect(new Set(keys.map(({ action }) => action))).toEqual(new Set(['api_key.made', 'api_key.retired']))
+  const bobs = await listAuditEntries(service, workspaceId, { limit: 100, userId: other.userId })
+  expect(bobs.map(({ action }) => action)).toEqual(['member.joined'])
+  const [first, second] = await listAuditEntries(service, workspaceId, { limit: 2 })
+  expect(await listAuditEntries(service, workspaceId, { limit: 1, before: first?.id })).toEqual([second])
+})
