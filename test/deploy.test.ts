@@ -1,37 +1,218 @@
-import { parse } from 'smol-toml'
-import { expect, test } from 'vitest'
-import { operatorConfig } from '../lib/commands/deploy.ts'
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { beforeEach, expect, test } from 'vitest'
+import { planDeployment } from '../lib/commands/deploy.ts'
+import { operatorToml, readOperator } from '../lib/commands/deploy/config.ts'
+import { readFunctions } from '../lib/local/workers.ts'
+import { startCloudflare } from './support/cloudflare.ts'
 
-const wranglerToml = `
-name = "svc"
-[env.pages]
-name = "svc-pages"
-routes = [{ pattern = "api.example.com/*", zone_name = "example.com" }]
-vars = { BASE_URL = "https://api.example.com", QUEUE_URL = "", MAIL_FROM = "" }
-`
+const wranglerToml = readFileSync('wrangler.toml', 'utf8')
+const cloudflare = await startCloudflare()
+
+/** What a first deployment is given. */
+function given(environment: string): Record<string, string> {
+  return {
+    ...cloudflare.environment,
+    ENVIRONMENT: environment,
+    DOMAIN: 'acme.test',
+    DATABASE_URL: `postgresql://svc@${environment}.neon.tech/svc`,
+    QUEUE_URL: `https://sqs.eu-central-1.amazonaws.com/1/notifications-${environment}`,
+    AWS_REGION: 'eu-central-1',
+    AWS_ACCESS_KEY_ID: 'AKIA',
+    AWS_SECRET_ACCESS_KEY: 'aws',
+    AUTH_SECRET: 'auth',
+    EMAIL_HASH_KEY: 'hash',
+    STRIPE_SECRET_KEY: 'sk_live',
+    STRIPE_WEBHOOK_SECRET: 'whsec',
+  }
+}
+const mail = {
+  MAIL_API_URL: 'https://api.resend.com/emails',
+  MAIL_API_KEY: 're_1',
+  MAIL_FROM: 'Acme <partners@acme.test>',
+}
+
+const plan = (environment: Record<string, string>, wanted: string[] = []) =>
+  planDeployment(readOperator(environment).operator, wranglerToml, wanted)
+
+/** Puts all functions at the edge as a first deployment in production leaves them, with the OAuth of GitHub. */
+function deployed(): void {
+  const first: Record<string, string> = {
+    ...given('production'),
+    ...mail,
+    GITHUB_CLIENT_ID: 'gh',
+    GITHUB_CLIENT_SECRET: 'gh-secret',
+  }
+  const toml = operatorToml(wranglerToml, readOperator(first).operator)
+  for (const { workerName, vars, secrets, crons, routes } of readFunctions(toml)) {
+    const optional = 'MAIL_FROM' in vars ? ['MAIL_API_KEY', 'GITHUB_CLIENT_SECRET'] : []
+    cloudflare.workers[workerName] = {
+      bindings: [
+        ...Object.entries(vars).map(([name, text]) => ({ type: 'plain_text', name, text })),
+        ...[...secrets, ...optional].map((name) => ({ type: 'secret_text', name })),
+      ],
+      crons,
+    }
+    cloudflare.routes.push(...routes.map((pattern) => ({ pattern, script: workerName })))
+  }
+}
+
+beforeEach(() => {
+  for (const name of Object.keys(cloudflare.workers)) delete cloudflare.workers[name]
+  cloudflare.routes.length = 0
+})
 
 test.each([
-  ['the domain', { DOMAIN: 'acme.test' }, 'api.acme.test'],
-  ['a host of its own', { DOMAIN: 'acme.test', API_HOST: 'partners.acme.test' }, 'partners.acme.test'],
-])('%s takes the place of the example in routes and addresses', (_, environment, host) => {
-  const { toml } = operatorConfig(wranglerToml, environment)
-  expect(parse(toml)).toMatchObject({
-    env: {
-      pages: { routes: [{ pattern: `${host}/*`, zone_name: 'acme.test' }], vars: { BASE_URL: `https://${host}` } },
-    },
+  ['production', { ...given('production'), ...mail }],
+  ['staging', given('staging')],
+])('the first deployment of %s is planned as recorded', async (environment, variables) => {
+  const { lines, problems } = await plan(variables)
+  expect(problems).toEqual([])
+  await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot(`deploys/${environment}.txt`)
+})
+
+test('environments share no Worker, route, rate limit and bound Worker', () => {
+  const of = (environment: string) =>
+    readFunctions(operatorToml(wranglerToml, readOperator(given(environment)).operator)).flatMap((entry) => [
+      entry.workerName,
+      ...entry.routes,
+      ...entry.rateLimits.map(({ namespace_id }) => namespace_id),
+    ])
+  const production = new Set(of('production'))
+  expect(production.size).toBe(of('production').length)
+  for (const other of ['staging', 'dev', 'staging-2'])
+    expect(of(other).filter((name) => production.has(name))).toEqual([])
+  const staging = operatorToml(wranglerToml, readOperator(given('staging')).operator)
+  expect([...staging.matchAll(/service = "(.*?)"/g)].map(([, name]) => name)).toEqual(
+    Array.from({ length: 3 }, () => 'svc-staging-relay-outbox'),
+  )
+})
+
+test('a host of its own takes the place of that of the environment', () => {
+  const { operator } = readOperator({ ...given('staging'), API_HOST: 'try.acme.test' })
+  const dashboard = readFunctions(operatorToml(wranglerToml, operator)).find(({ name }) => name === 'dashboard')
+  expect(dashboard).toMatchObject({ routes: ['try.acme.test/*'], vars: { BASE_URL: 'https://try.acme.test' } })
+})
+
+test('a second deployment keeps what it is not given, and says what becomes of the rest', async () => {
+  deployed()
+  cloudflare.workers['svc-delete-expired'] = { bindings: [], crons: ['* * * * *'] }
+  cloudflare.workers['svc-staging-track-click'] = { bindings: [], crons: [] }
+  const { lines, problems } = await plan({
+    ...cloudflare.environment,
+    ENVIRONMENT: 'production',
+    DOMAIN: 'acme.test',
+    MAIL_FROM: 'Acme <hello@acme.test>',
+    AUTH_SECRET: 'new',
   })
+  expect(problems).toEqual([])
+  expect(lines.filter((line) => /^\+|(added|removed)$/.test(line))).toEqual([])
+  const auth = lines.slice(lines.indexOf('~ svc-auth') + 1).slice(0, 11)
+  expect(auth.map((line) => line.trim().replaceAll(/ +/g, ' '))).toEqual([
+    'var BASE_URL the same',
+    'var MAIL_API_URL kept: "https://api.resend.com/emails"',
+    'var MAIL_FROM "Acme <partners@acme.test>" -> "Acme <hello@acme.test>"',
+    'var GITHUB_CLIENT_ID kept: "gh"',
+    'var GOOGLE_CLIENT_ID none',
+    'secret DATABASE_URL kept',
+    'secret AUTH_SECRET replaced',
+    'secret MAIL_API_KEY kept',
+    'secret GITHUB_CLIENT_SECRET kept',
+    'secret GOOGLE_CLIENT_SECRET none',
+    'route api.acme.test/api/auth/*',
+  ])
+  expect(lines.filter((line) => line.startsWith('?'))).toEqual([
+    expect.stringContaining('svc-delete-expired  is no function of this version.'),
+  ])
 })
 
-test('a variable of the environment takes the place of one in wrangler.toml', () => {
-  const { toml } = operatorConfig(wranglerToml, { DOMAIN: 'acme.test', QUEUE_URL: 'https://sqs/queue' })
-  expect(parse(toml)).toMatchObject({ env: { pages: { vars: { QUEUE_URL: 'https://sqs/queue', MAIL_FROM: '' } } } })
+const without = (variables: Record<string, string>, ...left: string[]) =>
+  Object.fromEntries(Object.entries(variables).filter(([name]) => !left.includes(name)))
+
+test.each([
+  ['production without mail', given('production'), 'production sends mail'],
+  ['production with half of mail', without({ ...given('production'), ...mail }, 'MAIL_FROM'), 'production sends mail'],
+  [
+    'mail without its key',
+    without({ ...given('staging'), ...mail }, 'MAIL_API_KEY'),
+    'auth has MAIL_API_URL without MAIL_API_KEY',
+  ],
+  [
+    'GitHub without its secret',
+    { ...given('staging'), GITHUB_CLIENT_ID: 'gh' },
+    'dashboard has GITHUB_CLIENT_ID without GITHUB_CLIENT_SECRET',
+  ],
+  ['no queue', without(given('staging'), 'QUEUE_URL'), 'relay-outbox needs a value of QUEUE_URL'],
+  ['no secret', without(given('staging'), 'AUTH_SECRET'), 'tracking-performance needs the secret AUTH_SECRET'],
+  [
+    "another environment's queue",
+    { ...given('staging'), QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/1/notifications-production' },
+    'that of staging ends with -staging',
+  ],
+])('%s is refused', async (_, variables, problem) => {
+  const { problems } = await plan(variables)
+  expect(problems).toEqual(expect.arrayContaining([expect.stringContaining(problem)]))
+})
+
+test('a feature is turned off by an empty value, and production cannot turn mail off', async () => {
+  deployed()
+  const shell = { ...cloudflare.environment, ENVIRONMENT: 'production', DOMAIN: 'acme.test' }
+  expect((await plan({ ...shell, GITHUB_CLIENT_ID: '' })).lines).toContainEqual(
+    expect.stringMatching(/GITHUB_CLIENT_ID +"gh" -> ""/),
+  )
+  expect((await plan({ ...shell, MAIL_API_URL: '' })).problems).toEqual([
+    expect.stringContaining('production sends mail'),
+  ])
+})
+
+test("a host that another environment's Workers answer is refused", async () => {
+  deployed()
+  const { problems } = await plan({ ...given('staging'), API_HOST: 'api.acme.test' }, ['auth'])
+  expect(problems).toEqual([
+    "api.acme.test/api/auth/* is answered by another Worker, svc-auth. Set API_HOST to a host of this environment's own, or remove that route.",
+  ])
 })
 
 test.each([
-  [{}, ['Set DOMAIN', 'Functions need a value of QUEUE_URL']],
-  [{ DOMAIN: 'acme.test' }, ['Functions need a value of QUEUE_URL']],
-  [{ DOMAIN: 'acme.test', QUEUE_URL: 'https://sqs/queue' }, []],
+  [{}, ['Set ENVIRONMENT', 'Set DOMAIN']],
+  [{ DOMAIN: 'acme.test' }, ['Set ENVIRONMENT']],
+  [{ DOMAIN: 'acme.test', ENVIRONMENT: 'Staging' }, ['Set ENVIRONMENT']],
+  [{ DOMAIN: 'acme.test', ENVIRONMENT: 'staging' }, []],
 ])('with %j it says what is missing', (environment, sentences) => {
-  const { missing } = operatorConfig(wranglerToml, environment)
-  expect(missing).toEqual(sentences.map((sentence) => expect.stringContaining(sentence)))
+  const { problems } = readOperator(environment)
+  expect(problems).toEqual(sentences.map((sentence) => expect.stringContaining(sentence)))
+})
+
+const run = promisify(execFile)
+const deploy = async (variables: Record<string, string>, ...args: string[]) =>
+  await run(process.execPath, ['lib/commands/deploy.ts', ...args], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NO_COLOR: '1', ...variables },
+  })
+
+test('wrangler, run twice, leaves what the second run was not given', { timeout: 60_000 }, async () => {
+  await deploy({ ...given('staging'), ...mail }, 'auth')
+  const first = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
+  expect(first).toContainEqual({ type: 'plain_text', name: 'MAIL_FROM', text: mail.MAIL_FROM })
+  expect(first).toContainEqual({ type: 'secret_text', name: 'MAIL_API_KEY', text: mail.MAIL_API_KEY })
+  await deploy({ ...cloudflare.environment, ENVIRONMENT: 'staging', DOMAIN: 'acme.test' }, 'auth')
+  const second = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
+  expect(second).toEqual(first)
+  expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
+})
+
+test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 60_000 }, async () => {
+  const before = cloudflare.changes.length
+  await expect(deploy(given('production'))).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^Nothing was deployed\.\nproduction sends mail.*\n$/),
+  })
+  const { stdout } = await deploy({ ...given('production'), ...mail }, '--plan', 'track-click')
+  expect(stdout).toMatch(/^production: api.acme.test[^]*\+ svc-track-click {2}new/)
+  await expect(deploy({ ...given('staging'), CLOUDFLARE_API_TOKEN: 'other' }, '--plan')).rejects.toMatchObject({
+    stderr: expect.stringContaining(
+      'Cloudflare refused to say what is at /zones?name=acme.test: Authentication error.',
+    ),
+  })
+  expect(cloudflare.changes.length).toBe(before)
 })

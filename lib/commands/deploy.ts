@@ -4,24 +4,24 @@ import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import color from 'picocolors'
-import { parse, stringify } from 'smol-toml'
-import * as z from 'zod/mini'
-import { optionalVariables } from '../local/environment.ts'
 import { exitCodeOf, LocalStackError } from '../local/postgres.ts'
 import { type FunctionEntry, readFunctions } from '../local/workers.ts'
+import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
+import { readEdge } from './deploy/edge.ts'
+import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 
 /**
  * `npm run deploy`: deploys every function of wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click`
- * deploys the named ones; `--dry-run` builds only; other options go to wrangler.
+ * deploys the named ones; `--plan` says what would change and changes nothing; `--dry-run` builds only, without a network; other
+ * options go to wrangler.
  *
- * What differs from one operator to the next comes from the environment, so wrangler.toml stays as it is: `DOMAIN` stands for
- * `example.com` in every route and address and `API_HOST` for `api.example.com` (`api.` and the domain unless it is given), a
- * variable of the environment replaces one of the same name under `vars`, and required secrets that the environment has are
- * uploaded with the function; those it has not must be there from before.
+ * What differs from one operator to the next comes from the environment, so wrangler.toml stays as it is: `ENVIRONMENT` and `DOMAIN`
+ * give Workers and routes their names, and variables and secrets that functions take are deployed where they are given. What is not
+ * given stays as it is at the edge. Refused before anything is changed: a function without something that it needs, and
+ * production without mail.
  */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-const placeholderDomain = 'example.com'
 
 /** A small script starts quickly in a new place. What every visitor and every sale waits for is held to these bytes, gzipped. */
 const gzipBytesMax: Record<string, number> = {
@@ -40,42 +40,12 @@ interface Outcome {
 }
 
 const isDryRun = process.argv.includes('--dry-run')
+const isPlan = process.argv.includes('--plan')
 const options = process.argv.slice(2).filter((argument) => argument.startsWith('-'))
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
 
-/** As far as it is changed here; the rest goes on as it is. */
-const wranglerConfig = z.looseObject({
-  env: z.record(z.string(), z.looseObject({ vars: z.optional(z.record(z.string(), z.string())) })),
-})
-
-/**
- * wrangler.toml with the operator's addresses and variables. `missing` is what it cannot be deployed without, in sentences.
- * Variables of features that are optional may stay empty.
- */
-export function operatorConfig(
-  wranglerToml: string,
-  environment: Record<string, string | undefined>,
-): { toml: string; missing: string[] } {
-  const { DOMAIN: domain } = environment
-  const host = environment['API_HOST'] ?? (domain && `api.${domain}`)
-  const placed = wranglerToml
-    .replaceAll(`api.${placeholderDomain}`, host ?? `api.${placeholderDomain}`)
-    .replaceAll(placeholderDomain, domain ?? placeholderDomain)
-  const config = wranglerConfig.parse(parse(placed))
-  const empty = new Set<string>()
-  for (const { vars = {} } of Object.values(config.env)) {
-    for (const name of Object.keys(vars)) {
-      vars[name] = environment[name] ?? vars[name] ?? ''
-      if (vars[name] === '' && !optionalVariables.has(name)) empty.add(name)
-    }
-  }
-  const missing = [...empty].map((name) => `Functions need a value of ${name}. Set it in the environment.`)
-  if (!domain) missing.unshift('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com npm run deploy')
-  return { toml: stringify(config), missing }
-}
-
 async function deploy(entry: FunctionEntry, config: string, folder: string): Promise<Outcome> {
-  const secrets = entry.secrets.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))
+  const secrets = secretsOf(entry).flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))
   const secretsFile = path.join(folder, `${entry.name}.json`)
   writeFileSync(secretsFile, JSON.stringify(Object.fromEntries(secrets)), { mode: 0o600 })
   const child = spawn(
@@ -85,6 +55,7 @@ async function deploy(entry: FunctionEntry, config: string, folder: string): Pro
       `--env=${entry.name}`,
       `--config=${config}`,
       `--outdir=${path.join(folder, entry.name)}`,
+      '--keep-vars',
       ...(secrets.length > 0 && !isDryRun ? [`--secrets-file=${secretsFile}`] : []),
       ...options,
     ],
@@ -112,18 +83,46 @@ function isTooLarge({ name, gzipKib }: Pick<Outcome, 'name' | 'gzipKib'>): boole
   return limit !== undefined && gzipKib * 1024 > limit
 }
 
+/** What deploying these functions would change, asked of Cloudflare. */
+export async function planDeployment(operator: Operator, wranglerToml: string, names: string[] = []): Promise<Plan> {
+  const all = readFunctions(wranglerToml)
+  const placed = readFunctions(operatorToml(wranglerToml, operator))
+  const functions = placed
+    .filter(({ name }) => names.length === 0 || names.includes(name))
+    // The variables of wrangler.toml, because those that are not given are left out of what is deployed.
+    .map((entry) => ({ ...entry, vars: { ...all.find(({ name }) => name === entry.name)?.vars, ...entry.vars } }))
+  const edge = await readEdge(
+    operator.domain,
+    functions.map(({ workerName }) => workerName),
+    operator.given,
+  )
+  return planOf(
+    operator,
+    functions,
+    edge,
+    all.map(({ workerName }) => workerName),
+  )
+}
+
 async function deployAll(): Promise<void> {
-  const all = readFunctions()
+  const wranglerToml = readFileSync(`${root}wrangler.toml`, 'utf8')
+  const all = readFunctions(wranglerToml)
   const unknown = wanted.find((name) => !all.some((entry) => entry.name === name))
   if (unknown) throw new LocalStackError(`${unknown} has no entry in wrangler.toml.`)
   const functions = all.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
-  const { toml, missing } = operatorConfig(readFileSync(`${root}wrangler.toml`, 'utf8'), process.env)
-  if (missing[0] && !isDryRun) throw new LocalStackError(missing.join('\n'))
+  const { operator, problems } = readOperator(process.env)
+  if (!isDryRun) {
+    if (problems.length > 0) throw new LocalStackError(problems.join('\n'))
+    const plan = await planDeployment(operator, wranglerToml, wanted)
+    if (isPlan) console.log(plan.lines.join('\n'))
+    if (plan.problems.length > 0) throw new LocalStackError(['Nothing was deployed.', ...plan.problems].join('\n'))
+    if (isPlan) return
+  }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
   // Beside wrangler.toml, since wrangler resolves the functions' files from where its configuration is.
-  const config = `${root}wrangler.deploy.toml`
+  const config = `${root}wrangler.deploy.${process.pid}.toml`
   try {
-    writeFileSync(config, toml)
+    writeFileSync(config, operatorToml(wranglerToml, operator))
     // A function that others are bound to must be there before them.
     const bound = new Set(all.flatMap(({ services }) => Object.values(services).map(({ name }) => name)))
     const outcomes: Outcome[] = []

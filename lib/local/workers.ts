@@ -15,8 +15,11 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 export interface FunctionEntry {
   /** The env's name, which is also the function's file. */
   name: string
+  /** What the Worker is called at Cloudflare. */
+  workerName: string
   main: string
-  /** Paths of the routes; their host is left out. */
+  /** Patterns of the routes, and their paths without the host. */
+  routes: string[]
   paths: string[]
   crons: string[]
   vars: Record<string, string>
@@ -61,12 +64,14 @@ const wranglerConfig = z.object({
   ),
 })
 
-/** Reads the functions of wrangler.toml. */
-export function readFunctions(): FunctionEntry[] {
-  const config = wranglerConfig.parse(parse(readFileSync(`${root}wrangler.toml`, 'utf8')))
+/** Reads the functions of wrangler.toml, or of such a text. */
+export function readFunctions(wranglerToml = readFileSync(`${root}wrangler.toml`, 'utf8')): FunctionEntry[] {
+  const config = wranglerConfig.parse(parse(wranglerToml))
   return Object.entries(config.env).map(([name, env]) => ({
     name,
+    workerName: env.name,
     main: env.main,
+    routes: (env.routes ?? []).map(({ pattern }) => pattern),
     paths: (env.routes ?? []).map(({ pattern }) => pattern.slice(pattern.indexOf('/'))),
     crons: env.triggers?.crons ?? [],
     vars: env.vars ?? {},

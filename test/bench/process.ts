@@ -17,7 +17,9 @@ interface Options {
 const emptyScript = `export default { fetch() { return Response.json({ success: true }) } }`
 const empty: FunctionEntry = {
   name: 'empty',
+  workerName: 'empty',
   main: '',
+  routes: [],
   paths: ['/empty'],
   crons: [],
   vars: {},

@@ -1,0 +1,109 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import * as z from 'zod/mini'
+import { LocalStackError } from '../../local/postgres.ts'
+
+/** A Worker as it is deployed now. */
+export interface DeployedWorker {
+  vars: Record<string, string>
+  /** Their names; nobody can read their values. */
+  secrets: string[]
+  crons: string[]
+}
+
+/** What Cloudflare has now. */
+export interface Edge {
+  /** All Workers of the account, those of others too. */
+  names: string[]
+  /** Those that were asked for and are there. */
+  workers: Record<string, DeployedWorker>
+  /** Which Worker answers a pattern, in the zone. */
+  routes: { pattern: string; script: string }[]
+}
+
+const answer = z.object({
+  success: z.boolean(),
+  errors: z.optional(z.array(z.object({ message: z.string() }))),
+  result: z.optional(z.unknown()),
+})
+const zones = z.array(z.object({ id: z.string(), account: z.object({ id: z.string() }) }))
+const scripts = z.array(z.object({ id: z.string() }))
+const routes = z.array(z.object({ pattern: z.string(), script: z.optional(z.string()) }))
+const settings = z.object({
+  bindings: z.optional(z.array(z.object({ type: z.string(), name: z.string(), text: z.optional(z.string()) }))),
+})
+const schedules = z.object({ schedules: z.optional(z.array(z.object({ cron: z.string() }))) })
+
+/**
+ * Asks Cloudflare what is deployed, and changes nothing. `CLOUDFLARE_API_BASE_URL` asks at another address, as wrangler does too.
+ *
+ * @throws where there is no token, or Cloudflare refuses; with what to do about it.
+ */
+export async function readEdge(
+  domain: string,
+  names: string[],
+  environment: Record<string, string | undefined> = process.env,
+): Promise<Edge> {
+  const base = environment['CLOUDFLARE_API_BASE_URL'] ?? 'https://api.cloudflare.com/client/v4'
+  const token = environment['CLOUDFLARE_API_TOKEN'] ?? (await wranglerToken())
+  const ask = async <Schema extends z.ZodMiniType>(path: string, schema: Schema): Promise<z.infer<Schema>> => {
+    const response = await fetch(`${base}${path}`, {
+      headers: { authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(30_000),
+    }).catch((error: unknown) => {
+      throw new LocalStackError(`Cloudflare did not answer: ${String(error)}. Try again.`)
+    })
+    const { success, errors, result } = answer.parse(await response.json().catch(() => ({ success: false })))
+    if (success) return schema.parse(result)
+    const why = errors?.map(({ message }) => message).join('; ') || `status ${response.status}`
+    throw new LocalStackError(
+      `Cloudflare refused to say what is at ${path}: ${why}. The token needs the permissions "Workers Scripts: Edit" and, in the zone, "Workers Routes: Edit". Log in again with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN.`,
+    )
+  }
+
+  const [zone] = await ask(`/zones?name=${encodeURIComponent(domain)}`, zones)
+  if (!zone) {
+    throw new LocalStackError(
+      `Cloudflare has no zone ${domain} that you may see. Add the domain there, or set DOMAIN to one that is there.`,
+    )
+  }
+  const account = `/accounts/${environment['CLOUDFLARE_ACCOUNT_ID'] ?? zone.account.id}/workers/scripts`
+  const [all, zoneRoutes] = await Promise.all([ask(account, scripts), ask(`/zones/${zone.id}/workers/routes`, routes)])
+  const known = all.map(({ id }) => id)
+  const workers = await Promise.all(
+    names
+      .filter((name) => known.includes(name))
+      .map(async (name): Promise<[string, DeployedWorker]> => {
+        const [{ bindings = [] }, { schedules: crons = [] }] = await Promise.all([
+          ask(`${account}/${name}/settings`, settings),
+          ask(`${account}/${name}/schedules`, schedules),
+        ])
+        const ofType = (type: string) => bindings.filter((binding) => binding.type === type)
+        return [
+          name,
+          {
+            vars: Object.fromEntries(ofType('plain_text').map((binding) => [binding.name, binding.text ?? ''])),
+            secrets: ofType('secret_text').map((binding) => binding.name),
+            crons: crons.map(({ cron }) => cron),
+          },
+        ]
+      }),
+  )
+  return {
+    names: known,
+    workers: Object.fromEntries(workers),
+    routes: zoneRoutes.map(({ pattern, script = '' }) => ({ pattern, script })),
+  }
+}
+
+/** That of `wrangler login`. */
+async function wranglerToken(): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)('wrangler', ['auth', 'token', '--json'])
+    return z.object({ token: z.string() }).parse(JSON.parse(stdout)).token
+  } catch {
+    throw new LocalStackError(
+      'Cloudflare does not know you. Log in with `npx wrangler login`, or set CLOUDFLARE_API_TOKEN.',
+    )
+  }
+}

@@ -1,0 +1,100 @@
+import { optionalVariables } from '../../local/environment.ts'
+import type { FunctionEntry } from '../../local/workers.ts'
+import { type Operator, production, workerName } from './config.ts'
+import type { Edge } from './edge.ts'
+
+/** What a deployment would do, a line for each thing, and in sentences why it may not be done. */
+export interface Plan {
+  lines: string[]
+  problems: string[]
+}
+
+/** A variable that turns a feature on, and the secret without which the feature fails. */
+const secretBeside: Record<string, string> = {
+  MAIL_API_URL: 'MAIL_API_KEY',
+  GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
+  GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
+}
+
+/** Secrets that a function takes: those that it cannot do without, and those of optional features whose variable it has. */
+export function secretsOf({ secrets, vars }: Pick<FunctionEntry, 'secrets' | 'vars'>): string[] {
+  return [...secrets, ...Object.keys(vars).flatMap((name) => secretBeside[name] ?? [])]
+}
+
+/**
+ * Compares what an operator gives with what is deployed. `functions` are entries of the operator's own configuration, and `edge` what
+ * Cloudflare says of these.
+ */
+export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edge, allNames: string[]): Plan {
+  const { environment, host, given } = operator
+  const lines = [`${environment}: ${host} in the zone ${operator.domain}`]
+  const problems = new Set<string>()
+  for (const { name, vars, crons, rateLimits, routes, workerName: worker, ...entry } of functions) {
+    const there = edge.workers[worker]
+    lines.push(`${there ? '~' : '+'} ${worker}${there ? '' : '  new'}`)
+    const say = (kind: string, what: string, change: string) =>
+      lines.push(`    ${`${kind.padEnd(7)}${what}`.padEnd(32)} ${change}`.trimEnd())
+
+    const values: Record<string, string> = {}
+    for (const [variable, fallback] of Object.entries(vars)) {
+      const before = there?.vars[variable]
+      const after = given[variable] ?? (fallback || before)
+      values[variable] = after ?? ''
+      if (after === undefined) say('var', variable, 'none')
+      else if (before === undefined) say('var', variable, `set to ${JSON.stringify(after)}`)
+      else if (before !== after) say('var', variable, `${JSON.stringify(before)} -> ${JSON.stringify(after)}`)
+      else
+        say('var', variable, given[variable] === undefined && !fallback ? `kept: ${JSON.stringify(after)}` : 'the same')
+      if (!after && !optionalVariables.has(variable)) {
+        problems.add(`${name} needs a value of ${variable}. Set it in the environment.`)
+      }
+    }
+    for (const secret of secretsOf({ secrets: entry.secrets, vars })) {
+      const isThere = there?.secrets.includes(secret) ?? false
+      if (given[secret]) say('secret', secret, isThere ? 'replaced' : 'set')
+      else say('secret', secret, isThere ? 'kept' : 'none')
+      values[secret] = given[secret] || isThere ? 'there' : ''
+      if (!values[secret] && entry.secrets.includes(secret)) {
+        problems.add(`${name} needs the secret ${secret}. Set it in the environment.`)
+      }
+    }
+    for (const [variable, secret] of Object.entries(secretBeside)) {
+      if (values[variable] && !values[secret]) {
+        problems.add(`${name} has ${variable} without ${secret}. Set ${secret}, or ${variable}= to turn it off.`)
+      }
+    }
+    if (environment === production && 'MAIL_API_URL' in vars && !(values['MAIL_API_URL'] && values['MAIL_FROM'])) {
+      problems.add(
+        'production sends mail: invitations and forgotten passwords need it. Set MAIL_API_URL, MAIL_API_KEY and MAIL_FROM.',
+      )
+    }
+    for (const pattern of routes) {
+      const other = edge.routes.find((route) => route.pattern === pattern && route.script !== worker)
+      if (other) {
+        problems.add(
+          `${pattern} is answered by another Worker, ${other.script || 'none on purpose'}. Set API_HOST to a host of this environment's own, or remove that route.`,
+        )
+      }
+      const isThere = edge.routes.some((route) => route.pattern === pattern && route.script === worker)
+      say('route', pattern, isThere ? '' : 'added')
+    }
+    for (const cron of crons) say('cron', cron, there?.crons.includes(cron) ? '' : 'added')
+    for (const cron of there?.crons ?? []) if (!crons.includes(cron)) say('cron', cron, 'removed')
+    for (const { name: limit, namespace_id, simple } of rateLimits) {
+      say('limit', limit, `${simple.limit} in ${simple.period} s, number ${namespace_id}`)
+    }
+    const queue = values['QUEUE_URL']
+    if (queue && !queue.endsWith(`-${environment}`)) {
+      problems.add(
+        `QUEUE_URL names the queue ${queue.slice(queue.lastIndexOf('/') + 1)}, and that of ${environment} ends with -${environment}. So no environment takes another's messages.`,
+      )
+    }
+  }
+  const own = new Set(allNames.map((name) => workerName(name, environment)))
+  const prefix = workerName('svc-', environment)
+  const isOfAnother = (name: string) => allNames.some((other) => name.endsWith(other.replace(/^svc/, '')))
+  for (const name of edge.names.filter((other) => other.startsWith(prefix) && !own.has(other) && !isOfAnother(other))) {
+    lines.push(`? ${name}  is no function of this version. It stays; delete it: npx wrangler delete --name ${name}`)
+  }
+  return { lines, problems: [...problems] }
+}

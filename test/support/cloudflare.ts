@@ -1,0 +1,108 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { afterAll } from 'vitest'
+
+interface Binding {
+  type: string
+  name: string
+  text?: string
+}
+
+/** A Worker as the stand-in keeps it. */
+export interface StandInWorker {
+  bindings: Binding[]
+  crons: string[]
+}
+
+/**
+ * Stands in for the part of Cloudflare's API that deploying speaks with: one account, the zone acme.test in it, what Workers are
+ * there with their bindings, and routes. An upload leaves bindings of the types that it says to keep, and those it says to inherit,
+ * as Cloudflare documents it.
+ */
+export async function startCloudflare() {
+  const workers: Record<string, StandInWorker> = {}
+  const routes: { pattern: string; script: string }[] = []
+  /** Requests that change something. */
+  const changes: string[] = []
+
+  const answers: [method: string, path: RegExp, answer: (name: string, body: string) => unknown][] = [
+    ['GET', /^\/zones$/, () => [{ id: 'zone', name: 'acme.test', account: { id: 'account' } }]],
+    ['GET', /^\/zones\/zone\/workers\/routes$/, () => routes],
+    ['GET', /\/workers\/scripts$/, () => Object.keys(workers).map((id) => ({ id }))],
+    [
+      'GET',
+      /\/workers\/services\/([^/]+)$/,
+      (name) => workers[name] && { default_environment: { script: { last_deployed_from: 'wrangler', tags: [] } } },
+    ],
+    ['GET', /\/workers\/scripts\/([^/]+)\/settings$/, (name) => workers[name]],
+    [
+      'GET',
+      /\/workers\/scripts\/([^/]+)\/secrets$/,
+      (name) => workers[name]?.bindings.filter(({ type }) => type === 'secret_text') ?? [],
+    ],
+    ['GET', /\/workers\/scripts\/([^/]+)\/deployments$/, () => ({ deployments: [] })],
+    [
+      'GET',
+      /\/workers\/scripts\/([^/]+)\/schedules$/,
+      (name) => ({ schedules: workers[name]?.crons.map((cron) => ({ cron })) }),
+    ],
+    ['PUT', /\/workers\/scripts\/([^/]+)$/, upload],
+    // The Worker that is there already is given a version, which then is deployed.
+    ['POST', /\/workers\/scripts\/([^/]+)\/versions$/, upload],
+    ['PUT', /\/workers\/scripts\/([^/]+)\/routes$/, (_, body) => JSON.parse(body)],
+    ['GET', /\/workers\/workers\/([^/]+)$/, () => ({ subdomain: { enabled: false, previews_enabled: false } })],
+  ]
+
+  function upload(name: string, body: string): unknown {
+    const metadata = JSON.parse(/name="metadata"\r\n\r\n(.*)\r\n/.exec(body)?.[1] ?? '') as {
+      bindings: Binding[]
+      keep_bindings?: string[]
+    }
+    const old = workers[name]?.bindings ?? []
+    const bindings = metadata.bindings.map((binding) =>
+      binding.type === 'inherit' ? (old.find((other) => other.name === binding.name) ?? binding) : binding,
+    )
+    const isNew = (other: Binding) => !bindings.some((binding) => binding.name === other.name)
+    const kept = old.filter((other) => metadata.keep_bindings?.includes(other.type) && isNew(other))
+    workers[name] = { crons: [], ...workers[name], bindings: [...bindings, ...kept] }
+    return { id: name, startup_time_ms: 1, resources: { script: {} } }
+  }
+
+  const server = createServer((request, response) => {
+    void answer(request, response)
+  })
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '' } = request
+    const { pathname } = new URL(request.url ?? '', 'http://cloudflare')
+    const body = await text(request)
+    const refuse = (status: number, code: number, message: string) => {
+      response.writeHead(status, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ success: false, errors: [{ code, message }], messages: [], result: null }))
+    }
+    if (request.headers.authorization !== 'Bearer token') return refuse(403, 10_000, 'Authentication error')
+    if (method !== 'GET') changes.push(`${method} ${pathname}`)
+    const found = answers.find(([verb, path]) => verb === method && path.test(pathname))
+    const result = found ? found[2](found[1].exec(pathname)?.[1] ?? '', body) : {}
+    if (result === undefined) return refuse(404, 10_090, 'This Worker does not exist')
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ success: true, errors: [], messages: [], result }))
+  }
+
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  afterAll(() => server.close())
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  return {
+    workers,
+    routes,
+    changes,
+    environment: {
+      CLOUDFLARE_API_BASE_URL: `http://127.0.0.1:${port}`,
+      CLOUDFLARE_API_TOKEN: 'token',
+      CLOUDFLARE_ACCOUNT_ID: 'account',
+    },
+  }
+}
