@@ -366,6 +366,7 @@ export interface ProcessorReversals {
   created_at: Generated<Timestamp>;
   currency: string;
   event_id: string | null;
+  invoice_id: string | null;
   livemode: boolean;
   payment_intent_id: string | null;
   reason: 'refund' | 'chargeback';

@@ -22,7 +22,7 @@ create table processor_sessions (
 );
 create index processor_sessions_created_idx on processor_sessions (created_at);
 
--- The transaction id of the sale that a payment intent or charge paid: for an invoice the invoice's id.
+-- Which ids are of one payment. Each points to the one of them that ranks highest: the invoice, else the intent, else the session.
 create table processor_payments (
   account_id text not null,
   payment_id text not null,
@@ -42,6 +42,7 @@ create table processor_reversals (
   reason_text reason_text,
   payment_intent_id text,
   charge_id text,
+  invoice_id text,
   amount_cents amount_cents not null,
   currency currency_code not null,
   -- The events that told of it and of its return.
@@ -55,6 +56,7 @@ create table processor_reversals (
 );
 create index processor_reversals_payment_intent_idx on processor_reversals (account_id, payment_intent_id);
 create index processor_reversals_charge_idx on processor_reversals (account_id, charge_id);
+create index processor_reversals_invoice_idx on processor_reversals (account_id, invoice_id);
 create index processor_reversals_created_idx on processor_reversals (created_at);
 
 -- Webhook events of the payment processor and what became of each. The log keeps what was read of an event, with

@@ -484,6 +484,7 @@ create table processor_reversals (
   reason_text reason_text,
   payment_intent_id text,
   charge_id text,
+  invoice_id text,
   amount_cents amount_cents not null,
   currency currency_code not null,
   event_id text,
@@ -496,6 +497,7 @@ create table processor_reversals (
 );
 CREATE INDEX processor_reversals_charge_idx ON public.processor_reversals USING btree (account_id, charge_id);
 CREATE INDEX processor_reversals_created_idx ON public.processor_reversals USING btree (created_at);
+CREATE INDEX processor_reversals_invoice_idx ON public.processor_reversals USING btree (account_id, invoice_id);
 CREATE INDEX processor_reversals_payment_intent_idx ON public.processor_reversals USING btree (account_id, payment_intent_id);
 
 create table processor_sessions (
@@ -879,7 +881,7 @@ declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
 begin
   event := case event.fact->>'kind'
-    when 'purchase' then apply_purchase(event, stem)
+    when 'purchase' then apply_purchase(event, answer, stem)
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
@@ -902,13 +904,12 @@ CREATE OR REPLACE FUNCTION public.apply_invoice_payment(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 declare
-  invoice_id text := event.fact->>'invoice_id';
-  payment_ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids'));
+  ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id');
   sale sales;
 begin
-  perform lock_payments(event.account_id, payment_ids, invoice_id);
-  perform learn_payments(event.account_id, payment_ids, invoice_id);
-  sale := sale_of_payments(event.account_id, not event.livemode, array[invoice_id]);
+  perform lock_payments(event.account_id, ids);
+  perform learn_payments(event.account_id, ids);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is not null then
     perform settle_reversals(sale);
   end if;
@@ -917,25 +918,29 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, stem text)
+CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, answer jsonb, stem text)
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
 declare
   fact jsonb := event.fact;
-  is_paid boolean := fact->>'sale' is not null;
-  payment_ids text[] := array(select jsonb_array_elements_text(fact->'payment_ids'));
+  ids text[] := array_remove(array(select jsonb_array_elements_text(fact->'payment_ids')) || (answer->>'invoice_id'), null);
   program programs;
   buyer customers;
 begin
-  if is_paid then
-    perform lock_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
-    perform learn_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
-  end if;
-  select p.* into program from programs p where p.id = (fact->>'program_id')::bigint and p.processor_account_id = event.account_id;
+  perform lock_payments(event.account_id, ids);
+  perform learn_payments(event.account_id, ids);
+  program := program_of_purchase(event.account_id, fact);
   if program.id is null then
     return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
       else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
+  end if;
+  -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
+  if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
+    select from processor_payments p where p.account_id = event.account_id and (p.payment_id = fact->>'asks_invoice_of'
+      or p.transaction_id = fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
+  ) then
+    return event;
   end if;
   event.program_id := program.id;
   buyer := find_buyer(program, fact, case when event.livemode then stem end);
@@ -943,8 +948,8 @@ begin
     perform keep_buyer(buyer, fact);
   end if;
 
-  if is_paid then
-    return record_purchase(event, buyer);
+  if fact->>'sale' is not null then
+    return record_purchase(event, ids, buyer);
   elsif buyer.id is null then
     return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
   elsif fact->>'awaits_payment' = 'true' then
@@ -960,19 +965,18 @@ CREATE OR REPLACE FUNCTION public.apply_reversals(event processor_events, answer
 AS $function$
 declare
   fact jsonb := event.fact || answer;
-  payment_ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id'], null);
+  ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id'], null);
   sale sales;
 begin
-  perform lock_payments(event.account_id, payment_ids, fact->>'invoice_id');
-  if fact->>'invoice_id' is not null then
-    perform learn_payments(event.account_id, payment_ids, fact->>'invoice_id');
-  end if;
+  perform lock_payments(event.account_id, ids);
+  perform learn_payments(event.account_id, ids);
   if not exists (select from programs p where p.processor_account_id = event.account_id) then
     return became(event, 'ignored', 'No program is connected to this account.');
   end if;
-  sale := sale_of_payments(event.account_id, not event.livemode, payment_ids);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
-    and not exists (select from processor_payments m where m.account_id = event.account_id and m.payment_id = any (payment_ids)) then
+    and not exists (select from processor_payments p where p.account_id = event.account_id and p.payment_id = any (ids)
+      and rank_of_id(p.transaction_id) = 3) then
     return event;
   end if;
   perform keep_reversals(event, fact);
@@ -1675,6 +1679,23 @@ CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
 AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.ids_of_payment(of_account_id text, ids text[])
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with pointed_to as (
+    select id from unnest(ids) id union
+    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (ids)
+  )
+  select array(
+    select id from pointed_to union
+    select p.payment_id from processor_payments p join pointed_to t on t.id = p.transaction_id where p.account_id = of_account_id
+    order by 1
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.keep_buyer(buyer customers, fact jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -1748,9 +1769,9 @@ CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact js
 AS $function$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
-    amount_cents, currency, event_id, returned_event_id, returned_at)
+    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at)
   select event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
-    t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
+    fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
     case when t.returned then now() end
   from jsonb_to_recordset(fact->'reversals')
     as t (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)
@@ -1774,13 +1795,19 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.learn_payments(of_account_id text, payment_ids text[], of_transaction_id text)
+CREATE OR REPLACE FUNCTION public.learn_payments(of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  known text[] := array(select id from unnest(ids) id where id is not null union
+    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (ids));
+  highest text := (select id from unnest(known) id order by rank_of_id(id) desc, id limit 1);
 begin
+  known := array(select id from unnest(known) id where rank_of_id(id) < rank_of_id(highest));
+  update processor_payments p set transaction_id = highest where p.account_id = of_account_id and p.transaction_id = any (known);
   insert into processor_payments (account_id, payment_id, transaction_id)
-  select of_account_id, id, of_transaction_id from unnest(payment_ids) id where id <> of_transaction_id order by id
+  select of_account_id, id, highest from unnest(known) id order by id
   on conflict do nothing;
 end $function$
 ;
@@ -1804,20 +1831,28 @@ CREATE OR REPLACE FUNCTION public.lock_ids(of_account_id text, ids text[])
 AS $function$
 begin
   perform pg_advisory_xact_lock(key) from (
-    select distinct hashtextextended(of_account_id || ' ' || id, 0) as key from unnest(ids) id where id is not null order by 1
+    select min(rank_of_id(id)) as rank, hashtextextended(of_account_id || ' ' || id, 0) as key
+    from unnest(ids) id where id is not null group by 2 order by 1, 2
   ) keys;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lock_payments(of_account_id text, payment_ids text[], of_transaction_id text)
+CREATE OR REPLACE FUNCTION public.lock_payments(of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  locked text[] := array[]::text[];
+  wanted text[] := ids;
 begin
-  perform lock_ids(of_account_id, payment_ids);
-  perform lock_ids(of_account_id, array(
-    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (payment_ids)
-  ) || of_transaction_id);
+  while cardinality(wanted) > 0 loop
+    perform lock_ids(of_account_id, wanted);
+    locked := locked || wanted;
+    wanted := array(
+      select distinct p.transaction_id from processor_payments p
+      where p.account_id = of_account_id and p.payment_id = any (ids) and p.transaction_id <> all (locked)
+    );
+  end loop;
 end $function$
 ;
 
@@ -2097,6 +2132,29 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.program_of_purchase(of_account_id text, fact jsonb)
+ RETURNS programs
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  program programs;
+begin
+  select p.* into program from programs p where p.processor_account_id = of_account_id and case
+    when fact->>'program_id' is not null then p.id = (fact->>'program_id')::bigint
+    else exists (select from customers c where c.program_id = p.id and c.click_id = fact->>'click_id')
+  end limit 1;
+  return program;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.rank_of_id(id text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE substr(id, 1, 3) WHEN 'in_'::text THEN 3 WHEN 'pi_'::text THEN 2 WHEN 'cs_'::text THEN 1 ELSE 0 END
+;
+
 CREATE OR REPLACE FUNCTION public.read_performance(of_program_id bigint, previous_from timestamp with time zone, current_from timestamp with time zone, until timestamp with time zone, at timestamp with time zone)
  RETURNS TABLE(day text, currency text, clicks bigint, leads bigint, conversions bigint, partners bigint, sales bigint, revenue_cents bigint, commission_cents bigint)
  LANGUAGE plpgsql
@@ -2195,7 +2253,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.record_purchase(event processor_events, buyer customers)
+CREATE OR REPLACE FUNCTION public.record_purchase(event processor_events, ids text[], buyer customers)
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
@@ -2203,6 +2261,11 @@ declare
   given sales := jsonb_populate_record(null::sales, event.fact->'sale');
   sale sales;
 begin
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  ids := ids_of_payment(event.account_id, ids);
+  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
+  given.transaction_id := coalesce(case when sale.program_id = event.program_id then sale.transaction_id end,
+    given.processor_invoice_id, given.transaction_id);
   given.program_id := event.program_id;
   given.is_test := not event.livemode;
   given.customer_id := buyer.id;
@@ -2563,7 +2626,7 @@ CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refund
 RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (sale_cents)::numeric))::bigint
 ;
 
-CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test boolean, payment_ids text[])
+CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test boolean, ids text[])
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -2571,9 +2634,8 @@ declare
   sale sales;
 begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (payment_ids || array(
-    select m.transaction_id from processor_payments m where m.account_id = of_account_id and m.payment_id = any (payment_ids)
-  ))
+  where p.processor_account_id = of_account_id and s.is_test = of_test
+    and s.transaction_id = any (ids_of_payment(of_account_id, ids))
   order by s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
 end $function$
@@ -2636,22 +2698,18 @@ CREATE OR REPLACE FUNCTION public.settle_reversals(sale sales)
 AS $function$
 declare
   of_account_id text;
-  payment_ids text[];
+  ids text[];
   told processor_reversals[];
 begin
   select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
-  payment_ids := array(
-    select m.payment_id from processor_payments m
-    where m.account_id = of_account_id and m.transaction_id = sale.transaction_id order by m.payment_id
-  );
-  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(payment_ids, 'pi_')),
-    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(payment_ids, 'ch_'))
+  ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
+  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(ids, 'pi_')),
+    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
 
-  payment_ids := payment_ids || sale.transaction_id;
   select array_agg(v) into told from processor_reversals v
-  where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
+  where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
   update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.'

@@ -144,6 +144,16 @@ const planted: Record<string, Mistake> = {
     says: /no sale/,
     plants: [{ file: 'lib/money.ts', from: '9_999_999_999_999', to: '99_999_999_999' }],
   },
+  'a checkout of a payment link that is not read': {
+    ways: ['link'],
+    says: /no sale/,
+    plants: [{ file: 'lib/stripe/read-checkout-session.ts', from: 'referenceId !== null &&', to: 'false &&' }],
+  },
+  'an invoice with metadata of its own that is not read': {
+    ways: ['manual'],
+    says: /no sale/,
+    plants: [{ file: 'lib/stripe/read-invoice.ts', from: '    paid.metadata,\n', to: '' }],
+  },
   'krónur a hundred times too many': {
     ways: ['odd_units'],
     says: /sale of/,
@@ -175,8 +185,6 @@ const standing: Record<string, Mistake> = {
   'a refund that webhook and refund call take once each': { ways: ['api_refund'], says: /refunded/ },
   'a payment of the Payment Element that is not read': { ways: ['intent'], says: /no sale/ },
   'a payment captured later that is not read': { ways: ['captured'], says: /no sale/ },
-  'a checkout of a payment link that is not read': { ways: ['link'], says: /no sale/ },
-  'an invoice with metadata of its own that is not read': { ways: ['manual'], says: /no sale/ },
 }
 
 /** Plants in functions of the database; the result takes them out again. */

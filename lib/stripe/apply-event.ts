@@ -20,7 +20,7 @@ export interface AppliedEvent {
 interface StripeAnswer {
   /** The refunds of a charge, one by one. */
   reversals?: Reversal[]
-  /** The invoice that a refund's payment intent paid; null where it paid none. */
+  /** The invoice that the payment intent paid; null where it paid none. */
   invoice_id?: string | null
 }
 
@@ -37,8 +37,10 @@ export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEve
   }
   const applied = await apply(db, event, answer)
   if (applied) return applied
-  if (!('payment_intent_id' in fact) || fact.payment_intent_id === null) throw new Error('an event was not applied')
-  answer.invoice_id = await invoiceOfPaymentIntent(stripe, accountId, fact.payment_intent_id)
+  const intentId =
+    fact.kind === 'purchase' ? fact.asks_invoice_of : 'payment_intent_id' in fact ? fact.payment_intent_id : null
+  if (intentId === null) throw new Error('an event was not applied')
+  answer.invoice_id = await invoiceOfPaymentIntent(stripe, accountId, intentId)
   const appliedNow = await apply(db, event, answer)
   if (!appliedNow) throw new Error('an event was not applied though Stripe had answered')
   return appliedNow

@@ -15,7 +15,7 @@ export interface WebhookEvent {
 
 export type Fact = Purchase | Reversals | ChargeRefunds | InvoicePayment | Deauthorization | Ignored
 
-/** A checkout or an invoice: who bought, and what was paid for it where it was paid. */
+/** A checkout, a payment or an invoice: who bought, and what was paid for it where it was paid. */
 export interface Purchase {
   kind: 'purchase'
   program_id: number | null
@@ -30,8 +30,10 @@ export interface Purchase {
   settles_lead: boolean
   /** Payment comes later: whose the session is must be kept until then. */
   awaits_payment: boolean
-  /** Payment intents and charges by which it was paid. */
+  /** All ids that the payload names the payment by: of its session, charges, intents and invoice. */
   payment_ids: string[]
+  /** The payment intent of which Stripe must be asked whether it paid an invoice, where nothing else told it. */
+  asks_invoice_of: string | null
   sale: PurchaseSale | null
 }
 
@@ -53,12 +55,12 @@ export interface PurchaseSale {
   sale_date: string
 }
 
-/** Refunds or a dispute of one payment. */
+/** Refunds or a dispute of one payment, or a credit note of its invoice. */
 export interface Reversals {
   kind: 'reversals'
   payment_intent_id: string | null
   charge_id: string | null
-  /** Where the payload still names it (before 2025-03-31). */
+  /** Where the payload still names it (before 2025-03-31), and of a credit note. */
   invoice_id: string | null
   reversals: Reversal[]
 }

@@ -13,6 +13,7 @@ const session = z.looseObject({
   currency: z.nullish(currency),
   total_details: z.nullish(z.looseObject({ amount_tax: z.nullish(amount) })),
   metadata,
+  client_reference_id: freeText(255),
   customer: reference,
   customer_details: z.nullish(z.looseObject({ email: freeText(320) })),
   customer_email: freeText(320),
@@ -20,6 +21,8 @@ const session = z.looseObject({
   payment_intent: reference,
   subscription: reference,
 })
+
+const isClickId = (text: string) => /^cust_\d+_\d+$/.test(text)
 
 /**
  * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is what was paid, after discounts and with tax;
@@ -35,13 +38,15 @@ export async function readCheckout(
   const checkout = session.parse(object)
   if (checkout.mode === 'setup') return ignored('A session that saves a payment method sells nothing.')
   const { program_id, click_id, customer_key } = checkout.metadata ?? noMetadata
+  const referenceId = checkout.client_reference_id
   const email = checkout.customer_details?.email ?? checkout.customer_email
   const succeeded = type === 'checkout.session.async_payment_succeeded'
   const awaitsPayment = !succeeded && checkout.payment_status === 'unpaid'
   const purchase: Purchase = {
     kind: 'purchase',
     program_id,
-    click_id,
+    // The one thing that a page can give a payment link; others put an order or a customer there.
+    click_id: click_id ?? (referenceId !== null && isClickId(referenceId) ? referenceId : null),
     customer_key,
     email_hash: email === null ? null : await hashEmail(email),
     processor_customer_id: checkout.customer,
@@ -49,7 +54,8 @@ export async function readCheckout(
     started_at: checkout.created,
     settles_lead: !awaitsPayment,
     awaits_payment: awaitsPayment,
-    payment_ids: checkout.payment_intent === null ? [] : [checkout.payment_intent],
+    payment_ids: [checkout.id, checkout.payment_intent, checkout.invoice].filter((one) => one !== null),
+    asks_invoice_of: null,
     sale: null,
   }
   const total = checkout.amount_total ?? 0

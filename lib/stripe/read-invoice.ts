@@ -38,6 +38,7 @@ const invoice = z.looseObject({
   tax: z.nullish(z.int()),
   currency,
   billing_reason: z.nullish(z.string()),
+  metadata,
   customer: reference,
   customer_email: freeText(320),
   status_transitions: z.nullish(z.looseObject({ paid_at: z.nullish(unixTime) })),
@@ -56,24 +57,32 @@ const invoice = z.looseObject({
 
 /**
  * Reads `invoice.payment_succeeded` and `invoice.paid`, which are told of the same payment. The attribution is in the
- * subscription's metadata: under `parent` from 2025-03-31, at the top level before, and in the subscription's line in payloads
- * older still.
+ * metadata of the invoice itself, which somebody wrote by hand, or in the subscription's: under `parent` from 2025-03-31, at the top
+ * level before, and in the subscription's line in payloads older still.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
   const amountPaid = paid.paid_out_of_band ? Math.max(paid.amount_paid, paid.amount_due ?? 0) : paid.amount_paid
   if (amountPaid === 0) return ignored('Nothing was paid.')
   const details = paid.parent?.subscription_details
-  const subscriptionLine = paid.lines?.data.find(
+  const lines = paid.lines?.data ?? []
+  const subscriptionLine = lines.find(
     ({ type, parent }) => type === 'subscription' || parent?.type === 'subscription_item_details',
   )
-  const places = [details?.metadata, paid.subscription_details?.metadata, subscriptionLine?.metadata]
-  const { program_id, click_id, customer_key } =
-    places.find((place) => place && Object.values(place).some((value) => value !== null)) ?? noMetadata
+  const places = [
+    paid.metadata,
+    details?.metadata,
+    paid.subscription_details?.metadata,
+    subscriptionLine?.metadata,
+    // What a change of a subscription costs stands in lines that are no subscription's.
+    ...lines.map((other) => other.metadata),
+  ].filter((place) => place && Object.values(place).some((value) => value !== null))
+  const { program_id, click_id, customer_key } = places.find((place) => place?.program_id) ?? places[0] ?? noMetadata
   const subscriptionId = details?.subscription ?? paid.subscription
   const paidCents = stripeAmount(amountPaid, paid.currency)
   const untaxed = Math.max(0, Math.min(paid.total_excluding_tax ?? paid.total - (paid.tax ?? 0), paid.total))
   const paymentIds = [
+    paid.id,
     paid.payment_intent,
     paid.charge,
     ...(paid.payments?.data ?? []).flatMap((one) => [one.payment.payment_intent, one.payment.charge]),
@@ -90,6 +99,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     settles_lead: false,
     awaits_payment: false,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
+    asks_invoice_of: null,
     sale: {
       transaction_id: paid.id,
       amount_cents: paidCents,

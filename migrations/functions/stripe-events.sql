@@ -1,4 +1,4 @@
--- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-fact.ts is its only caller. `told` is JSON of a row of
+-- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `told` is JSON of a row of
 -- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` is what the processor was asked
 -- beside that: `reversals`, all refunds of a charge, and `invoice_id`, which a payment intent paid. `stem` is the beginning of a click id, for a
 -- second customer. The whole effect and the row in the log are one transaction, so whatever breaks, sending the event again is right, and
@@ -11,7 +11,7 @@ declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
 begin
   event := case event.fact->>'kind'
-    when 'purchase' then apply_purchase(event, stem)
+    when 'purchase' then apply_purchase(event, answer, stem)
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)

@@ -1,44 +1,74 @@
--- One payment has several ids at the processor: of its intent, its charge and the invoice that it paid. The sale is stored under one of them,
--- its transaction id; processor_payments keeps which other ids stand for that.
+-- One payment has several ids at the processor: of its checkout session, its charge, its intent and the invoice that it paid. Whatever is told
+-- first, the sale is stored under the id that this event has; processor_payments keeps which ids are of one payment, each pointing to the
+-- one that ranks highest among them.
 
--- Locks ids of an account, one after the other in an order that is the same for all.
+-- An invoice can be paid by several intents, an intent tried by several charges, so each of them stands for all that is of lower rank.
+create or replace function rank_of_id(id text) returns integer language sql immutable
+return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 else 0 end;
+
+-- Locks ids of an account, lower ranks first and otherwise in an order that is the same for all.
 create or replace function lock_ids(of_account_id text, ids text[]) returns void language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(key) from (
-    select distinct hashtextextended(of_account_id || ' ' || id, 0) as key from unnest(ids) id where id is not null order by 1
+    select min(rank_of_id(id)) as rank, hashtextextended(of_account_id || ' ' || id, 0) as key
+    from unnest(ids) id where id is not null group by 2 order by 1, 2
   ) keys;
 end $$;
 
 -- Holds this transaction back until others about the same payment are done, so that a sale and a refund of it that arrive at once cannot
--- miss each other: first the payment's ids, then the transactions that these are known to have paid, and `of_transaction_id` where one is
--- given. Nobody can change that knowledge without holding the former.
-create or replace function lock_payments(of_account_id text, payment_ids text[], of_transaction_id text) returns void language plpgsql as $$
+-- miss each other: first the payment's own ids, then what these point to, which may have become another id while this waited. Ranks only rise on
+-- the way, so that two cannot wait for each other. Nobody can change where an id points without holding what it points to.
+create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
+declare
+  locked text[] := array[]::text[];
+  wanted text[] := ids;
 begin
-  perform lock_ids(of_account_id, payment_ids);
-  perform lock_ids(of_account_id, array(
-    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (payment_ids)
-  ) || of_transaction_id);
+  while cardinality(wanted) > 0 loop
+    perform lock_ids(of_account_id, wanted);
+    locked := locked || wanted;
+    wanted := array(
+      select distinct p.transaction_id from processor_payments p
+      where p.account_id = of_account_id and p.payment_id = any (ids) and p.transaction_id <> all (locked)
+    );
+  end loop;
 end $$;
 
--- Keeps that these payments paid this transaction. What was known before stays.
-create or replace function learn_payments(of_account_id text, payment_ids text[], of_transaction_id text) returns void
-language plpgsql as $$
+-- Keeps that these ids are of one payment. An id that points to an invoice already stays with that one.
+create or replace function learn_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
+declare
+  known text[] := array(select id from unnest(ids) id where id is not null union
+    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (ids));
+  highest text := (select id from unnest(known) id order by rank_of_id(id) desc, id limit 1);
 begin
+  known := array(select id from unnest(known) id where rank_of_id(id) < rank_of_id(highest));
+  update processor_payments p set transaction_id = highest where p.account_id = of_account_id and p.transaction_id = any (known);
   insert into processor_payments (account_id, payment_id, transaction_id)
-  select of_account_id, id, of_transaction_id from unnest(payment_ids) id where id <> of_transaction_id order by id
+  select of_account_id, id, highest from unnest(known) id order by id
   on conflict do nothing;
 end $$;
 
+-- All ids that are known to be of the same payment as these.
+create or replace function ids_of_payment(of_account_id text, ids text[]) returns text[] language sql stable as $$
+  with pointed_to as (
+    select id from unnest(ids) id union
+    select p.transaction_id from processor_payments p where p.account_id = of_account_id and p.payment_id = any (ids)
+  )
+  select array(
+    select id from pointed_to union
+    select p.payment_id from processor_payments p join pointed_to t on t.id = p.transaction_id where p.account_id = of_account_id
+    order by 1
+  )
+$$;
+
 -- The sale that one of these ids stands for, in a program of the account; all null where none is known. One that the processor told of comes
 -- before one that the API did.
-create or replace function sale_of_payments(of_account_id text, of_test boolean, payment_ids text[]) returns sales language plpgsql as $$
+create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
 declare
   sale sales;
 begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (payment_ids || array(
-    select m.transaction_id from processor_payments m where m.account_id = of_account_id and m.payment_id = any (payment_ids)
-  ))
+  where p.processor_account_id = of_account_id and s.is_test = of_test
+    and s.transaction_id = any (ids_of_payment(of_account_id, ids))
   order by s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
 end $$;
@@ -46,13 +76,12 @@ end $$;
 -- Which invoice a payment paid. What is parked for the payment is applied where the invoice's sale is known.
 create or replace function apply_invoice_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
-  invoice_id text := event.fact->>'invoice_id';
-  payment_ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids'));
+  ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id');
   sale sales;
 begin
-  perform lock_payments(event.account_id, payment_ids, invoice_id);
-  perform learn_payments(event.account_id, payment_ids, invoice_id);
-  sale := sale_of_payments(event.account_id, not event.livemode, array[invoice_id]);
+  perform lock_payments(event.account_id, ids);
+  perform learn_payments(event.account_id, ids);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is not null then
     perform settle_reversals(sale);
   end if;

@@ -1,20 +1,25 @@
--- A checkout or an invoice: who bought, and what was paid for it where it was paid. An event of test mode makes a test sale, which binds nobody.
-create or replace function apply_purchase(event processor_events, stem text) returns processor_events language plpgsql as $$
+-- A checkout, a payment or an invoice: who bought, and what was paid for it where it was paid. An event of test mode makes a test sale, which
+-- binds nobody.
+create or replace function apply_purchase(event processor_events, answer jsonb, stem text) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact;
-  is_paid boolean := fact->>'sale' is not null;
-  payment_ids text[] := array(select jsonb_array_elements_text(fact->'payment_ids'));
+  ids text[] := array_remove(array(select jsonb_array_elements_text(fact->'payment_ids')) || (answer->>'invoice_id'), null);
   program programs;
   buyer customers;
 begin
-  if is_paid then
-    perform lock_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
-    perform learn_payments(event.account_id, payment_ids, fact#>>'{sale,transaction_id}');
-  end if;
-  select p.* into program from programs p where p.id = (fact->>'program_id')::bigint and p.processor_account_id = event.account_id;
+  perform lock_payments(event.account_id, ids);
+  perform learn_payments(event.account_id, ids);
+  program := program_of_purchase(event.account_id, fact);
   if program.id is null then
     return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
       else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
+  end if;
+  -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
+  if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
+    select from processor_payments p where p.account_id = event.account_id and (p.payment_id = fact->>'asks_invoice_of'
+      or p.transaction_id = fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
+  ) then
+    return event;
   end if;
   event.program_id := program.id;
   buyer := find_buyer(program, fact, case when event.livemode then stem end);
@@ -22,14 +27,26 @@ begin
     perform keep_buyer(buyer, fact);
   end if;
 
-  if is_paid then
-    return record_purchase(event, buyer);
+  if fact->>'sale' is not null then
+    return record_purchase(event, ids, buyer);
   elsif buyer.id is null then
     return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
   elsif fact->>'awaits_payment' = 'true' then
     return became(event, 'recorded', 'Its payment is under way.');
   end if;
   return became(event, 'recorded', 'Nothing was paid; a lead is settled.');
+end $$;
+
+-- The program that the metadata names or, where it names none, that the click came to: a payment link carries nothing but a click id.
+create or replace function program_of_purchase(of_account_id text, fact jsonb) returns programs language plpgsql stable as $$
+declare
+  program programs;
+begin
+  select p.* into program from programs p where p.processor_account_id = of_account_id and case
+    when fact->>'program_id' is not null then p.id = (fact->>'program_id')::bigint
+    else exists (select from customers c where c.program_id = p.id and c.click_id = fact->>'click_id')
+  end limit 1;
+  return program;
 end $$;
 
 -- Who bought, locked, so that a click on another link moves them before the sale is recorded or, as a buyer's partner is fixed, not at all. All
@@ -99,11 +116,17 @@ begin
 end $$;
 
 -- What was paid is a sale, once, however many events tell of it; refunds and disputes that were told before it are applied.
-create or replace function record_purchase(event processor_events, buyer customers) returns processor_events language plpgsql as $$
+create or replace function record_purchase(event processor_events, ids text[], buyer customers) returns processor_events
+language plpgsql as $$
 declare
   given sales := jsonb_populate_record(null::sales, event.fact->'sale');
   sale sales;
 begin
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  ids := ids_of_payment(event.account_id, ids);
+  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
+  given.transaction_id := coalesce(case when sale.program_id = event.program_id then sale.transaction_id end,
+    given.processor_invoice_id, given.transaction_id);
   given.program_id := event.program_id;
   given.is_test := not event.livemode;
   given.customer_id := buyer.id;

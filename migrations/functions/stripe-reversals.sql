@@ -3,19 +3,18 @@
 create or replace function apply_reversals(event processor_events, answer jsonb) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact || answer;
-  payment_ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id'], null);
+  ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id'], null);
   sale sales;
 begin
-  perform lock_payments(event.account_id, payment_ids, fact->>'invoice_id');
-  if fact->>'invoice_id' is not null then
-    perform learn_payments(event.account_id, payment_ids, fact->>'invoice_id');
-  end if;
+  perform lock_payments(event.account_id, ids);
+  perform learn_payments(event.account_id, ids);
   if not exists (select from programs p where p.processor_account_id = event.account_id) then
     return became(event, 'ignored', 'No program is connected to this account.');
   end if;
-  sale := sale_of_payments(event.account_id, not event.livemode, payment_ids);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
-    and not exists (select from processor_payments m where m.account_id = event.account_id and m.payment_id = any (payment_ids)) then
+    and not exists (select from processor_payments p where p.account_id = event.account_id and p.payment_id = any (ids)
+      and rank_of_id(p.transaction_id) = 3) then
     return event;
   end if;
   perform keep_reversals(event, fact);
@@ -46,9 +45,9 @@ end $$;
 create or replace function keep_reversals(event processor_events, fact jsonb) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
-    amount_cents, currency, event_id, returned_event_id, returned_at)
+    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at)
   select event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
-    t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
+    fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
     case when t.returned then now() end
   from jsonb_to_recordset(fact->'reversals')
     as t (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)
@@ -64,22 +63,18 @@ end $$;
 create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
 declare
   of_account_id text;
-  payment_ids text[];
+  ids text[];
   told processor_reversals[];
 begin
   select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
-  payment_ids := array(
-    select m.payment_id from processor_payments m
-    where m.account_id = of_account_id and m.transaction_id = sale.transaction_id order by m.payment_id
-  );
-  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(payment_ids, 'pi_')),
-    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(payment_ids, 'ch_'))
+  ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
+  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(ids, 'pi_')),
+    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
 
-  payment_ids := payment_ids || sale.transaction_id;
   select array_agg(v) into told from processor_reversals v
-  where v.account_id = of_account_id and (v.payment_intent_id = any (payment_ids) or v.charge_id = any (payment_ids))
+  where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
   update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.'

@@ -365,4 +365,6 @@ export const waysThatHold: readonly Way[] = [
   'fractions',
   'outside',
   'large',
+  'manual',
+  'link',
 ]
