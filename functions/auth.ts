@@ -11,9 +11,9 @@ interface Env extends AuthEnv {
 const app = createApp<Env>()
 
 /**
- * `/api/auth/*`: these of better-auth's endpoints; its others are not reachable. `POST sign-up/email` `{name, email, password}` and `POST sign-in/email`
- * `{email, password}` answer `{token, user}` and set the session cookie; `token` is what `Authorization: Bearer` takes. `POST
- * sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
+ * `/api/auth/*`: these of better-auth's endpoints; its others are not reachable. `POST sign-up/email` `{name, email, password}` answers alike whether the
+ * address has an account, which its mail says. `POST sign-in/email` `{email, password}` answers `{token, user}` and sets the session
+ * cookie; `token` is what `Authorization: Bearer` takes. `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
  * request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`, and for OAuth `POST sign-in/social`
  * `{provider, callbackURL}` with its callback. Refusals are in the platform envelope. A request of another origin is 403.
  */
@@ -36,7 +36,7 @@ for (const [method, route] of routes) {
 
 async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
-  const response = await openAuth(c.env).handler(fromProgram(c.req.raw))
+  const response = await openAuth(c).handler(fromProgram(c.req.raw))
   if (response.status >= 400) throw await refusal(response)
   const headers = new Headers(response.headers)
   headers.set('Cache-Control', 'no-store')

@@ -13,12 +13,13 @@ import { passwordPages } from './dashboard/account/password.tsx'
 import { signInPages } from './dashboard/account/sign-in.tsx'
 import { signUpPages } from './dashboard/account/sign-up.tsx'
 import { startPages } from './dashboard/account/start.ts'
+import { verificationPages } from './dashboard/account/verification.tsx'
 import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
 import { earningsPages } from './dashboard/partner/earnings.tsx'
 import { linkPages } from './dashboard/partner/links.tsx'
 import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
 import { partnerWithdrawalPages } from './dashboard/partner/withdrawals.tsx'
-import { safePath } from './dashboard/parts/address.ts'
+import { cameFrom } from './dashboard/parts/address.ts'
 import { assets } from './dashboard/parts/assets.ts'
 import { Card } from './dashboard/parts/blocks.tsx'
 import { redirectWith } from './dashboard/parts/flash.tsx'
@@ -119,6 +120,7 @@ const groups = [
   passwordPages,
   signInPages,
   signUpPages,
+  verificationPages,
   partnerCommissionPages,
   earningsPages,
   linkPages,
@@ -159,10 +161,9 @@ app.onError((error, c) => {
 /** A refused form leads back to its page, which shows what was wrong; everything else is a page of its own. */
 function renderRefusal(c: Context, refusal: ApiError) {
   const { status } = errorCodes[refusal.code]
-  const from = c.req.header('referer')
-  if (c.req.method === 'POST' && (status === 400 || status === 409) && from && URL.canParse(from)) {
-    const { pathname, search } = new URL(from)
-    return redirectWith(c, safePath(pathname + search), refusal.message, 'bad')
+  const from = cameFrom(c)
+  if (c.req.method === 'POST' && (status === 400 || status === 409) && from) {
+    return redirectWith(c, from, refusal.message, 'bad')
   }
   return renderError(c, refusal.message, status)
 }

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/sign-in.ts'
 import { createPerson } from '../lib/local/people.ts'
@@ -32,8 +32,14 @@ function newEmail() {
 }
 
 async function signUp(email = newEmail()) {
-  const { answer } = await call('sign-up/email', { name: 'Ada', email, password })
+  await call('sign-up/email', { name: 'Ada', email, password })
+  const { answer } = await call('sign-in/email', { email, password })
   return { email, token: answer.token ?? '' }
+}
+
+/** Somebody with a confirmed address, signed in, without a sign-up's mail. */
+async function makePerson() {
+  return await createPerson(stack.db, env, { name: 'Ada', email: newEmail(), password })
 }
 
 /** Whether a token signs anybody in, by the check that the dashboard's reads make. */
@@ -44,17 +50,50 @@ async function isSignedIn(token: string) {
   )
 }
 
-async function lastMail(recipient: string) {
-  const { rows } = await stack.sql.query<{ body: string }>(
-    'select body from mails where recipient = $1 order by id desc limit 1',
+async function mailsTo(recipient: string) {
+  const { rows } = await stack.sql.query<{ subject: string; body: string }>(
+    'select subject, body from mails where recipient = $1 order by id',
     [recipient],
   )
-  return rows[0]?.body ?? ''
+  return rows
 }
 
-test('sign-up makes an account and a session in a cookie that only this host and no script can read', async () => {
+async function lastMail(recipient: string) {
+  return (await mailsTo(recipient)).at(-1)?.body ?? ''
+}
+
+/** The link to `page` in the latest mail, once it is there: it is sent after the answer that caused it. */
+async function mailedLink(recipient: string, page: string) {
+  const pattern = new RegExp(`/${page}\\?token=(\\S+)`)
+  return await vi.waitFor(async () => {
+    const token = pattern.exec(await lastMail(recipient))?.[1]
+    if (token === undefined) throw new Error(`no mail with /${page} to ${recipient}`)
+    return token
+  })
+}
+
+const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
+
+/** Posts a form of a page, as the person whose session is `token`. */
+async function post(path: string, token?: string, fields: Record<string, string> = {}) {
+  return await fetch(stack.baseUrl + path, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: stack.baseUrl, ...(token && sessionCookieOf(token)) },
+    body: new URLSearchParams(fields),
+  })
+}
+
+async function isVerified(email: string) {
+  const { rows } = await stack.sql.query('select email_verified from users where email = $1', [email])
+  return rows[0]?.email_verified
+}
+
+test('sign-up makes an account, and sign-in a session in a cookie that only this host and no script can read', async () => {
   const email = newEmail()
-  const { status, headers, answer } = await call('sign-up/email', { name: 'Ada', email: email.toUpperCase(), password })
+  const made = await call('sign-up/email', { name: 'Ada', email: email.toUpperCase(), password })
+  expect([made.status, made.answer.user?.email]).toEqual([200, email])
+  const { status, headers, answer } = await call('sign-in/email', { email, password })
   expect(status).toBe(200)
   expect(answer.user?.email).toBe(email)
   expect(headers.get('cache-control')).toBe('no-store')
@@ -76,8 +115,92 @@ test('a copy of the database signs nobody in: stored tokens lack their signature
   expect(rows[0]?.password).not.toContain(password)
 })
 
+test('sign-up answers alike for an address with an account, whose mailbox alone is told', async () => {
+  const email = newEmail()
+  const strip = (response: Response, text: string) => [
+    response.status,
+    [...response.headers.keys()].toSorted(),
+    text.replaceAll(email, '').replace(/"(id|createdAt|updatedAt)":"[^"]+"/g, '"$1":""'),
+  ]
+  const tries = []
+  for (let number = 0; number < 2; number++) {
+    const response = await fetch(`${stack.baseUrl}/api/auth/sign-up/email`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'Ada', email, password }),
+    })
+    tries.push(strip(response, await response.text()))
+  }
+  const page = await post('/sign-up', undefined, { name: 'Ada', email, password })
+  const other = newEmail()
+  const otherPage = await post('/sign-up', undefined, { name: 'Ada', email: other, password })
+  expect(tries[1]).toEqual(tries[0])
+  expect([page.status, await page.text()]).toEqual([
+    otherPage.status,
+    (await otherPage.text()).replaceAll(other, email),
+  ])
+  await vi.waitFor(async () => {
+    const mails = await mailsTo(email)
+    expect(mails.map(({ subject }) => subject)).toEqual([
+      'Confirm your e-mail address',
+      'You have an account already',
+      'You have an account already',
+    ])
+    for (const link of ['/sign-in', '/forgot-password']) expect(mails[1]?.body).toContain(stack.baseUrl + link)
+  })
+  await setAttempts(`sign-up of ${email}`, 5)
+  await post('/sign-up', undefined, { name: 'Ada', email, password })
+  expect(await mailsTo(email)).toHaveLength(3)
+})
+
+test('an address is confirmed by the mailed link, by whoever is signed in with it and presses the button', async () => {
+  const { email, token } = await signUp()
+  const stranger = await signUp()
+  const path = `/verify-email?token=${await mailedLink(email, 'verify-email')}`
+  const page = await fetch(stack.baseUrl + path, { headers: sessionCookieOf(token) })
+  expect([page.status, (await page.text()).includes('Yes, confirm it')]).toEqual([200, true])
+  expect((await post(path)).headers.get('location')).toBe('/sign-in')
+  expect((await post(path, stranger.token)).status).toBe(403)
+  expect((await post(`${path}x`, token)).status).toBe(403)
+  expect([await isVerified(email), await isVerified(stranger.email)]).toEqual([false, false])
+  expect((await post(path, token)).status).toBe(303)
+  expect([await isVerified(email), await isVerified(stranger.email)]).toEqual([true, false])
+})
+
+test('the link is sent again on demand, five times in the window at most, and not once it was used', async () => {
+  const { email, token } = await signUp()
+  const first = await mailedLink(email, 'verify-email')
+  await post('/account/verification', token)
+  await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(2))
+  await setAttempts(`verification of ${email}`, 5)
+  const refused = await post('/account/verification', token)
+  expect(decodeURIComponent(refused.headers.getSetCookie().join())).toContain('Too many tries')
+  await post(`/verify-email?token=${first}`, token)
+  await setAttempts(`verification of ${email}`, 1)
+  const late = await post('/account/verification', token)
+  expect(decodeURIComponent(late.headers.getSetCookie().join())).toContain('confirmed already')
+  expect(await mailsTo(email)).toHaveLength(2)
+})
+
+test('a password chosen by a mailed link confirms the address too', async () => {
+  const { email } = await signUp()
+  await call('request-password-reset', { email })
+  const token = await mailedLink(email, 'reset-password')
+  expect((await call('reset-password', { token, newPassword: 'a new horse battery' })).status).toBe(200)
+  expect(await isVerified(email)).toBe(true)
+})
+
+test('every page says that the address is not confirmed, until it is', async () => {
+  const { email, token } = await signUp()
+  const account = async () =>
+    await (await fetch(`${stack.baseUrl}/account`, { headers: sessionCookieOf(token) })).text()
+  expect(await account()).toContain('Confirm your e-mail address: we sent a link to')
+  await post(`/verify-email?token=${await mailedLink(email, 'verify-email')}`, token)
+  expect(await account()).not.toContain('we sent a link to')
+})
+
 test('sign-out ends the session at once', async () => {
-  const { token } = await signUp()
+  const { token } = await makePerson()
   expect((await call('sign-out', {}, { authorization: `Bearer ${token}` })).status).toBe(200)
   expect(await isSignedIn(token)).toBe(false)
 })
@@ -89,11 +212,10 @@ test('a person made without sign-up signs in with their password', async () => {
   expect(await isSignedIn(answer.token ?? '')).toBe(true)
 })
 
-const taken = await signUp()
+const taken = await makePerson()
 const refusals: [what: string, path: string, body: object, status: number, code: string][] = [
   ['a wrong password', 'sign-in/email', { email: taken.email, password: 'wrong horse' }, 401, 'unauthorized'],
   ['an unknown address', 'sign-in/email', { email: newEmail(), password }, 401, 'unauthorized'],
-  ['a taken address', 'sign-up/email', { name: 'Eve', email: taken.email, password }, 409, 'conflict'],
   ['a short password', 'sign-up/email', { name: 'Eve', email: newEmail(), password: 'short' }, 400, 'invalid_request'],
   ['no address', 'sign-up/email', { name: 'Eve', password }, 400, 'invalid_request'],
   ['a made-up reset token', 'reset-password', { token: 'nonsense', newPassword: password }, 400, 'invalid_request'],
@@ -118,7 +240,7 @@ const origins: [what: string, headers: (cookie: string) => Record<string, string
 ]
 
 test.each(origins)('a cookie is taken from a request %s only where that is ours', async (_what, headersFor, status) => {
-  const { token } = await signUp()
+  const { token } = await makePerson()
   const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
   expect((await call('sign-out', {}, headersFor(cookie))).status).toBe(status)
   expect(await isSignedIn(token)).toBe(status !== 200)
@@ -130,7 +252,7 @@ test('a page of another origin cannot sign its visitor in to an account of its o
 })
 
 test('a changed password signs out everywhere else', async () => {
-  const { email, token } = await signUp()
+  const { email, token } = await makePerson()
   const { answer: other } = await call('sign-in/email', { email, password })
   const newPassword = 'a new horse battery'
   const body = { currentPassword: password, newPassword, revokeOtherSessions: true }
@@ -144,11 +266,10 @@ test('a changed password signs out everywhere else', async () => {
 })
 
 test('a forgotten password is replaced by the link in the mail, once, and ends every session', async () => {
-  const { email, token } = await signUp()
+  const { email, token } = await makePerson()
   expect((await call('request-password-reset', { email })).status).toBe(200)
-  const mail = await lastMail(email)
-  const resetToken = /\/reset-password\?token=(\S+)/.exec(mail)?.[1] ?? ''
-  expect(mail).toContain(`${stack.baseUrl}/reset-password?token=`)
+  const resetToken = await mailedLink(email, 'reset-password')
+  expect(await lastMail(email)).toContain(`${stack.baseUrl}/reset-password?token=`)
   const { rows } = await stack.sql.query('select 1 from verifications where identifier like $1', [`%${resetToken}%`])
   expect(rows).toEqual([])
   const newPassword = 'a new horse battery'
@@ -169,7 +290,7 @@ test('asking for a reset does not tell whether there is an account, and mails no
 })
 
 test('an expired session signs nobody in', async () => {
-  const { email, token } = await signUp()
+  const { email, token } = await makePerson()
   await stack.sql.query(
     "update sessions set expires_at = now() - interval '1 second' where user_id = (select id from users where email = $1)",
     [email],
@@ -189,7 +310,7 @@ async function setAttempts(key: string, attempts: number) {
 const from = (address: string) => ({ 'cf-connecting-ip': address })
 
 test('tries at an account from one address are limited for a quarter of an hour, the right password with them', async () => {
-  const { email } = await signUp()
+  const { email } = await makePerson()
   const key = `sign-in of ${email} from 203.0.113.1`
   await setAttempts(key, 18)
   const attempt = () => call('sign-in/email', { email, password }, from('203.0.113.1'))
@@ -206,7 +327,7 @@ test('tries at an account from one address are limited for a quarter of an hour,
 })
 
 test('what strangers try refuses a person neither sign-in with the right password nor a reset', async () => {
-  const { email } = await signUp()
+  const { email } = await makePerson()
   const stranger = from('2001:db8:1:2::1')
   for (const path of ['sign-in/email', 'request-password-reset']) {
     const kind = path === 'sign-in/email' ? 'sign-in' : 'reset'
@@ -216,12 +337,13 @@ test('what strangers try refuses a person neither sign-in with the right passwor
   await setAttempts(`sign-in of ${email}`, 100_000)
   expect((await call('sign-in/email', { email, password }, from('203.0.113.2'))).status).toBe(200)
   expect((await call('request-password-reset', { email }, from('203.0.113.2'))).status).toBe(200)
-  expect(await lastMail(email)).toContain('/reset-password?token=')
+  await mailedLink(email, 'reset-password')
 })
 
 test('an account is sent twenty reset mails in the window at most, and who asks is told nothing of it', async () => {
-  const { email } = await signUp()
+  const { email } = await makePerson()
   const first = await call('request-password-reset', { email }, from('203.0.113.3'))
+  await mailedLink(email, 'reset-password')
   const mail = await lastMail(email)
   await setAttempts(`reset of ${email}`, 20)
   const more = await call('request-password-reset', { email }, from('203.0.113.3'))
@@ -240,7 +362,7 @@ test.each([
 })
 
 test('a page says that there were too many tries', async () => {
-  const { email, token } = await signUp()
+  const { email, token } = await makePerson()
   const address = '203.0.113.4'
   for (const kind of ['sign-in', 'sign-up', 'reset']) await setAttempts(`${kind} from ${address}`, 100)
   const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
@@ -272,7 +394,7 @@ test.each([
   ['ok', undefined],
   ['error', undefined],
 ])('the sign-in library’s %s is not there', async (path, body) => {
-  const { token } = await signUp()
+  const { token } = await makePerson()
   const response = await fetch(`${stack.baseUrl}/api/auth/${path}`, {
     method: body ? 'POST' : 'GET',
     headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) },
@@ -282,10 +404,11 @@ test.each([
 })
 
 test('a reset ends the reset links that were mailed before', async () => {
-  const { email } = await signUp()
+  const { email } = await makePerson()
   const links: string[] = []
   for (let mails = 0; mails < 2; mails++) {
     await call('request-password-reset', { email })
+    await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(mails + 1))
     links.push(/token=(\S+)/.exec(await lastMail(email))?.[1] ?? '')
   }
   const [older, newer] = links
@@ -313,16 +436,10 @@ test.each([
 })
 
 test('a provider whose id is set can be signed in with, and another cannot', async () => {
-  const post = async (provider: string) =>
-    await fetch(`${stack.baseUrl}/sign-in/${provider}?next=/account`, {
-      method: 'POST',
-      redirect: 'manual',
-      headers: { origin: stack.baseUrl, 'content-type': 'application/x-www-form-urlencoded' },
-    })
   const page = await fetch(`${stack.baseUrl}/sign-in`)
   expect(page.headers.get('content-security-policy')).toContain("form-action 'self' https://github.com;")
   expect(await page.text()).toContain('Continue with GitHub')
-  const response = await post('github')
+  const response = await post('/sign-in/github?next=/account')
   expect(response.status).toBe(303)
   const address = new URL(response.headers.get('location') ?? '')
   expect(address.origin + address.pathname).toBe('https://github.com/login/oauth/authorize')
@@ -330,11 +447,11 @@ test('a provider whose id is set can be signed in with, and another cannot', asy
   expect(address.searchParams.get('redirect_uri')).toBe(`${stack.baseUrl}/api/auth/callback/github`)
   expect(address.searchParams.get('state')).toMatch(/.{20,}/)
   expect(response.headers.getSetCookie().join()).toMatch(/^__Host-svc\.\w+=.*; Path=\/; HttpOnly; Secure; SameSite=Lax/)
-  expect((await post('google')).status).toBe(404)
+  expect((await post('/sign-in/google')).status).toBe(404)
 })
 
 test('what has run out is deleted, and nothing else', async () => {
-  const { email, token } = await signUp()
+  const { email, token } = await makePerson()
   await call('sign-in/email', { email, password })
   await stack.sql.query(
     `update sessions set expires_at = now() - interval '1 second'

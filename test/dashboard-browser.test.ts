@@ -47,6 +47,18 @@ async function signUp(page: Page, name: string, email: string) {
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Create account' }).click()
+  await page.getByRole('link', { name: 'Sign in' }).click()
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+}
+
+/** Opens the link in the mail that sign-up sent, and confirms the address. */
+async function confirmAddress(page: Page, email: string) {
+  await page.getByText(`we sent a link to ${email}`).waitFor()
+  await page.goto(await linkInMail(email))
+  await page.getByRole('button', { name: 'Yes, confirm it' }).click()
+  await page.getByText('Your e-mail address is confirmed.').waitFor()
 }
 
 const figure = (page: Page, label: string) =>
@@ -67,7 +79,9 @@ test(
     const { page } = advertiser
     await page.goto('/')
     await page.getByRole('link', { name: 'Create an account' }).click()
-    await signUp(page, 'Ada', `ada-${crypto.randomUUID()}@example.com`)
+    const email = `ada-${crypto.randomUUID()}@example.com`
+    await signUp(page, 'Ada', email)
+    await confirmAddress(page, email)
     await page.getByLabel('Company').fill('Analytical')
     await page.getByLabel('Program name').fill('Engine')
     await page.getByLabel('Domain of your site').fill('https://engine.example.com/start')
@@ -178,7 +192,15 @@ test(
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
     'nobody',
-    ['/sign-in', '/sign-up', '/forgot-password', '/reset-password?token=x', '/invitation?token=x', '/nothing'],
+    [
+      '/sign-in',
+      '/sign-up',
+      '/verify-email?token=x',
+      '/forgot-password',
+      '/reset-password?token=x',
+      '/invitation?token=x',
+      '/nothing',
+    ],
   ],
   [
     'advertiser',

@@ -94,6 +94,8 @@ const routes = {
     'POST /programs/new',
     'GET /account',
     'POST /account/password',
+    'POST /account/verification',
+    'POST /verify-email',
     'GET /processor/callback',
   ],
   read: {
@@ -126,6 +128,7 @@ const routes = {
     'GET /sign-up',
     'POST /sign-up',
     'POST /sign-out',
+    'GET /verify-email',
     'GET /forgot-password',
     'POST /forgot-password',
     'GET /reset-password',
@@ -137,34 +140,42 @@ const routes = {
   ],
 } as const satisfies Record<string, readonly string[] | Record<string, Action>>
 
+/** Those of the above that mail others, which only an account does whose address is confirmed. */
+const mailing = new Set<string>([
+  'POST /programs/:programId/partners/:partnerId/invite',
+  'POST /workspaces/:workspaceId/members',
+])
+
 const stack = await startStack()
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const victim = await createSandbox(stack.db, env, { hold_days: 0 })
 const attacker = await createSandbox(stack.db, env)
 
 async function callersOf({ workspaceId, programId }: Sandbox) {
-  const [removed, expired] = await Promise.all(
-    ['removed', 'expired'].map((name) =>
+  const [removed, expired, unverified] = await Promise.all(
+    ['removed', 'expired', 'unverified'].map((name) =>
       createPerson(stack.db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` }),
     ),
   )
-  if (!removed || !expired) throw new Error('people are missing')
-  for (const { userId } of [removed, expired]) await addMember(stack.db, workspaceId, userId, 'owner')
+  if (!removed || !expired || !unverified) throw new Error('people are missing')
+  await stack.sql.query('update users set email_verified = false where id = $1', [unverified.userId])
+  for (const { userId } of [removed, expired, unverified]) await addMember(stack.db, workspaceId, userId, 'owner')
   await stack.sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
   await stack.sql.query(`update sessions set expires_at = now() - interval '1 second' where user_id = $1`, [
     expired.userId,
   ])
   const retiredKey = await createApiKey(stack.db, programId, 'old')
   await stack.sql.query(`update api_keys set retired_at = now() where program_id = $1 and name = 'old'`, [programId])
-  return { removed, expired: expired.token, retiredKey }
+  return { removed, expired: expired.token, unverified: unverified.token, retiredKey }
 }
-const { removed, expired, retiredKey } = await callersOf(victim)
+const { removed, expired, unverified, retiredKey } = await callersOf(victim)
 
-/** Who calls, by the session or key they hold. All but the first three hold nothing that is good for the victim's program. */
+/** Who calls, by the session or key they hold. All but the first four hold nothing that is good for the victim's program. */
 const callers = {
   owner: victim.dashboardToken,
   'a member without the action': victim.billingToken,
   'its partner': victim.partnerToken,
+  'an unverified account': unverified,
   nobody: undefined,
   'a retired key': retiredKey,
   "its program's key": victim.apiKey,
@@ -334,8 +345,12 @@ test.each(Object.entries(routes.program))('%s is for members with %s alone', asy
   const before = await victims()
   const reads = route.startsWith('GET')
   const billing = may(['billing'], action) ? 200 : 403
-  const tried = reads ? names : billing === 403 ? except('owner') : except('owner', 'a member without the action')
-  const expected = { owner: 200, 'a member without the action': billing, 'its partner': 404, ...strangers }
+  const doing: Caller[] = ['owner']
+  if (billing === 200) doing.push('a member without the action')
+  if (!mailing.has(route)) doing.push('an unverified account')
+  const tried = reads ? names : except(...doing)
+  const owners = { owner: 200, 'an unverified account': mailing.has(route) ? 403 : 200 }
+  const expected = { ...owners, 'a member without the action': billing, 'its partner': 404, ...strangers }
   const wanted = Object.fromEntries(tried.map((name) => [name, expected[name]]))
   expect(await statuses(route, tried)).toEqual(wanted)
   expect(await victims()).toBe(before)
@@ -343,8 +358,10 @@ test.each(Object.entries(routes.program))('%s is for members with %s alone', asy
 
 test.each(routes.workspace)('%s is for those who manage its members', async (route) => {
   const before = await victims()
-  const expected = { owner: 200, 'a member without the action': 403, 'its partner': 404, ...strangers }
-  const tried = route.startsWith('GET') ? names : except('owner')
+  const owners = { owner: 200, 'an unverified account': mailing.has(route) ? 403 : 200 }
+  const expected = { ...owners, 'a member without the action': 403, 'its partner': 404, ...strangers }
+  const doing: Caller[] = mailing.has(route) ? ['owner'] : ['owner', 'an unverified account']
+  const tried = route.startsWith('GET') ? names : except(...doing)
   expect(await statuses(route, tried)).toEqual(Object.fromEntries(tried.map((name) => [name, expected[name]])))
   expect(await victims()).toBe(before)
 })
@@ -354,7 +371,8 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another one'
   const tried = route.startsWith('GET') ? names : except('its partner')
   const found = await statuses(route, tried)
   const { "another program's partner": other, ...rest } = found
-  const expected = { ...strangers, owner: 404, 'a member without the action': 404, 'its partner': 200 }
+  const members = { owner: 404, 'an unverified account': 404, 'a member without the action': 404 }
+  const expected = { ...strangers, ...members, 'its partner': 200 }
   expect(rest).toEqual(
     Object.fromEntries(
       tried.filter((name) => name !== "another program's partner").map((name) => [name, expected[name]]),
@@ -392,6 +410,7 @@ test.each(Object.entries(routes.read))('%s is for members with %s alone', async 
   }
   expect(found).toEqual({
     owner: 200,
+    'an unverified account': 200,
     'a member without the action': may(['billing'], action) ? 200 : 403,
     ...keyOrNone,
     ...others,

@@ -30,24 +30,37 @@ const attemptWindowSeconds = 15 * 60
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
 const undelayedAttemptsPerAccount = 20
-const resetMailsPerAccount = 20
+/** Mails that somebody else than their reader may cause, by what is tried. */
+const mailsPerAccount = { reset: 20, verification: 5, 'sign-up': 5 } as const
+/** What must not tell whether an address has an account answers after so many milliseconds at the earliest. */
+const leastAnswerMs = 500
+const verificationSeconds = 24 * 60 * 60
 
 /** What a try is counted as. Asking for a reset and using one counts apart from passwords. */
-const guardedPaths = new Map([
+const guardedPaths = new Map<string, 'sign-in' | keyof typeof mailsPerAccount>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],
   ['/sign-up/email', 'sign-up'],
   ['/request-password-reset', 'reset'],
   ['/reset-password', 'reset'],
+  ['/send-verification-email', 'verification'],
 ])
 
+/** A call, with its environment and what goes on after its answer. */
+interface AuthContext {
+  env: AuthEnv
+  executionCtx: { waitUntil(work: Promise<unknown>): void }
+}
+
 /**
- * better-auth over the service's own tables: who a person is, and their sessions. It runs single statements only, as the
+ * better-auth for one call, over the service's own tables: who a person is, and their sessions. It runs single statements only, as the
  * HTTP driver has no interactive transactions. Members of workspaces are in lib/programs/members.ts: there each change has to
  * be one atomic statement (a workspace never loses its last owner), and a removed member has to stay known.
  */
-function createAuth(env: AuthEnv) {
+export function openAuth({ env, executionCtx }: AuthContext) {
   const db = openDatabase(env)
+  const startedAt = Date.now()
+  let mayMail = true
   return betterAuth({
     appName: 'Affiliate tracking',
     baseURL: env.BASE_URL,
@@ -62,13 +75,32 @@ function createAuth(env: AuthEnv) {
     logger: { disabled: true },
     emailAndPassword: {
       enabled: true,
+      // Who signs up is answered alike whether the address has an account, so nobody is signed in by it.
+      autoSignIn: false,
       minPasswordLength: 10,
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // A reset token's value is the person; what else is kept there is no id.
+      // A reset token's value is the person; what else is kept there is no id. The link came by mail, which proves the address.
       onPasswordReset: async ({ user }) => {
-        await db.query(kysely.deleteFrom('verifications').where('value', '=', user.id))
+        await db.batch([
+          kysely.deleteFrom('verifications').where('value', '=', user.id),
+          kysely.updateTable('users').set({ email_verified: true }).where('id', '=', user.id),
+        ])
+      },
+      onExistingUserSignUp: async ({ user }) => {
+        if (!mayMail) return
+        await sendMail(db, env, {
+          to: user.email,
+          subject: 'You have an account already',
+          text: [
+            'Somebody, probably you, tried to make an account with this address. There is one already. Sign in here:',
+            `${env.BASE_URL}/sign-in`,
+            'Forgot the password? Choose a new one here:',
+            `${env.BASE_URL}/forgot-password`,
+            'If it was not you, do nothing: nothing has changed.',
+          ].join('\n\n'),
+        })
       },
       sendResetPassword: async ({ user, token }) => {
         await sendMail(db, env, {
@@ -78,6 +110,21 @@ function createAuth(env: AuthEnv) {
             'Somebody, probably you, asked for a new password. Choose it within an hour here:',
             `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}`,
             'If it was not you, do nothing: your password stays as it is.',
+          ].join('\n\n'),
+        })
+      },
+    },
+    emailVerification: {
+      sendOnSignUp: true,
+      expiresIn: verificationSeconds,
+      sendVerificationEmail: async ({ user, token }) => {
+        await sendMail(db, env, {
+          to: user.email,
+          subject: 'Confirm your e-mail address',
+          text: [
+            'Somebody, probably you, made an account with this address. Confirm within a day that it is yours:',
+            `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
+            'If it was not you, do nothing: without this link the account can send nobody mail.',
           ].join('\n\n'),
         })
       },
@@ -112,10 +159,19 @@ function createAuth(env: AuthEnv) {
         ])
         const isOver = (key: string, limit: number) => (attempts.get(key) ?? 0) > limit
         if (isOver(keys.address, attemptsPerAddress) || isOver(keys.both, attemptsPerAccountAndAddress))
-          return new APIError('TOO_MANY_REQUESTS', { message: 'Too many tries. Wait 15 minutes, then try again.' })
-        if (kind === 'reset' && isOver(keys.account, resetMailsPerAccount)) return resetAnswer
-        if (kind === 'sign-in') await sleep(delayAfter(attempts.get(keys.account) ?? 0))
+          return tooManyTries()
+        if (kind === 'sign-in') {
+          await sleep(delayAfter(attempts.get(keys.account) ?? 0))
+          return undefined
+        }
+        mayMail = !isOver(keys.account, mailsPerAccount[kind])
+        if (kind === 'reset' && !mayMail) return resetAnswer
+        if (kind === 'verification' && !mayMail) return tooManyTries()
         return undefined
+      }),
+      after: createAuthMiddleware(async ({ path }) => {
+        const isSilent = path === '/sign-up/email' || path === '/request-password-reset'
+        if (isSilent) await sleep(startedAt + leastAnswerMs - Date.now())
       }),
     },
     advanced: {
@@ -126,6 +182,8 @@ function createAuth(env: AuthEnv) {
       disableOriginCheck: false,
       disableCSRFCheck: false,
       ipAddress: { disableIpTracking: true },
+      // Mail goes out after the answer, whose time would tell of it.
+      backgroundTasks: { handler: (work) => executionCtx.waitUntil(work) },
     },
     rateLimit: { enabled: false },
     session: {
@@ -175,14 +233,8 @@ function createAuth(env: AuthEnv) {
   })
 }
 
-export type Auth = ReturnType<typeof createAuth>
-
-let opened: { env: AuthEnv; auth: Auth } | undefined
-
-/** The isolate's better-auth. */
-export function openAuth(env: AuthEnv): Auth {
-  if (opened?.env !== env) opened = { env, auth: createAuth(env) }
-  return opened.auth
+function tooManyTries(): APIError {
+  return new APIError('TOO_MANY_REQUESTS', { message: 'Too many tries. Wait 15 minutes, then try again.' })
 }
 
 /** What better-auth answers whoever asks for a reset, mail or none. */

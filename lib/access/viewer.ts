@@ -7,7 +7,7 @@ import { readSessionToken, type SessionEnv } from './sessions.ts'
 
 /** What a page needs to know of the person who looks at it. Names and roles are those that hold now. */
 export interface Viewer {
-  user: { id: string; name: string; email: string }
+  user: { id: string; name: string; email: string; emailVerified: boolean }
   /** The partner account tied to the user, and how many of its notifications are unread. */
   partner: { id: number; name: string; payoutEmail: string | null; unread: number } | null
   workspaces: { id: string; name: string; role: Role }[]
@@ -36,9 +36,12 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
       .selectFrom('sessions')
       .innerJoin('users', 'users.id', 'sessions.user_id')
       .select((eb) => [
-        jsonBuildObject({ id: eb.ref('users.id'), name: eb.ref('users.name'), email: eb.ref('users.email') }).as(
-          'user',
-        ),
+        jsonBuildObject({
+          id: eb.ref('users.id'),
+          name: eb.ref('users.name'),
+          email: eb.ref('users.email'),
+          emailVerified: eb.ref('users.email_verified'),
+        }).as('user'),
         jsonObjectFrom(partnerOf(eb.ref('users.id'))).as('partner'),
         jsonArrayFrom(workspacesOf(eb.ref('users.id'))).as('workspaces'),
         jsonArrayFrom(programsOf(eb.ref('users.id'))).as('programs'),

@@ -52,7 +52,7 @@ const passwordForm = z.object({ current: optionalText, new: optionalText })
 
 accountPages.post('/account/password', requireViewer, form(passwordForm), async (c) => {
   const { current: currentPassword, new: newPassword } = c.req.valid('form')
-  const response = await openAuth(c.env).api.changePassword({
+  const response = await openAuth(c).api.changePassword({
     body: { currentPassword, newPassword, revokeOtherSessions: true },
     headers: c.req.raw.headers,
     asResponse: true,

@@ -11,9 +11,8 @@ export const passwordField = z
   .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))
 
 export const wrongCredentials = { status: 401, problem: 'The e-mail address or the password is wrong.' } as const
-const refusals: Record<number, Pick<FormState, 'status' | 'problem'>> = {
+const refusals: Record<number, { status: FormState['status']; problem: string }> = {
   401: wrongCredentials,
-  422: { status: 400, problem: 'There is an account with this e-mail address. Sign in instead.' },
   429: { status: 429, problem: 'Too many tries. Wait 15 minutes, then try again.' },
 }
 

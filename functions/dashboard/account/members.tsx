@@ -9,7 +9,7 @@ import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
-import { createPages, requireWorkspace, type WorkspaceContext } from '../parts/page.ts'
+import { createPages, requireVerified, requireWorkspace, type WorkspaceContext } from '../parts/page.ts'
 import { ActiveMembers, Invitations, RemovedMembers } from './member-tables.tsx'
 import { OpenedPrograms } from './opened-programs.tsx'
 
@@ -103,6 +103,7 @@ const inviteForm = z.object({
 memberPages.post(
   '/workspaces/:workspaceId/members',
   requireWorkspace('member:manage'),
+  requireVerified,
   form(inviteForm, renderMembers),
   async (c) => {
     const { id: workspaceId, name } = c.get('workspace')

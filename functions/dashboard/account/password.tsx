@@ -43,7 +43,7 @@ const forgotForm = z.object({ email: emailField })
 
 passwordPages.post('/forgot-password', form(forgotForm, renderForgot), async (c) => {
   const { email } = c.req.valid('form')
-  const response = await openAuth(c.env).api.requestPasswordReset({
+  const response = await openAuth(c).api.requestPasswordReset({
     body: { email },
     headers: c.req.raw.headers,
     asResponse: true,
@@ -86,7 +86,7 @@ function renderReset(c: PageContext, shown: FormState) {
 const resetForm = z.object({ password: passwordField })
 
 passwordPages.post('/reset-password', form(resetForm, renderReset), async (c) => {
-  const response = await openAuth(c.env).api.resetPassword({
+  const response = await openAuth(c).api.resetPassword({
     body: { token: tokenInQuery(c), newPassword: c.req.valid('form').password },
     headers: c.req.raw.headers,
     asResponse: true,

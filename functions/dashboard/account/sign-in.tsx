@@ -52,7 +52,7 @@ const signInForm = z.object({
 })
 
 signInPages.post('/sign-in', form(signInForm), async (c) => {
-  const response = await openAuth(c.env).api.signInEmail({
+  const response = await openAuth(c).api.signInEmail({
     body: c.req.valid('form'),
     headers: c.req.raw.headers,
     asResponse: true,
@@ -64,7 +64,7 @@ signInPages.post('/sign-in', form(signInForm), async (c) => {
 
 for (const provider of ['github', 'google'] as const) {
   signInPages.post(`/sign-in/${provider}`, async (c) => {
-    const response = await openAuth(c.env).api.signInSocial({
+    const response = await openAuth(c).api.signInSocial({
       body: { provider, callbackURL: nextOf(c), errorCallbackURL: '/sign-in' },
       headers: c.req.raw.headers,
       asResponse: true,
@@ -79,6 +79,6 @@ for (const provider of ['github', 'google'] as const) {
 }
 
 signInPages.post('/sign-out', async (c) => {
-  passOn(c, await openAuth(c.env).api.signOut({ headers: c.req.raw.headers, asResponse: true }))
+  passOn(c, await openAuth(c).api.signOut({ headers: c.req.raw.headers, asResponse: true }))
   return c.redirect('/sign-in', 303)
 })

@@ -60,12 +60,25 @@ const signUpForm = z.object({
 })
 
 signUpPages.post('/sign-up', form(signUpForm, renderSignUp), async (c) => {
-  const response = await openAuth(c.env).api.signUpEmail({
-    body: c.req.valid('form'),
+  const { name, email, password } = c.req.valid('form')
+  const response = await openAuth(c).api.signUpEmail({
+    body: { name, email, password },
     headers: c.req.raw.headers,
     asResponse: true,
   })
   const refusal = passOn(c, response)
   if (refusal) return renderSignUp(c, await formAgain(c, refusal))
-  return c.redirect(nextOf(c), 303)
+  return renderPlain(c, {
+    title: 'Look into your mail',
+    children: (
+      <Card>
+        <h1>Look into your mail</h1>
+        <p>A mail to {email} is on its way. Its link confirms that the address is yours.</p>
+        <p>You can sign in before that and look around; only inviting others waits for it.</p>
+        <a class="button primary" href={withNext('/sign-in', nextOf(c))}>
+          Sign in
+        </a>
+      </Card>
+    ),
+  })
 })

@@ -12,6 +12,14 @@ export function safePath(value: string | undefined): string {
   return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~]*$/.test(value) ? value : '/'
 }
 
+/** The page of this site that a form was posted from, where the browser says it. */
+export function cameFrom(c: { req: Context['req'] }): string | undefined {
+  const from = c.req.header('referer')
+  if (!from || !URL.canParse(from)) return undefined
+  const { pathname, search } = new URL(from)
+  return safePath(pathname + search)
+}
+
 /** The token of the mailed link that led here. */
 export function tokenInQuery(c: { req: Context['req'] }): string {
   return c.req.query('token') ?? ''

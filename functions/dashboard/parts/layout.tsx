@@ -4,6 +4,7 @@ import type { Child } from 'hono/jsx'
 import type { Viewer } from '../../../lib/access/viewer.ts'
 import type { errorCodes } from '../../../lib/errors.ts'
 import { assets } from './assets.ts'
+import { PostButton } from './fields.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
 import { Navigation, type NavItem, partnerNav, programNav, Switcher } from './navigation.tsx'
 import type { PartnerContext, ProgramContext } from './page.ts'
@@ -79,6 +80,20 @@ export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
   )
 }
 
+/** What somebody reads on every page until they have opened the link that was mailed to them. */
+function Unverified({ email }: { email: string }) {
+  return (
+    <section class="message warn row apart" aria-label="Your e-mail address">
+      <p>
+        Confirm your e-mail address: we sent a link to <strong>{email}</strong>. Until then you cannot invite anybody.
+      </p>
+      <PostButton action="/account/verification" class="compact">
+        Send again
+      </PostButton>
+    </section>
+  )
+}
+
 function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[], page: Framed) {
   return renderDocument(
     c,
@@ -96,6 +111,7 @@ function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[]
           <Navigation items={items} current={page.current} />
         </aside>
         <main class="stack loose" id="main">
+          {!viewer.user.emailVerified && <Unverified email={viewer.user.email} />}
           <FlashMessage flash={takeFlash(c)} />
           {page.children}
         </main>

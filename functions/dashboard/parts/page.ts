@@ -93,6 +93,16 @@ export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, 
   return await next()
 })
 
+/** For what mails others: only an account whose address is confirmed does that. Stands after one of those above. */
+export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
+  if (!c.get('viewer').user.emailVerified)
+    throw new ApiError(
+      'forbidden',
+      'Confirm your e-mail address first, by the link that was mailed to you. A new one can be sent from the top of each page.',
+    )
+  await next()
+})
+
 function closedPage(): ApiError {
   return new ApiError(
     'forbidden',

@@ -12,7 +12,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { conflictOf, emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
 import { partnerColumns, partnerRow } from './partner-columns.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
@@ -168,8 +168,9 @@ partnerPages.post(
   },
 )
 
-/** Mails the link by which the partner takes over their account. */
+/** Mails the link by which the partner takes over their account, where the person may send mail. */
 async function mailInvitation(c: ProgramContext, partnerId: number): Promise<boolean> {
+  if (!c.get('viewer').user.emailVerified) return false
   const invitation = await invitePartner(c.get('db'), partnerId)
   if (!invitation) return false
   await sendMail(c.get('db'), c.env, {
@@ -193,13 +194,18 @@ async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
   return partner
 }
 
-partnerPages.post('/programs/:programId/partners/:partnerId/invite', requireProgram('partner:manage'), async (c) => {
-  const partner = await partnerOf(c)
-  if (!(await mailInvitation(c, partner.id))) {
-    throw new ApiError('conflict', `${partner.name} has no e-mail address, or an account already.`)
-  }
-  return redirectWith(c, addressIn(c.get('program').id), `An invitation to ${partner.name} is on its way.`)
-})
+partnerPages.post(
+  '/programs/:programId/partners/:partnerId/invite',
+  requireProgram('partner:manage'),
+  requireVerified,
+  async (c) => {
+    const partner = await partnerOf(c)
+    if (!(await mailInvitation(c, partner.id))) {
+      throw new ApiError('conflict', `${partner.name} has no e-mail address, or an account already.`)
+    }
+    return redirectWith(c, addressIn(c.get('program').id), `An invitation to ${partner.name} is on its way.`)
+  },
+)
 
 for (const [verb, active, done] of [
   ['activate', true, 'active again'],

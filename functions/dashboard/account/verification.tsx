@@ -1,0 +1,61 @@
+import { confirmEmail } from '../../../lib/access/email-address.ts'
+import { openAuth } from '../../../lib/access/sign-in.ts'
+import { cameFrom, tokenInQuery } from '../parts/address.ts'
+import { Card } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { renderPlain } from '../parts/layout.tsx'
+import { createPages, requireViewer } from '../parts/page.ts'
+import { passOn, withNext } from './credentials.tsx'
+
+/** Confirming that one's e-mail address is one's own, by a mailed link. */
+export const verificationPages = createPages()
+
+// The button, and not opening the link, confirms: mail scanners open links, and whose account it is must be signed in.
+verificationPages.get('/verify-email', (c) => {
+  const viewer = c.get('viewer')
+  const here = `/verify-email?token=${encodeURIComponent(tokenInQuery(c))}`
+  return renderPlain(c, {
+    title: 'Confirm your e-mail address',
+    children: (
+      <Card>
+        <h1>Confirm your e-mail address</h1>
+        {viewer ? (
+          <>
+            <p>You are signed in as {viewer.user.email}. Is this address yours?</p>
+            <PostButton action={here} class="primary">
+              Yes, confirm it
+            </PostButton>
+          </>
+        ) : (
+          <>
+            <p>Sign in with the password that you chose, then the address can be confirmed.</p>
+            <a class="button primary" href={withNext('/sign-in', here)}>
+              Sign in
+            </a>
+          </>
+        )}
+        <p class="small muted">You did not make an account here? Then close this page.</p>
+      </Card>
+    ),
+  })
+})
+
+verificationPages.post('/verify-email', requireViewer, async (c) => {
+  await confirmEmail(c.get('db'), c.env, tokenInQuery(c), c.get('viewer').user.id)
+  return redirectWith(c, '/', 'Your e-mail address is confirmed.')
+})
+
+verificationPages.post('/account/verification', requireViewer, async (c) => {
+  const { email } = c.get('viewer').user
+  const response = await openAuth(c).api.sendVerificationEmail({
+    body: { email },
+    headers: c.req.raw.headers,
+    asResponse: true,
+  })
+  const back = cameFrom(c) ?? '/account'
+  const refusal = passOn(c, response)
+  if (refusal?.status === 429) return redirectWith(c, back, refusal.problem, 'bad')
+  if (refusal) return redirectWith(c, back, 'Your e-mail address is confirmed already.')
+  return redirectWith(c, back, `A new link is on its way to ${email}.`)
+})
