@@ -155,6 +155,7 @@ export interface Commissions {
   rejected_at: Timestamp | null;
   reversal: Generated<'none' | 'partial' | 'full'>;
   reversed_cents: Generated<Int8>;
+  review_reason: string | null;
   sale_id: Int8 | null;
   status: Generated<'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'>;
   withdrawal_id: Int8 | null;
@@ -166,8 +167,10 @@ export interface Customers {
   customer_key: string | null;
   customer_status: Generated<string>;
   email_hash: Uint8Array | null;
+  email_unverified_since: Timestamp | null;
   first_purchase_date: Timestamp | null;
   id: Generated<Int8>;
+  key_unverified_since: Timestamp | null;
   last_click_at: Timestamp;
   lead_event_id: Int8 | null;
   link_id: Int8;
@@ -681,7 +684,7 @@ export interface DatabaseFunctions {
     row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
   track_browser_lead: {
-    arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
   }
   track_browser_test_lead: {
@@ -689,7 +692,7 @@ export interface DatabaseFunctions {
     row: { is_known: boolean | null; is_kept: boolean | null }
   }
   track_click: {
-    arguments: { aff: string | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
+    arguments: { aff: string | null; named_program_id: number | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
     row: { track_click: JsonValue | null }
   }
   track_lead: {
@@ -743,9 +746,9 @@ export const functionCalls: {
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
-  track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
+  track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
-  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['aff', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
+  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'stem', 'is_test', 'amount_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },

@@ -13,6 +13,9 @@ create table customers (
   customer_key text,
   -- HMAC-SHA-256 of the normalised e-mail address. The address itself is kept nowhere.
   email_hash bytea,
+  -- When a browser left the key, or the e-mail address, here; null where a server said it, which outranks a browser.
+  key_unverified_since timestamptz,
+  email_unverified_since timestamptz,
   link_id bigint not null,
   partner_id bigint not null,
   -- Follows from the dates below: click, lead or conversion.

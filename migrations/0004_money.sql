@@ -9,6 +9,7 @@ create domain commission_status as text check (value in ('pending', 'approved', 
 create domain reversal_kind as text check (value in ('none', 'partial', 'full'));
 create domain refund_key as text check (length(value) between 1 and 300);
 create domain refund_reason as text check (value in ('refund', 'chargeback'));
+create domain review_reason as text check (value in ('unverified_customer'));
 
 -- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
 -- ever, and a unique key of a partitioned table would hold within one month only.
@@ -154,6 +155,8 @@ create table commissions (
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,
+  -- Why a person should look at it before it is paid: a customer's first, where a browser alone said who they are.
+  review_reason review_reason,
   hold_until timestamptz not null,
   credited_at timestamptz,
   paid_at timestamptz,

@@ -30,6 +30,8 @@ create domain refund_reason as text CHECK ((VALUE = ANY (ARRAY['refund'::text, '
 
 create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text])));
 
+create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text));
+
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
 create sequence affiliate_lead_events_id_seq;
@@ -206,6 +208,7 @@ create table commissions (
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none'::text,
   reason reason_text,
+  review_reason review_reason,
   hold_until timestamp with time zone not null,
   credited_at timestamp with time zone,
   paid_at timestamp with time zone,
@@ -235,6 +238,8 @@ create table customers (
   click_id text not null,
   customer_key text,
   email_hash bytea,
+  key_unverified_since timestamp with time zone,
+  email_unverified_since timestamp with time zone,
   link_id bigint not null,
   partner_id bigint not null,
   customer_status text not null default 'click'::text,
@@ -1261,7 +1266,9 @@ declare
 begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, stem, valid_after);
-    update customers c set customer_key = new_key
+    update customers c set
+      customer_key = new_key,
+      key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
     where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, new_key) = new_key;
     if found or customer is null then
       return customer;
@@ -1460,6 +1467,7 @@ declare
   buyer customers;
 begin
   if stem is not null and key is not null then
+    perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
     perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
   end if;
   select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
@@ -1467,9 +1475,12 @@ begin
     (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
       or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null order by c.signup_date, c.id limit 1),
+      and c.signup_date is not null and c.email_unverified_since is null order by c.signup_date, c.id limit 1),
     (select p.customer_id from processor_customers p
       where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id'),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null),
+    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
+      and c.signup_date is not null order by c.signup_date, c.id limit 1),
     (select c.id from customers c where c.program_id = program.id and c.customer_key = key)
   );
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
@@ -1486,10 +1497,16 @@ CREATE OR REPLACE FUNCTION public.find_customer(of_program_id bigint, of_key tex
 AS $function$
 declare
   found_id bigint;
+  unverified_since timestamptz;
   key_of_click text;
 begin
   loop
-    select c.id into found_id from customers c where c.program_id = of_program_id and c.customer_key = of_key;
+    select c.id, c.key_unverified_since into found_id, unverified_since from customers c
+    where c.program_id = of_program_id and c.customer_key = of_key;
+    if unverified_since is not null and of_click_id is not null then
+      perform take_unverified_key(of_program_id, of_key, of_click_id, valid_after);
+      select c.id into found_id from customers c where c.program_id = of_program_id and c.customer_key = of_key;
+    end if;
     if found_id is not null or of_click_id is null then
       return found_id;
     end if;
@@ -1702,6 +1719,9 @@ CREATE OR REPLACE FUNCTION public.keep_buyer(buyer customers, fact jsonb)
 AS $function$
 declare
   key text := fact->>'customer_key';
+  is_own_click boolean := coalesce(buyer.click_id = fact->>'click_id', false);
+  unverified_since timestamptz := case when is_own_click or buyer.customer_key = key and buyer.key_unverified_since is null then null
+    else coalesce(buyer.key_unverified_since, buyer.email_unverified_since) end;
   settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
 begin
   if fact->>'processor_customer_id' is not null then
@@ -1713,20 +1733,23 @@ begin
     values (buyer.program_id, fact->>'session_id', buyer.id) on conflict do nothing;
   end if;
   if buyer.customer_key is null and key is not null then
-    update customers c set customer_key = key
+    update customers c set customer_key = key, key_unverified_since = unverified_since
     where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
       select from customers k where k.program_id = buyer.program_id and k.customer_key = key
     );
+  elsif is_own_click and buyer.customer_key = key and buyer.key_unverified_since is not null then
+    update customers c set key_unverified_since = null where c.program_id = buyer.program_id and c.id = buyer.id;
   end if;
   if settles then
     update customers c set
       signup_date = now(),
       lead_event_id = nextval('affiliate_lead_events_id_seq'),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-      email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash)
+      email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash),
+      email_unverified_since = case when fact->>'email_hash' is null then c.email_unverified_since else unverified_since end
     where c.program_id = buyer.program_id and c.id = buyer.id
     returning c.* into buyer;
-    perform record_settled_lead(buyer, null, null, null);
+    perform record_settled_lead(buyer, null, null, null, null);
   end if;
 end $function$
 ;
@@ -2295,7 +2318,8 @@ declare
   counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
-  select c.id, c.partner_id, c.first_purchase_date, p.commission_bp, p.commission_duration_months, p.hold_days into customer
+  select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
+      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified, p.commission_bp, p.commission_duration_months, p.hold_days into customer
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
@@ -2343,8 +2367,9 @@ begin
     commission_cents := 0;
   end if;
   if commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
+      case when customer.is_unverified and customer.first_purchase_date is null then 'unverified_customer' end,
       now() + make_interval(days => customer.hold_days))
     returning id into commission_id;
   end if;
@@ -2369,7 +2394,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, session_id text, page_url text, additional_data jsonb)
+CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, session_id text, page_url text, additional_data jsonb, review review_reason)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -2383,8 +2408,8 @@ begin
   select p.lead_commission_cents, p.currency, p.hold_days into strict program from programs p where p.id = customer.program_id;
   counted := count_customers(customer.program_id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents,
+    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
       now() + make_interval(days => program.hold_days));
     counted := count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
   end if;
@@ -2470,13 +2495,16 @@ AS $function$
 begin
   -- As a click makes it; one expression, because each costs a click some ten microseconds.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
-    new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date) = 0 then
+    new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
+    new.email_unverified_since) = 0 then
     return null;
   end if;
   -- As a lead or a sale makes it.
   if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
     and num_nulls(new.signup_date, new.lead_event_id) <> 1
     and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
+    and (new.key_unverified_since is null or new.customer_key is not null)
+    and (new.email_unverified_since is null or new.email_hash is not null)
     and new.customer_status = (case
       when new.first_purchase_date is not null then 'conversion'
       when new.signup_date is not null then 'lead'
@@ -2486,6 +2514,10 @@ begin
   end if;
   if new.customer_key = '' or length(new.email_hash) <> 32 then
     raise check_violation using message = 'A customer key is not empty, and an e-mail hash is 32 bytes.';
+  end if;
+  if new.key_unverified_since is not null and new.customer_key is null
+    or new.email_unverified_since is not null and new.email_hash is null then
+    raise check_violation using message = 'Only a key or an e-mail hash that is there is unverified.';
   end if;
   if num_nulls(new.signup_date, new.lead_event_id) = 1
     or num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) = 1 then
@@ -2657,10 +2689,18 @@ begin
     end if;
     update customers c set
       customer_key = of_customer_key,
+      key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end,
       signup_date = coalesce(c.signup_date, now()),
       lead_event_id = coalesce(c.lead_event_id, new_lead_id),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-      email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
+      email_hash = case when c.signup_date is null or c.email_unverified_since is not null and c.click_id = of_click_id
+        then coalesce(new_email_hash, c.email_hash) else c.email_hash end,
+      email_unverified_since = case
+        when new_email_hash is null then c.email_unverified_since
+        when c.click_id = of_click_id then null
+        when c.signup_date is null then c.key_unverified_since
+        else c.email_unverified_since
+      end
     where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, of_customer_key) = of_customer_key
     returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
     exit when found;
@@ -2669,7 +2709,7 @@ begin
   click_id := settled.click_id;
   customer_status := settled.customer_status;
   if settled.is_first then
-    perform record_settled_lead(settled.customer, session_id, page_url, additional_data);
+    perform record_settled_lead(settled.customer, session_id, page_url, additional_data, null);
   end if;
 end $function$
 ;
@@ -2795,6 +2835,27 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if for_click_id is null or not exists (
+    select from customers k where k.program_id = of_program_id and k.customer_key = of_key and k.key_unverified_since is not null
+  ) then
+    return;
+  end if;
+  -- Both by id, so that two who take from each other do not wait in a circle.
+  perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
+  order by c.id for no key update;
+  update customers k set customer_key = null, key_unverified_since = null
+  where k.program_id = of_program_id and k.customer_key = of_key and k.key_unverified_since is not null and k.click_id <> for_click_id
+    and exists (
+      select from customers c where c.program_id = of_program_id and c.click_id = for_click_id and c.last_click_at > valid_after
+    );
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.tell_advertiser(of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
  RETURNS void
  LANGUAGE plpgsql
@@ -2852,13 +2913,16 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
   valid_after timestamptz;
+  is_key_free boolean;
+  is_email_free boolean;
+  settled customers;
   noted record;
 begin
   select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
@@ -2869,11 +2933,27 @@ begin
     return;
   end if;
   if not provisional then
-    noted := settle_lead(of_program_id, of_customer_key, of_click_id, stem, valid_after, new_lead_id, new_email_hash, session_id, page_url,
-      additional_data);
-    lead_id := noted.lead_id;
-    click_id := noted.click_id;
-    customer_status := noted.customer_status;
+    is_key_free := not exists (select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key);
+    is_email_free := not exists (select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash);
+    update customers c set
+      signup_date = now(),
+      lead_event_id = new_lead_id,
+      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+      customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
+      key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
+      email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
+      email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
+        then now() else c.email_unverified_since end
+    where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
+    returning c.* into settled;
+    if found then
+      perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
+    else
+      select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
+    end if;
+    lead_id := settled.lead_event_id;
+    click_id := of_click_id;
+    customer_status := 'lead';
     return;
   end if;
   update customers c set
@@ -2906,7 +2986,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_click(aff text, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
+CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -2919,9 +2999,9 @@ begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
-  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+  if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
     return json_build_object('refused', case
-      when link.id is null then 'unknown_partner_code'
+      when link.id is null or link.program_id <> named_program_id then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
     end);
@@ -3053,9 +3133,11 @@ declare
   stored sales;
   valid_after timestamptz;
 begin
-  -- What was given is put together here, because each assignment costs about as much as a column of this.
+  -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
+  -- said gives way to a valid click.
   select k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id), (
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
+        and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
     is_recurring, subscription_id, additional_data
   into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
@@ -3069,7 +3151,9 @@ begin
     select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
     if is_test then
       select c.id into given.customer_id from customers c
-      where c.program_id = given.program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
+      where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
+        or c.customer_key = track_sale.customer_key)
+      order by c.click_id = of_click_id desc limit 1;
     -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
     elsif not exists (
       select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = track_sale.transaction_id

@@ -131,12 +131,17 @@ describe('a returning visitor', () => {
     expect(await clicksOf(code)).toMatchObject([{ click_id: first }])
   })
 
-  test("loses another program's click id", async () => {
-    await open(referral('/', allowed.partnerCode))
-    const foreign = await clickId()
+  test("takes no link of another program than the tag's: click id and cookie stay", async () => {
     await open(referral())
-    expect(await clickId()).not.toBe(foreign)
-    expect(await cookies()).toHaveLength(1)
+    const own = [await clickId(), await cookies()]
+    const before = await clicksOf(allowed.partnerCode)
+    await open(referral('/', allowed.partnerCode))
+    expect([await clickId(), await cookies()]).toEqual(own)
+    expect(await clicksOf(allowed.partnerCode)).toEqual(before)
+    // It is refused for good, and not sent again with the next page.
+    const sent = clickBodies().length
+    await open('http://shop.example.test/pricing')
+    expect(clickBodies()).toHaveLength(sent)
   })
 })
 
@@ -352,7 +357,10 @@ describe('signup', () => {
   })
 
   test("is refused with another program's click", async () => {
-    await open(referral('/', allowed.partnerCode))
+    shop.html = html(tag('', allowed.programId))
+    await openQuietly(referral('/', allowed.partnerCode))
+    shop.html = html(tag('', verified.programId))
+    await open('http://shop.example.test/')
     expect(await signup('foreign-1')).toMatchObject({ success: false, error: { code: 'invalid_request' } })
   })
 

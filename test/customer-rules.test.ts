@@ -36,6 +36,8 @@ describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
     ['an event of a lead has no lead', { lead_event_id: '1' }],
     ['a provisional lead has no event', { provisional_lead_at: 'now()' }],
     ['an event of a provisional lead has no lead', { provisional_lead_event_id: '1' }],
+    ['a key is unverified that is not there', { key_unverified_since: 'now()' }],
+    ['an e-mail hash is unverified that is not there', { ...lead, email_unverified_since: 'now()' }],
     ['the status says lead before there is one', { customer_status: "'lead'" }],
     ['the status says click after a lead', { ...lead, customer_status: "'click'" }],
     ['the status says lead after a purchase', { ...lead, first_purchase_date: 'now()' }],

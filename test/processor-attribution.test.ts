@@ -13,14 +13,16 @@ const { send, salesOf } = await openWebhook(endpoint)
 /** A customer of the second partner who can be found by this alone. */
 const another = async (
   shop: TestShop,
-  found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string },
+  found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string; byBrowser?: boolean },
 ) => {
   const { rows: made } = await sql.query<{ id: string; click_id: string }>(
     `with customer as (
-      insert into customers (program_id, click_id, customer_key, email_hash, link_id, partner_id, last_click_at, customer_status, signup_date, lead_event_id)
+      insert into customers (program_id, click_id, customer_key, email_hash, link_id, partner_id, last_click_at, customer_status, signup_date, lead_event_id,
+        key_unverified_since, email_unverified_since)
       values ($1::bigint, $2 || $1::bigint, $3, decode($4::text, 'hex'), $5, $6, now() - $7::interval,
         case when $4::text is null then 'click' else 'lead' end, case when $4::text is not null then now() end,
-        case when $4::text is not null then nextval('affiliate_lead_events_id_seq') end)
+        case when $4::text is not null then nextval('affiliate_lead_events_id_seq') end,
+        case when $8 and $3::text is not null then now() end, case when $8 and $4::text is not null then now() end)
       returning *
     ),
     lead as (
@@ -37,6 +39,7 @@ const another = async (
       shop.otherLinkId,
       shop.otherPartnerId,
       found.lastClick ?? '0 days',
+      found.byBrowser ?? false,
     ],
   )
   if (found.processorCustomer !== undefined) {
@@ -46,6 +49,14 @@ const another = async (
     )
   }
   return made[0]?.click_id ?? ''
+}
+
+/** A lead of the customer who clicked in the shop, as a server tells of it. */
+const settleFirst = async (shop: TestShop, email: string) => {
+  await sql.query(
+    `select settle_lead($1, 'settled', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null)`,
+    [shop.programId, shop.clickId, await emailHash('key', email)],
+  )
 }
 
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }
@@ -123,6 +134,40 @@ describe('the partner', () => {
       'second',
     ],
     [
+      'by an e-mail address that only a browser said, where nothing else is known',
+      async (shop) => (
+        await another(shop, { email: 'bob@example.com', byBrowser: true }),
+        { ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' }
+      ),
+      'second',
+    ],
+    [
+      'by the customer key before an e-mail address that only a browser said',
+      async (shop) => {
+        await another(shop, { email: 'bob@example.com', byBrowser: true })
+        await sql.query(`update customers set customer_key = 'bob' where click_id = $1`, [shop.clickId])
+        return { ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' }
+      },
+      'first',
+    ],
+    [
+      "by the lead's e-mail address before the same that only a browser said earlier",
+      async (shop) => {
+        await another(shop, { email: 'bob@example.com', byBrowser: true })
+        await settleFirst(shop, 'bob@example.com')
+        return { ...shop, ...keyless, email: 'bob@example.com' }
+      },
+      'first',
+    ],
+    [
+      'by the click id, which takes the key that only a browser said',
+      async (shop) => (
+        await another(shop, { key: 'bob', email: 'bob@example.com', byBrowser: true }),
+        { ...shop, ...keyless, clickId: shop.clickId, email: 'bob@example.com', customerKey: 'bob' }
+      ),
+      'first',
+    ],
+    [
       "by the processor's customer id before the key",
       async (shop) => {
         await another(shop, { processorCustomer: 'cus_bob' })
@@ -179,6 +224,32 @@ describe('the partner', () => {
     expect(await salesOf(shop)).toMatchObject([
       { partner_id: partner && expected[partner], commission: partner && 2000 },
     ])
+  })
+
+  test('keeps what it learns of a customer whom only a browser named as unverified, and the first commission is marked', async () => {
+    const shop = await createShop(sql)
+    await another(shop, { email: 'bob@example.com', byBrowser: true })
+    const buyer = { ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' }
+    for (const id of ['pi_1', 'pi_2'])
+      await send(buyer, 'checkout.session.completed', oneTime(buyer, { id: `cs_${id}`, payment_intent: id }))
+    const { rows } = await sql.query(
+      `select m.review_reason, c.customer_key, c.key_unverified_since is not null as unverified
+       from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id where m.program_id = $1 order by m.id`,
+      [shop.programId],
+    )
+    const kept = { customer_key: 'bob', unverified: true }
+    expect(rows).toEqual([
+      { review_reason: 'unverified_customer', ...kept },
+      { review_reason: null, ...kept },
+    ])
+    // A server that names a click of its own takes it.
+    const other = { ...shop, ...keyless, clickId: shop.clickId, customerKey: 'bob' }
+    await send(other, 'checkout.session.completed', oneTime(other, { id: 'cs_3', payment_intent: 'pi_3' }))
+    const after = await sql.query('select click_id from customers where program_id = $1 and customer_key = $2', [
+      shop.programId,
+      'bob',
+    ])
+    expect(after.rows).toEqual([{ click_id: shop.clickId }])
   })
 
   test('stays the same for renewals long after the window of the click', async () => {

@@ -271,6 +271,31 @@ describe('click errors', async () => {
     expect(await api.rows(count)).toEqual(before)
   })
 
+  describe('a click whose tag names a program', () => {
+    test.for([
+      ['a link of another one', () => off, 'unknown_partner_code'],
+      ['a link of that one', () => program, undefined],
+    ] as const)('%s', async ([, named, code]) => {
+      const existing = await api.click(program)
+      const before = await customerOf(existing)
+      const { programId } = named()
+      const body = {
+        ...at(`?aff=${program.partnerCode}`),
+        existing_click_id: existing,
+        additional_data: { program_id: programId },
+      }
+      const answer = await api.call(clickPath, body)
+      if (code === undefined) {
+        expect(answer.body).toMatchObject({ success: true, click_id: existing })
+        expect((await eventsOf(existing)).map(({ additional_data: kept }) => kept)).toEqual([null, null])
+      } else {
+        expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
+        expect(await customerOf(existing)).toEqual(before)
+        expect(await eventsOf(existing)).toHaveLength(1)
+      }
+    })
+  })
+
   test('a refused field is named in details', async () => {
     const { body } = await api.call(clickPath, { page_url: 7, additional_data: { program_id: -1 } })
     expect(body.error.details.map(({ field }: { field: string }) => field)).toEqual([

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Sandbox } from '../lib/local/sandbox.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'
 
 const api = await startTrackingApi({ functions: ['track-click', 'track-lead', 'track-sale'] })
@@ -42,6 +43,7 @@ const age = (clickId: string, seconds: number) =>
   )
 
 let users = 0
+const email = (user: string) => `${user}@example.com`
 const newUser = () => `user-${(users += 1)}`
 
 describe('server lead', () => {
@@ -294,6 +296,186 @@ describe('browser lead', () => {
       body: { error: { code: 'already_settled' } },
     })
     expect(await state(allowed)).toEqual(before)
+  })
+
+  describe('what only a browser said', async () => {
+    const { code: squatterCode } = await addPartner(api.stack.db, {
+      programId: allowed.programId,
+      name: 'Squatter',
+      email: null,
+      code: null,
+    })
+    const allowedKey = { key: allowed.apiKey }
+    /** What a stranger does with a guessed key: a click on a link of theirs, and a signup. */
+    const squat = async (customer_key: string) => {
+      const click_id = await api.click({ ...allowed, partnerCode: squatterCode })
+      return await api.call(leadPath, { customer_key, click_id, email: email(customer_key) })
+    }
+    const sell = (customer_key: string, click_id?: string) =>
+      api.call(
+        salePath,
+        { transaction_id: crypto.randomUUID(), customer_key, amount_cents: 1000, click_id },
+        allowedKey,
+      )
+    /** The partners' codes and review flags of the commissions on a key's sales. */
+    const paid = async (customerKey: string) =>
+      (
+        await api.rows(
+          `select l.code, m.review_reason from sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
+           join referral_links l on l.partner_id = m.partner_id where s.program_id = $1 and s.customer_key = $2 order by s.id`,
+          [allowed.programId, customerKey],
+        )
+      ).map(({ code, review_reason: review }) => [code === squatterCode ? 'squatter' : 'honest', review])
+
+    const flagged = 'unverified_customer'
+    const later: [string, (user: string) => Promise<unknown>, [partner: string, review: string | null][]][] = [
+      ['a sale by key alone is attributed, its first commission marked', (user) => sell(user), [['squatter', flagged]]],
+      [
+        'a second sale is not marked',
+        async (user) => [await sell(user), await sell(user)],
+        [
+          ['squatter', flagged],
+          ['squatter', null],
+        ],
+      ],
+      [
+        'a sale with a valid click takes the key',
+        async (user) => sell(user, await api.click(allowed)),
+        [['honest', null]],
+      ],
+      [
+        'a server lead with a valid click takes the key, for the sales by key alone after it',
+        async (user) => {
+          await api.call(leadPath, { customer_key: user, click_id: await api.click(allowed) }, allowedKey)
+          await sell(user)
+        },
+        [['honest', null]],
+      ],
+      [
+        'a server lead by key alone verifies nothing',
+        async (user) => {
+          await api.call(leadPath, { customer_key: user, email: email(user) }, allowedKey)
+          await sell(user)
+          await sell(user, await api.click(allowed))
+        },
+        [
+          ['squatter', flagged],
+          ['honest', null],
+        ],
+      ],
+      [
+        'a sale with the click of somebody with another key takes it, for a second customer',
+        async (user) => {
+          const click_id = await api.click(allowed)
+          await sell(newUser(), click_id)
+          await sell(user, click_id)
+        },
+        [['honest', null]],
+      ],
+      [
+        'a click outside the window takes nothing',
+        async (user) => {
+          const click_id = await api.click(allowed)
+          await age(click_id, -1)
+          await sell(user, click_id)
+        },
+        [['squatter', flagged]],
+      ],
+      [
+        'a sale that is refused as a duplicate takes nothing',
+        async (user) => {
+          const sale = { transaction_id: crypto.randomUUID(), customer_key: user, amount_cents: 1000 }
+          await api.call(salePath, sale, allowedKey)
+          const again = await api.call(salePath, { ...sale, click_id: await api.click(allowed) }, allowedKey)
+          expect(again.status).toBe(409)
+          await sell(user)
+        },
+        [
+          ['squatter', flagged],
+          ['squatter', null],
+        ],
+      ],
+    ]
+    test.for(later)('%s', async ([, act, expected]) => {
+      const user = newUser()
+      expect((await squat(user)).status).toBe(200)
+      await act(user)
+      expect(await paid(user)).toEqual(expected)
+    })
+
+    test('the server verifies it with the click id of the same customer', async () => {
+      const [user, click_id] = [newUser(), await api.click(allowed)]
+      await api.call(leadPath, { customer_key: user, click_id, email: email(user) })
+      const unverified =
+        'select key_unverified_since as key, email_unverified_since as email from customers where click_id = $1'
+      expect(await api.rows(unverified, [click_id])).toEqual([{ key: expect.any(Date), email: expect.any(Date) }])
+      const server = { customer_key: user, click_id, email: email(user) }
+      expect((await api.call(leadPath, server, allowedKey)).body).toMatchObject({ click_id, duplicate: true })
+      expect(await api.rows(unverified, [click_id])).toEqual([{ key: null, email: null }])
+      await squat(user)
+      await sell(user)
+      expect(await paid(user)).toEqual([['honest', null]])
+    })
+
+    test('a signup paid for by a browser alone is marked', async () => {
+      const { body } = await squat(newUser())
+      const [commission] = await api.rows(
+        `select m.review_reason from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id where c.click_id = $1`,
+        [body.click_id],
+      )
+      expect(commission).toEqual({ review_reason: flagged })
+    })
+
+    test('the answer is of the own click alone, whether the key is known or not, and nothing of the other moves', async () => {
+      const victim = { user: newUser(), click: await api.click(allowed) }
+      await api.call(
+        leadPath,
+        { customer_key: victim.user, click_id: victim.click, email: email(victim.user) },
+        allowedKey,
+      )
+      await sell(victim.user)
+      const before = await customerOf(victim.click)
+      const [guessed, unknown] = [await squat(victim.user), await squat(newUser())]
+      const form = { success: true, lead_id: expect.any(Number), click_id: expect.any(String), customer_status: 'lead' }
+      expect([guessed.body, unknown.body]).toEqual([form, form])
+      expect(guessed.body.click_id).not.toBe(victim.click)
+      expect(await customerOf(victim.click)).toEqual(before)
+      // Neither the key nor the address is left there a second time.
+      expect(await customerOf(guessed.body.click_id)).toMatchObject({ customer_key: null, email_hash: null })
+      await sell(victim.user)
+      expect(await paid(victim.user)).toEqual([
+        ['honest', null],
+        ['honest', null],
+      ])
+    })
+
+    test('twenty signups of one key, each on a click of its own, settle twenty leads, and one has the key', async () => {
+      const clickIds = await Promise.all(times(20, () => api.callAll(clickPath, [clickOf(allowed)])))
+      const customer_key = newUser()
+      const before = await state(allowed)
+      const answers = await api.callAll(
+        leadPath,
+        clickIds.map(([answer]) => ({ customer_key, click_id: answer?.body.click_id })),
+      )
+      expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
+      expect(await state(allowed)).toMatchObject({ keys: before.keys + 1, counted: before.counted + 20 })
+    })
+
+    test('sales that take two keys from each other at once are all recorded', async () => {
+      for (let round = 0; round < 5; round++) {
+        const keys = [newUser(), newUser()]
+        const clicks: string[] = []
+        for (const user of keys) clicks.push((await squat(user)).body.click_id)
+        const bodies = times(10, (n) => ({
+          transaction_id: crypto.randomUUID(),
+          customer_key: keys[n % 2],
+          click_id: clicks[(n + 1) % 2],
+          amount_cents: 1000,
+        }))
+        const answers = await api.callAll(salePath, bodies, allowedKey)
+        expect(answers.map(({ status }) => status)).toEqual(times(10, () => 200))
+      }
+    })
   })
 
   describe('400, nothing recorded', async () => {

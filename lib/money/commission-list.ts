@@ -34,6 +34,8 @@ export async function listCommissions(
       'c.reversed_cents',
       /** Why it was reversed or rejected. */
       'c.reason',
+      /** Why a person should look at it; null for most. */
+      'c.review_reason',
       /** The sale it is of; null for a lead's. */
       's.transaction_id',
       's.amount_cents as sale_cents',

@@ -61,6 +61,15 @@ function eventArguments({ partner_code, additional_data, ...event }: Click) {
   return { aff: partner_code, ...event, additional_data: additional_data && JSON.stringify(additional_data) }
 }
 
+/** The program that the tag on the page names. It is checked and not kept, since the click's row has its program. */
+function splitProgram({ additional_data, ...click }: Click): { click: Click; named_program_id: number | null } {
+  const { program_id, ...rest } = additional_data ?? {}
+  return {
+    click: { ...click, additional_data: Object.keys(rest).length > 0 ? rest : null },
+    named_program_id: typeof program_id === 'number' ? program_id : null,
+  }
+}
+
 const refusals = {
   unknown_partner_code: 'No referral link has the code that `aff` gives. Check the link.',
   invalid_link: 'This referral link has no partner or no program. Ask the advertiser to mend it.',
@@ -72,7 +81,8 @@ export const unknownPartnerCode = () => new ApiError('unknown_partner_code', ref
 /**
  * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
  * program, else a new one), the click event, and a row for `countClicks`. A statement that was sent twice records nothing more and is
- * answered as the first time. Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing.
+ * answered as the first time. Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing; a link of
+ * another program than the one that `additional_data.program_id` names is unknown.
  */
 export async function recordClick(
   db: Database,
@@ -81,9 +91,11 @@ export async function recordClick(
   now = Date.now(),
 ): Promise<RecordedClick> {
   const event = { aff: click.partner_code, at: new Date(now), event_id: newEventId() }
+  const { click: kept, named_program_id } = splitProgram(click)
   const statement = call('track_click', {
-    ...eventArguments(click),
+    ...eventArguments(kept),
     ...event,
+    named_program_id,
     existing_click_id: existingClickId,
     stem: newClickIdStem(now),
   })

@@ -34,7 +34,13 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     eraseSales(programId, known, knownBy),
     kysely
       .updateTable('customers')
-      .set({ customer_key: null, email_hash: null, click_id: newClickId })
+      .set({
+        customer_key: null,
+        key_unverified_since: null,
+        email_hash: null,
+        email_unverified_since: null,
+        click_id: newClickId,
+      })
       .where('program_id', '=', programId)
       .where('id', 'in', known.select('id'))
       .returning('id'),

@@ -39,7 +39,6 @@ function leadArguments(lead: Lead, leadId: number) {
   return {
     of_customer_key: lead.customer_key,
     of_click_id: lead.click_id,
-    stem: newClickIdStem(Date.now()),
     new_lead_id: leadId,
     new_email_hash: lead.email_hash === null ? null : hexBytes(lead.email_hash),
     ...leadEvent(lead),
@@ -52,8 +51,9 @@ function leadEvent({ session_id, page_url, additional_data }: Lead) {
 
 /**
  * Records a lead that the integrator's server sent, and settles it. The customer is that of `customer_key`, else that of a
- * valid click, to which the key is then bound; a click whose customer carries another key makes a second customer. A repeated
- * lead changes nothing and says `duplicate`. `programId` is what the caller says the key's program is.
+ * valid click, to which the key is then bound; a click whose customer carries another key makes a second customer. A key that only
+ * a browser named so far goes to the valid click's customer. A repeated lead changes nothing and says `duplicate`. `programId` is what
+ * the caller says the key's program is.
  * Refuses with `no_attribution`, having written nothing.
  */
 export async function recordServerLead(
@@ -64,7 +64,8 @@ export async function recordServerLead(
 ): Promise<RecordedLead> {
   const leadId = newEventId()
   const key = { hash: hexBytes(keyHash), claimed_program_id: programId }
-  const statement = call('track_lead', { ...key, ...leadArguments(lead, leadId) })
+  const stem = newClickIdStem(Date.now())
+  const statement = call('track_lead', { ...key, stem, ...leadArguments(lead, leadId) })
   const [row] = await retryBinding(() => db.query(statement))
   requireActiveKey(row)
   const recorded = asRecorded(row)
@@ -75,8 +76,9 @@ export async function recordServerLead(
  * Records a lead that the visitor's browser sent. The program is the click's; `programId` is what the caller says it is. Where
  * the program wants leads verified by the server, the lead is provisional: it is recorded once, without the customer key, and
  * settles nothing; so is the answer where the lead is settled already, so that a browser learns nothing. Where the program
- * allows browsers, it settles, and a repeat is refused with `already_settled`. Refuses with `no_attribution` where the click id
- * is not a valid one.
+ * allows browsers, it settles the click's own customer, who keeps the key and the e-mail address as unverified where nobody has them yet, and a
+ * repeat is refused with `already_settled`. The answer is the same whoever else is known. Refuses with `no_attribution` where the
+ * click id is not a valid one.
  */
 export async function recordBrowserLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
   const { click_id: clickId } = lead

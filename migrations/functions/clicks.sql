@@ -1,9 +1,9 @@
 -- Records a click; lib/tracking/clicks.ts says what is given and answered. It is a function because Neon's proxy sends every
 -- statement unnamed, to be planned in each call, while a function's statements are planned once a connection. Answers
 -- `{click_id, partner_code, cookie_window_days}`, or `{refused}` with the code of the error, having written nothing. A statement that is
--- sent again is refused by the key of the customer or of the event.
+-- sent again is refused by the key of the customer or of the event. A tag that names its program takes no link of another one.
 create or replace function track_click(
-  aff text, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
+  aff text, named_program_id bigint, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
   language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
   browser_name text, additional_data jsonb
@@ -17,9 +17,9 @@ begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
-  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+  if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
     return json_build_object('refused', case
-      when link.id is null then 'unknown_partner_code'
+      when link.id is null or link.program_id <> named_program_id then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
     end);

@@ -5,13 +5,16 @@ create or replace function refuse_unsound_customer() returns trigger language pl
 begin
   -- As a click makes it; one expression, because each costs a click some ten microseconds.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
-    new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date) = 0 then
+    new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
+    new.email_unverified_since) = 0 then
     return null;
   end if;
   -- As a lead or a sale makes it.
   if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
     and num_nulls(new.signup_date, new.lead_event_id) <> 1
     and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
+    and (new.key_unverified_since is null or new.customer_key is not null)
+    and (new.email_unverified_since is null or new.email_hash is not null)
     and new.customer_status = (case
       when new.first_purchase_date is not null then 'conversion'
       when new.signup_date is not null then 'lead'
@@ -21,6 +24,10 @@ begin
   end if;
   if new.customer_key = '' or length(new.email_hash) <> 32 then
     raise check_violation using message = 'A customer key is not empty, and an e-mail hash is 32 bytes.';
+  end if;
+  if new.key_unverified_since is not null and new.customer_key is null
+    or new.email_unverified_since is not null and new.email_hash is null then
+    raise check_violation using message = 'Only a key or an e-mail hash that is there is unverified.';
   end if;
   if num_nulls(new.signup_date, new.lead_event_id) = 1
     or num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) = 1 then
@@ -51,16 +58,43 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- The customer that a key is of, or is to be: the one who has it; else the one of a click after `valid_after`, where they have no key;
--- else, where they have another, a second customer, who is made with the key. Null where there is none.
+-- Takes a key that a browser left at some customer away from there, for whoever calls with a valid click of somebody else: what a server says of
+-- its own click outranks a browser.
+create or replace function take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamptz)
+returns void language plpgsql as $$
+begin
+  if for_click_id is null or not exists (
+    select from customers k where k.program_id = of_program_id and k.customer_key = of_key and k.key_unverified_since is not null
+  ) then
+    return;
+  end if;
+  -- Both by id, so that two who take from each other do not wait in a circle.
+  perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
+  order by c.id for no key update;
+  update customers k set customer_key = null, key_unverified_since = null
+  where k.program_id = of_program_id and k.customer_key = of_key and k.key_unverified_since is not null and k.click_id <> for_click_id
+    and exists (
+      select from customers c where c.program_id = of_program_id and c.click_id = for_click_id and c.last_click_at > valid_after
+    );
+end $$;
+
+-- The customer that a key is of, or is to be: the one who has it, unless a browser left it there and the click is another's; else the one of a
+-- click after `valid_after`, where they have no key; else, where they have another, a second customer, who is made with the key. Null where
+-- there is none.
 create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare
   found_id bigint;
+  unverified_since timestamptz;
   key_of_click text;
 begin
   loop
-    select c.id into found_id from customers c where c.program_id = of_program_id and c.customer_key = of_key;
+    select c.id, c.key_unverified_since into found_id, unverified_since from customers c
+    where c.program_id = of_program_id and c.customer_key = of_key;
+    if unverified_since is not null and of_click_id is not null then
+      perform take_unverified_key(of_program_id, of_key, of_click_id, valid_after);
+      select c.id into found_id from customers c where c.program_id = of_program_id and c.customer_key = of_key;
+    end if;
     if found_id is not null or of_click_id is null then
       return found_id;
     end if;
@@ -82,7 +116,9 @@ declare
 begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, stem, valid_after);
-    update customers c set customer_key = new_key
+    update customers c set
+      customer_key = new_key,
+      key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
     where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, new_key) = new_key;
     if found or customer is null then
       return customer;

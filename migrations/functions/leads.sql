@@ -1,5 +1,8 @@
--- What the settlement of a lead brings: the lead event, pay per lead and the day's totals. `customer` is the row as it was settled now.
-create or replace function record_settled_lead(customer customers, session_id text, page_url text, additional_data jsonb) returns void
+-- What the settlement of a lead brings: the lead event, pay per lead and the day's totals. `customer` is the row as it was settled now; `review`
+-- is why a person should look at what it pays, or null.
+create or replace function record_settled_lead(
+  customer customers, session_id text, page_url text, additional_data jsonb, review review_reason
+) returns void
 language plpgsql as $$
 declare
   program record;
@@ -11,8 +14,8 @@ begin
   select p.lead_commission_cents, p.currency, p.hold_days into strict program from programs p where p.id = customer.program_id;
   counted := count_customers(customer.program_id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents,
+    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
       now() + make_interval(days => program.hold_days));
     counted := count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
   end if;
@@ -21,7 +24,8 @@ end $$;
 -- Settles the lead of the customer with this key, or of a valid click, to whose customer the key is bound with it; answers nulls where there
 -- is neither. A lead that is settled already changes nothing and keeps its own id, which tells the call that settled it from all others,
 -- even where the answer to its first try was lost. The update is unconditional so that a call which waited for another sees what that
--- one did; where that one bound another key, the customer is looked for again.
+-- one did; where that one bound another key, the customer is looked for again. What a browser left is verified by a call with the customer's
+-- own click id; without it, an unverified key is still nobody's word, and so is the e-mail address that comes with it.
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
@@ -39,10 +43,18 @@ begin
     end if;
     update customers c set
       customer_key = of_customer_key,
+      key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end,
       signup_date = coalesce(c.signup_date, now()),
       lead_event_id = coalesce(c.lead_event_id, new_lead_id),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-      email_hash = case when c.signup_date is null then coalesce(new_email_hash, c.email_hash) else c.email_hash end
+      email_hash = case when c.signup_date is null or c.email_unverified_since is not null and c.click_id = of_click_id
+        then coalesce(new_email_hash, c.email_hash) else c.email_hash end,
+      email_unverified_since = case
+        when new_email_hash is null then c.email_unverified_since
+        when c.click_id = of_click_id then null
+        when c.signup_date is null then c.key_unverified_since
+        else c.email_unverified_since
+      end
     where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, of_customer_key) = of_customer_key
     returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
     exit when found;
@@ -51,7 +63,7 @@ begin
   click_id := settled.click_id;
   customer_status := settled.customer_status;
   if settled.is_first then
-    perform record_settled_lead(settled.customer, session_id, page_url, additional_data);
+    perform record_settled_lead(settled.customer, session_id, page_url, additional_data, null);
   end if;
 end $$;
 
@@ -81,15 +93,19 @@ begin
 end $$;
 
 -- A lead of the visitor's browser, for a click of this program; `recordBrowserLead` in lib/tracking/leads.ts is its only caller. Answers no
--- lead where the click is not a valid one.
+-- lead where the click is not a valid one. It acts on the click's own customer and answers the same whoever else is known: where the
+-- program allows browsers, that customer is settled, and keeps as unverified the key and the e-mail address that nobody has yet.
 create or replace function track_browser_lead(
-  of_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea,
+  of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea,
   session_id text, page_url text, additional_data jsonb,
   out provisional boolean, out lead_id bigint, out click_id text, out customer_status text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
   valid_after timestamptz;
+  is_key_free boolean;
+  is_email_free boolean;
+  settled customers;
   noted record;
 begin
   select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
@@ -100,11 +116,27 @@ begin
     return;
   end if;
   if not provisional then
-    noted := settle_lead(of_program_id, of_customer_key, of_click_id, stem, valid_after, new_lead_id, new_email_hash, session_id, page_url,
-      additional_data);
-    lead_id := noted.lead_id;
-    click_id := noted.click_id;
-    customer_status := noted.customer_status;
+    is_key_free := not exists (select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key);
+    is_email_free := not exists (select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash);
+    update customers c set
+      signup_date = now(),
+      lead_event_id = new_lead_id,
+      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+      customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
+      key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
+      email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
+      email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
+        then now() else c.email_unverified_since end
+    where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
+    returning c.* into settled;
+    if found then
+      perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
+    else
+      select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
+    end if;
+    lead_id := settled.lead_event_id;
+    click_id := of_click_id;
+    customer_status := 'lead';
     return;
   end if;
   update customers c set

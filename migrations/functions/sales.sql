@@ -29,7 +29,8 @@ declare
   counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
-  select c.id, c.partner_id, c.first_purchase_date, p.commission_bp, p.commission_duration_months, p.hold_days into customer
+  select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
+      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified, p.commission_bp, p.commission_duration_months, p.hold_days into customer
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
@@ -77,8 +78,9 @@ begin
     commission_cents := 0;
   end if;
   if commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
+      case when customer.is_unverified and customer.first_purchase_date is null then 'unverified_customer' end,
       now() + make_interval(days => customer.hold_days))
     returning id into commission_id;
   end if;
@@ -117,9 +119,11 @@ declare
   stored sales;
   valid_after timestamptz;
 begin
-  -- What was given is put together here, because each assignment costs about as much as a column of this.
+  -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
+  -- said gives way to a valid click.
   select k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id), (
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
+        and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
     is_recurring, subscription_id, additional_data
   into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
@@ -133,7 +137,9 @@ begin
     select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
     if is_test then
       select c.id into given.customer_id from customers c
-      where c.program_id = given.program_id and c.click_id = of_click_id and c.last_click_at > valid_after;
+      where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
+        or c.customer_key = track_sale.customer_key)
+      order by c.click_id = of_click_id desc limit 1;
     -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
     elsif not exists (
       select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = track_sale.transaction_id

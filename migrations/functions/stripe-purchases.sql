@@ -51,7 +51,8 @@ end $$;
 
 -- Who bought, locked, so that a click on another link moves them before the sale is recorded or, as a buyer's partner is fixed, not at all. All
 -- null where nobody knows. The partner is that of, in this order, the click id; the lead with this e-mail address; the processor's customer as
--- an earlier attributed purchase showed them; the customer key. Whose an unpaid session is was settled when it was completed and comes before all.
+-- an earlier attributed purchase showed them; the customer key; after these, an e-mail address or key that only a browser said. Whose an unpaid
+-- session is was settled when it was completed and comes before all.
 --
 -- A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for ever, which is
 -- how renewals are attributed after the cookie's window. Two people can come through one click: where its customer carries another key, the
@@ -63,6 +64,7 @@ declare
   buyer customers;
 begin
   if stem is not null and key is not null then
+    perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
     perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
   end if;
   select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
@@ -70,9 +72,12 @@ begin
     (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
       or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null order by c.signup_date, c.id limit 1),
+      and c.signup_date is not null and c.email_unverified_since is null order by c.signup_date, c.id limit 1),
     (select p.customer_id from processor_customers p
       where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id'),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null),
+    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
+      and c.signup_date is not null order by c.signup_date, c.id limit 1),
     (select c.id from customers c where c.program_id = program.id and c.customer_key = key)
   );
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
@@ -83,10 +88,13 @@ begin
 end $$;
 
 -- Writes down who the buyer is: the processor's customer; the unpaid session; the customer key, where the customer has none and nobody else has it.
--- A checkout also settles their provisional lead, which counts it and pays for it.
+-- What is learnt of one whom only a browser named is unverified like them, unless the click id was theirs. A checkout also settles their provisional lead, which counts it and pays for it.
 create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$
 declare
   key text := fact->>'customer_key';
+  is_own_click boolean := coalesce(buyer.click_id = fact->>'click_id', false);
+  unverified_since timestamptz := case when is_own_click or buyer.customer_key = key and buyer.key_unverified_since is null then null
+    else coalesce(buyer.key_unverified_since, buyer.email_unverified_since) end;
   settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
 begin
   if fact->>'processor_customer_id' is not null then
@@ -98,20 +106,23 @@ begin
     values (buyer.program_id, fact->>'session_id', buyer.id) on conflict do nothing;
   end if;
   if buyer.customer_key is null and key is not null then
-    update customers c set customer_key = key
+    update customers c set customer_key = key, key_unverified_since = unverified_since
     where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
       select from customers k where k.program_id = buyer.program_id and k.customer_key = key
     );
+  elsif is_own_click and buyer.customer_key = key and buyer.key_unverified_since is not null then
+    update customers c set key_unverified_since = null where c.program_id = buyer.program_id and c.id = buyer.id;
   end if;
   if settles then
     update customers c set
       signup_date = now(),
       lead_event_id = nextval('affiliate_lead_events_id_seq'),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-      email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash)
+      email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash),
+      email_unverified_since = case when fact->>'email_hash' is null then c.email_unverified_since else unverified_since end
     where c.program_id = buyer.program_id and c.id = buyer.id
     returning c.* into buyer;
-    perform record_settled_lead(buyer, null, null, null);
+    perform record_settled_lead(buyer, null, null, null, null);
   end if;
 end $$;
 

@@ -2,7 +2,7 @@
  * The script that partners' visitors load: `<script async src="{base_url}/js/svc-tracker.js" data-svc-program-id="1"></script>`.
  *
  * Attributes, all but the first optional:
- * - `data-svc-program-id`: the program's id, sent with a signup so that a click of another program is refused.
+ * - `data-svc-program-id`: the program's id, so that links and clicks of another program are refused.
  * - `data-svc-api-base`: where the calls go, such as `/svc`; without it, the part of the script's own address before `/js/`.
  * - `data-svc-consent="required"`: nothing is read, stored or sent before `svc.consent()`.
  * - `data-svc-params="via,ref,fpr"`: further names under which a partner code is accepted beside `aff`.
@@ -59,6 +59,8 @@ try {
   const svc = (window.svc ??= Object())
   if (script && !svc.v) {
     const { svcProgramId, svcApiBase, svcConsent, svcParams } = script.dataset
+    // Sent with click and signup, so that those of another program are refused; null where the tag has no number.
+    const program_id = Number(svcProgramId) || null
     const names = `aff,${svcParams ?? 'aff'}`.replace(/[^\w-]+/g, '|')
     // Also matches inside the hash, for routers that keep their query there.
     const codePattern = RegExp(`[?&#](${names})=([^&#]+)`)
@@ -139,6 +141,7 @@ try {
             page_url: url,
             referrer_url: document.referrer,
             session_id: store.svc_session,
+            additional_data: { program_id },
           })
         })
       }
@@ -174,7 +177,7 @@ try {
                   email,
                   page_url: location.origin + location.pathname,
                   session_id: store.svc_session,
-                  program_id: Number(svcProgramId),
+                  program_id,
                 })
               ).json()
             : { success: false, error: { code: 'no_attribution' } }

@@ -36,6 +36,7 @@ export function commissionRow(commission: ListedCommission) {
     reversed: majorUnits(commission.reversed_cents, commission.currency),
     reason: commission.reason,
     hold_until: commission.hold_until,
+    review_reason: commission.review_reason,
   }
 }
 

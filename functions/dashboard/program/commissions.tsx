@@ -7,6 +7,7 @@ import { type CommissionStatus, listCommissions, type ListedCommission } from '.
 import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
+import { Badge } from '../parts/blocks.tsx'
 import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
@@ -60,7 +61,7 @@ function Commissions({ program, status, page }: CommissionsProps) {
         made,
         { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
         cause,
-        state,
+        { ...state, cell: (commission) => <StateToReview commission={commission} /> },
         amount,
         may(program.roles, 'commission:decide') && {
           label: '',
@@ -77,6 +78,20 @@ function Commissions({ program, status, page }: CommissionsProps) {
             }
       }
     />
+  )
+}
+
+/** The state, and whether the program should look at it before it is paid. */
+function StateToReview({ commission }: { commission: ListedCommission }) {
+  return (
+    <div class="stack tight">
+      {commissionColumns.state.cell(commission)}
+      {commission.review_reason && (
+        <span class="small">
+          <Badge tone="warn">Review</Badge> Only a browser said who this customer is, and it can be made up.
+        </span>
+      )}
+    </div>
   )
 }
 
@@ -119,6 +134,7 @@ commissionPages.get('/programs/:programId/commissions.csv', requireProgram('comm
     'reversed',
     'reason',
     'hold_until',
+    'review_reason',
   ] as const
   return await exportCsv(c, `commissions-${programId}`, toCsv(columns, commissions.map(commissionRow)))
 })

@@ -84,6 +84,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             name="lead_auth_policy"
             label="Signups count when"
             value={settings.lead_auth_policy}
+            hint="What a browser reports can be made up: whoever guesses a customer's id or e-mail address can claim that customer until your server names them with a click id. First commissions so earned are marked for review."
             options={[
               ['server_verified', 'your server confirms them'],
               ['browser_allowed', 'the browser reports them'],
