@@ -435,6 +435,7 @@ export interface Refunds {
   created_at: Generated<Timestamp>;
   deduction_cents: Generated<Int8>;
   id: Generated<Int8>;
+  processor_reversal_id: string | null;
   program_id: Int8;
   reason: Generated<'refund' | 'chargeback'>;
   reason_text: string | null;

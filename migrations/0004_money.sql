@@ -54,12 +54,14 @@ create index sales_test_idx on sales (program_id, id) where is_test;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` where the caller gave none, or
 -- `rest:<request id>`. `applied_cents` is what it moved after capping, `deduction_cents` the commission it reversed; a
--- refund put back (failed, or a dispute won) has `returned_at`.
+-- refund put back (failed, or a dispute won) has `returned_at`. One that the processor told has the id it has there, and so has one
+-- that the API told without an id, where the processor's is the same: `refund_key` is then the API's, whichever came first.
 create table refunds (
   program_id bigint not null,
   id bigint generated always as identity,
   sale_id bigint not null,
   refund_key refund_key not null,
+  processor_reversal_id text,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
@@ -76,6 +78,7 @@ create table refunds (
   foreign key (program_id, sale_id) references sales (program_id, id),
   foreign key (program_id, continues_refund_id) references refunds (program_id, id)
 );
+create unique index refunds_reversal_key on refunds (program_id, sale_id, processor_reversal_id) where processor_reversal_id is not null;
 
 -- How a program pays: one withdrawal for each partner who is due, together. It is paid as a whole, with what the bank or PayPal calls it.
 create table payout_runs (

@@ -596,6 +596,7 @@ create table refunds (
   id bigint not null generated always as identity,
   sale_id bigint not null,
   refund_key refund_key not null,
+  processor_reversal_id text,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
@@ -610,6 +611,7 @@ create table refunds (
   constraint refunds_program_id_continues_refund_id_fkey FOREIGN KEY (program_id, continues_refund_id) REFERENCES refunds(program_id, id),
   constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
+CREATE UNIQUE INDEX refunds_reversal_key ON public.refunds USING btree (program_id, sale_id, processor_reversal_id) WHERE (processor_reversal_id IS NOT NULL);
 
 create table sales (
   program_id bigint not null,
@@ -1304,6 +1306,31 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.claim_api_refunds(sale sales, told processor_reversals[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  reversal processor_reversals;
+begin
+  for reversal in
+    select t.* from unnest(told) t
+    where not exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
+    )
+    order by t.created_at, t.reversal_id
+  loop
+    update refunds r set processor_reversal_id = reversal.reversal_id
+    where r.program_id = sale.program_id and r.id = (
+      select a.id from refunds a
+      where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
+        and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
+      order by a.id limit 1
+    );
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1654,7 +1681,7 @@ begin
     with returned as (
       update refunds r set returned_at = now()
       from unnest(told) t
-      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.refund_key = 'id:' || t.reversal_id
+      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
       where t.returned_at is not null and r.returned_at is null
         and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
       returning r.*
@@ -1711,6 +1738,13 @@ AS $function$
     order by 1
   )
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.is_reversal(refund refunds, of_reversal_id text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((NOT ((refund).processor_reversal_id IS DISTINCT FROM of_reversal_id)) OR (((refund).refund_key)::text = ('id:'::text || of_reversal_id)))
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_buyer(buyer customers, fact jsonb)
@@ -2726,6 +2760,7 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
+  perform claim_api_refunds(sale, told);
   sale := give_back_refunds(sale, commission, told);
   sale := refill_capped_refunds(sale, commission);
   sale := take_told_refunds(sale, commission, told);
@@ -2794,10 +2829,11 @@ declare
 begin
   refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);
   deducted_cents := deduction_of(sale, commission, refund.applied_cents);
-  insert into refunds (program_id, sale_id, refund_key, continues_refund_id, requested_cents, applied_cents, deduction_cents, reason,
-    reason_text, returned_at, request_id)
-  values (sale.program_id, sale.id, refund.refund_key, refund.continues_refund_id, refund.requested_cents, refund.applied_cents,
-    coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at, refund.request_id)
+  insert into refunds (program_id, sale_id, refund_key, processor_reversal_id, continues_refund_id, requested_cents, applied_cents,
+    deduction_cents, reason, reason_text, returned_at, request_id)
+  values (sale.program_id, sale.id, refund.refund_key, refund.processor_reversal_id, refund.continues_refund_id,
+    refund.requested_cents, refund.applied_cents, coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at,
+    refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
     sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
@@ -2817,12 +2853,13 @@ begin
   for reversal in
     select t.* from unnest(told) t
     where not exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'id:' || t.reversal_id
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
     )
     order by t.created_at, t.reversal_id
   loop
     refund := null;
     refund.refund_key := 'id:' || reversal.reversal_id;
+    refund.processor_reversal_id := reversal.reversal_id;
     refund.requested_cents := reversal.amount_cents;
     refund.applied_cents := case when reversal.returned_at is null then reversal.amount_cents else 0 end;
     refund.reason := reversal.reason;
@@ -3090,8 +3127,13 @@ begin
   perform lock_balance(commission);
 
   select r.* into refund from refunds r
-  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request) limit 1;
-  if refund.id is null and sale.refunded_cents < sale.amount_cents then
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request
+    or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
+      or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
+  order by r.refund_key <> key, r.id limit 1;
+  if refund.refund_key <> key and starts_with(key, 'amount:') then
+    update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
+  elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
     refund.refund_key := key;
     refund.requested_cents := wanted_cents;
     refund.applied_cents := coalesce(wanted_cents, sale.amount_cents);

@@ -159,6 +159,43 @@ const planted: Record<string, Mistake> = {
     says: /sale of/,
     plants: [{ file: 'tracker/src/stripe-amounts.ts', from: '(isk|ugx)', to: '(ugx)' }],
   },
+  'a refund of the refund call that the webhook takes again': {
+    ways: ['api_refund'],
+    says: /refunded/,
+    functions: [{ name: 'settle_refunds', from: 'perform claim_api_refunds(sale, told);', to: '' }],
+  },
+  'a refund of the webhook that the refund call takes again': {
+    ways: ['api_refund'],
+    says: /refunded/,
+    functions: [{ name: 'track_refund', from: `'amount:' || r.requested_cents = key`, to: 'false' }],
+  },
+  'a refund of the refund call that stands for two of the webhook': {
+    ways: ['api_refund'],
+    says: /refunded/,
+    functions: [
+      {
+        name: 'claim_api_refunds',
+        from: 'r.sale_id = sale.id and is_reversal(r, t.reversal_id)',
+        to: `r.sale_id = sale.id and (r.refund_key = 'id:' || t.reversal_id or r.requested_cents = t.amount_cents)`,
+      },
+      {
+        name: 'take_told_refunds',
+        from: 'is_reversal(r, t.reversal_id)',
+        to: `(is_reversal(r, t.reversal_id) or r.refund_key = 'amount:' || t.amount_cents)`,
+      },
+    ],
+  },
+  'a refund that failed and stays taken because the refund call told it': {
+    ways: ['api_refund'],
+    says: /refunded/,
+    functions: [
+      {
+        name: 'give_back_refunds',
+        from: 'is_reversal(named, t.reversal_id)',
+        to: `named.refund_key = 'id:' || t.reversal_id`,
+      },
+    ],
+  },
 }
 
 /**
@@ -182,7 +219,6 @@ const standing: Record<string, Mistake> = {
   },
   'another id of a known payment, which makes a second sale': { ways: ['api_sale'], says: /2 sales/ },
   'figures of the sale call that stand against the processor’s': { ways: ['api_sale'], says: /base/ },
-  'a refund that webhook and refund call take once each': { ways: ['api_refund'], says: /refunded/ },
   'a payment of the Payment Element that is not read': { ways: ['intent'], says: /no sale/ },
   'a payment captured later that is not read': { ways: ['captured'], says: /no sale/ },
 }

@@ -39,7 +39,7 @@ export const trackRefund = (): Operation => ({
   path: '/api/v1/track/refund',
   summary: 'Record a refund or chargeback',
   description:
-    'Reverses the commission of a sale in proportion to what was refunded of it. One call for each refund. Without `refund_id` a second call with the same amount is taken for a retry and ignored.',
+    'Reverses the commission of a sale in proportion to what was refunded of it. One call for each refund. Without `refund_id` a second call with the same amount is taken for a retry and ignored, and a refund of this amount that the connected payment processor tells is the same one.',
   auth: 'key',
   body: body(refundRequest, {
     transaction_id: 'The `transaction_id` of the sale.',

@@ -26,6 +26,10 @@ begin
   return sale;
 end $$;
 
+-- Whether a refund is the processor's of this id: told by it, or by the API under the same id or as one of the same amount.
+create or replace function is_reversal(refund refunds, of_reversal_id text) returns boolean language sql immutable
+return (refund).processor_reversal_id is not distinct from of_reversal_id or (refund).refund_key = 'id:' || of_reversal_id;
+
 -- Takes a refund of a sale: stores it and moves the sale. `refund` is the row as it is to be stored, `applied_cents` being what it would
 -- take; where less is left of the sale, the rest is capped. Returns the stored row.
 create or replace function take_refund(sale sales, commission commissions, refund refunds) returns refunds language plpgsql as $$
@@ -34,10 +38,11 @@ declare
 begin
   refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);
   deducted_cents := deduction_of(sale, commission, refund.applied_cents);
-  insert into refunds (program_id, sale_id, refund_key, continues_refund_id, requested_cents, applied_cents, deduction_cents, reason,
-    reason_text, returned_at, request_id)
-  values (sale.program_id, sale.id, refund.refund_key, refund.continues_refund_id, refund.requested_cents, refund.applied_cents,
-    coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at, refund.request_id)
+  insert into refunds (program_id, sale_id, refund_key, processor_reversal_id, continues_refund_id, requested_cents, applied_cents,
+    deduction_cents, reason, reason_text, returned_at, request_id)
+  values (sale.program_id, sale.id, refund.refund_key, refund.processor_reversal_id, refund.continues_refund_id,
+    refund.requested_cents, refund.applied_cents, coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at,
+    refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
     sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
@@ -46,7 +51,7 @@ begin
 end $$;
 
 -- A refund of the API; `refundSale` in lib/money/refunds.ts is its only caller. A refund is known by its key or, where its answer was lost,
--- by its request. The outcome is `refunded` or `reversed` where this request took it, now or then; `refund_already_applied`;
+-- by its request; one without an id is the processor's of the same amount that no other call was, where it told one. The outcome is `refunded` or `reversed` where this request took it, now or then; `refund_already_applied`;
 -- `already_reversed` where nothing was left to take from sale or commission; or `no_commission`.
 create or replace function track_refund(
   hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid,
@@ -78,8 +83,13 @@ begin
   perform lock_balance(commission);
 
   select r.* into refund from refunds r
-  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request) limit 1;
-  if refund.id is null and sale.refunded_cents < sale.amount_cents then
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request
+    or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
+      or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
+  order by r.refund_key <> key, r.id limit 1;
+  if refund.refund_key <> key and starts_with(key, 'amount:') then
+    update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
+  elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
     refund.refund_key := key;
     refund.requested_cents := wanted_cents;
     refund.applied_cents := coalesce(wanted_cents, sale.amount_cents);
@@ -124,6 +134,7 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
+  perform claim_api_refunds(sale, told);
   sale := give_back_refunds(sale, commission, told);
   sale := refill_capped_refunds(sale, commission);
   sale := take_told_refunds(sale, commission, told);
@@ -150,6 +161,29 @@ begin
   return sale;
 end $$;
 
+-- Of a refund that the API told first, without an id, the processor's of the same amount is no second one: from here on each of the two
+-- is the other, and what becomes of the processor's becomes of both.
+create or replace function claim_api_refunds(sale sales, told processor_reversals[]) returns void language plpgsql as $$
+declare
+  reversal processor_reversals;
+begin
+  for reversal in
+    select t.* from unnest(told) t
+    where not exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
+    )
+    order by t.created_at, t.reversal_id
+  loop
+    update refunds r set processor_reversal_id = reversal.reversal_id
+    where r.program_id = sale.program_id and r.id = (
+      select a.id from refunds a
+      where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
+        and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
+      order by a.id limit 1
+    );
+  end loop;
+end $$;
+
 -- Gives back what was returned, refunds that failed and disputes that were won, each with what it took later where it had been capped. The
 -- reason of the commission is then that of the latest refund that stands.
 create or replace function give_back_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
@@ -162,7 +196,7 @@ begin
     with returned as (
       update refunds r set returned_at = now()
       from unnest(told) t
-      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.refund_key = 'id:' || t.reversal_id
+      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
       where t.returned_at is not null and r.returned_at is null
         and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
       returning r.*
@@ -217,12 +251,13 @@ begin
   for reversal in
     select t.* from unnest(told) t
     where not exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'id:' || t.reversal_id
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
     )
     order by t.created_at, t.reversal_id
   loop
     refund := null;
     refund.refund_key := 'id:' || reversal.reversal_id;
+    refund.processor_reversal_id := reversal.reversal_id;
     refund.requested_cents := reversal.amount_cents;
     refund.applied_cents := case when reversal.returned_at is null then reversal.amount_cents else 0 end;
     refund.reason := reversal.reason;

@@ -230,6 +230,7 @@ function change(history: History, charge: Charge, after: After): void {
   account.wait(60)
   if (after.ends !== null && !(after.ends === 'succeeded' && after.begins === 'succeeded'))
     account.settleRefund(refund, after.ends)
+  if (after.again && charge.captured - charge.refunded >= amount) account.refund(charge, amount, 'succeeded')
 }
 
 /** The id that a payment's sale goes by: invoice, else intent, else session. */

@@ -55,6 +55,8 @@ export type After =
       ends: 'succeeded' | 'failed' | 'canceled' | null
       /** The integrator tells it too. */
       by_api: boolean
+      /** Another of the same amount follows, which nobody tells but Stripe. */
+      again: boolean
     }
   | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }
   | { kind: 'inquiry' }
@@ -254,6 +256,7 @@ function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null,
     begins: random.chance(0.3) ? 'pending' : 'succeeded',
     ends: random.chance(0.2) ? 'succeeded' : null,
     by_api: byApi,
+    again: byApi && random.chance(0.3),
   })
   const dispute: Extract<After, { kind: 'dispute' }> = {
     kind: 'dispute',
@@ -271,6 +274,7 @@ function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null,
       begins: pick(random, ['pending', 'succeeded', 'requires_action']),
       ends: pick(random, ['failed', 'canceled']),
       by_api: false,
+      again: false,
     })
     if (random.chance(0.5)) found.push(refund())
   }
@@ -329,6 +333,7 @@ export function* smallerPlans(plan: Plan): Generator<Plan> {
       ...(purchase.amount > 10_000 && purchase.credit === 0 ? [{ amount: 10_000 }] : []),
       { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, begins: 'succeeded' } : after)) },
       { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, ends: null } : after)) },
+      { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, again: false } : after)) },
     ]
     for (const variant of variants) {
       const changed = { ...purchase, ...variant }
@@ -367,4 +372,5 @@ export const waysThatHold: readonly Way[] = [
   'large',
   'manual',
   'link',
+  'api_refund',
 ]

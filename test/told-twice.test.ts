@@ -1,0 +1,145 @@
+import { expect, test } from 'vitest'
+import trackRefund from '../functions/track-refund.ts'
+import trackSale from '../functions/track-sale.ts'
+import { generateApiKey } from '../lib/access/api-keys.ts'
+import { oneTime } from './support/payments.ts'
+import { createShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+
+// Money of which both the payment processor and the integrator tell: it is counted once, whichever comes first.
+
+const endpoint = await startEndpoint()
+const { sql } = endpoint
+const { env, send, tell, salesOf } = await openWebhook(endpoint)
+
+interface Answer {
+  status: number
+  body: Record<string, unknown> & { error?: Record<string, unknown> }
+}
+
+/** A program connected to Stripe, with a key. */
+async function openShop() {
+  const shop = await createShop(sql)
+  const { key, keyHash, hint } = await generateApiKey()
+  await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3)`, [
+    shop.programId,
+    keyHash,
+    hint,
+  ])
+  const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
+  const post = async (app: { request: typeof trackRefund.request }, fields: object): Promise<Answer> => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const response = await app.request('/', { method: 'POST', headers, body: JSON.stringify(fields) }, env, context)
+    return { status: response.status, body: await response.json() }
+  }
+  return {
+    shop,
+    sale: (fields: object) => post(trackSale, fields),
+    refund: async (fields: object) => (await post(trackRefund, { transaction_id: 'pi_1', ...fields })).body,
+  }
+}
+
+async function openSold() {
+  const opened = await openShop()
+  await send(opened.shop, 'checkout.session.completed', oneTime(opened.shop))
+  return opened
+}
+
+type Opened = Awaited<ReturnType<typeof openShop>>
+
+/** Every order of some steps. */
+function ordersOf<Item>(steps: Item[]): Item[][] {
+  if (steps.length < 2) return [steps]
+  return steps.flatMap((step, at) => ordersOf(steps.filter((_, other) => other !== at)).map((rest) => [step, ...rest]))
+}
+
+type Step = (opened: Opened) => Promise<unknown>
+const told =
+  (...args: [id: string, amount: number, status?: 'failed' | 'won']): Step =>
+  ({ shop }) =>
+    tell(shop, ...args)
+const called =
+  (fields: object): Step =>
+  ({ refund }) =>
+    refund(fields)
+
+test.for<[what: string, steps: Step[], refunded: number]>([
+  ['one refund', [told('re_1', 3000), called({ refund_amount_cents: 3000 })], 3000],
+  ['one refund of all', [told('re_1', 10_000), called({})], 10_000],
+  [
+    'one of two refunds of the same amount',
+    [told('re_1', 3000), told('re_2', 3000), called({ refund_amount_cents: 3000 })],
+    6000,
+  ],
+  ['a refund that fails', [told('re_1', 3000), told('re_1', 3000, 'failed'), called({ refund_amount_cents: 3000 })], 0],
+  [
+    'a refund that fails, and another of the same amount',
+    [told('re_1', 3000, 'failed'), told('re_2', 3000), called({ refund_amount_cents: 3000 })],
+    3000,
+  ],
+  ['two refunds of other amounts', [told('re_1', 3000), called({ refund_amount_cents: 2000 })], 5000],
+  [
+    'a refund with an id of the caller’s',
+    [told('re_1', 3000), called({ refund_amount_cents: 3000, refund_id: 'r' })],
+    6000,
+  ],
+  ['a chargeback', [told('dp_1', 4000), called({ refund_amount_cents: 4000, reason: 'chargeback' })], 4000],
+  ['a dispute beside a refund of the same amount', [told('dp_1', 4000), called({ refund_amount_cents: 4000 })], 8000],
+])('%s, told by webhook and by call in any order', async ([, steps, refunded]) => {
+  for (const order of ordersOf(steps)) {
+    const opened = await openSold()
+    for (const step of order) await step(opened)
+    expect(await salesOf(opened.shop)).toMatchObject([{ refunded, reversed: refunded / 5 }])
+  }
+})
+
+test('the second of two tellings of a refund is skipped, and so is the call again', async () => {
+  const { shop, refund } = await openSold()
+  await tell(shop, 're_1', 3000)
+  for (let call = 0; call < 2; call++) {
+    expect(await refund({ refund_amount_cents: 3000 })).toEqual({
+      success: true,
+      status: 'skipped',
+      reason: 'refund_already_applied',
+      commission_id: expect.any(Number),
+    })
+  }
+  expect(await refund({ refund_amount_cents: 3000, refund_id: 're_1' })).toMatchObject({ status: 'skipped' })
+  expect(await refund({ refund_amount_cents: 2000 })).toMatchObject({ status: 'refunded', deduction_cents: 400 })
+})
+
+test('all that was left, told by the call first, is put back where the processor’s refund of it fails', async () => {
+  const { shop, refund } = await openSold()
+  await tell(shop, 're_1', 4000)
+  expect(await refund({})).toMatchObject({ status: 'reversed', deduction_cents: 1200 })
+  await tell(shop, 're_2', 6000)
+  await tell(shop, 're_2', 6000, 'failed')
+  expect(await salesOf(shop)).toMatchObject([{ refunded: 4000, reversed: 800 }])
+})
+
+/** Does all of them at once. */
+const atOnce = (count: number, call: (index: number) => Promise<unknown>) =>
+  Promise.all(Array.from({ length: count }, (_, index) => call(index)))
+
+test('ten calls and ten events of one refund at once take it once, and ten failures put it back once', async () => {
+  for (let round = 0; round < 3; round++) {
+    const { shop, refund } = await openSold()
+    await atOnce(20, (index) => (index % 2 === 0 ? tell(shop, 're_1', 3000) : refund({ refund_amount_cents: 3000 })))
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
+    await atOnce(10, () => tell(shop, 're_1', 3000, 'failed'))
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 0 }])
+  }
+})
+
+test('ten calls and two refunds of one amount at once take two', async () => {
+  for (let round = 0; round < 3; round++) {
+    const { shop, refund } = await openSold()
+    await atOnce(14, (index) =>
+      index % 3 === 0 ? tell(shop, `re_${index % 2}`, 3000) : refund({ refund_amount_cents: 3000 }),
+    )
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 6000, reversed: 1200 }])
+  }
+})
+
+testWhatIsKept(sql)
