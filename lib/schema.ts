@@ -187,6 +187,8 @@ export interface DailyMoney {
   currency: string;
   day: Timestamp;
   program_id: Int8;
+  refunded_cents: Generated<Int8>;
+  refunded_cents_by_hour: ArrayType<Int8> | null;
   revenue_cents: Generated<Int8>;
   revenue_cents_by_hour: ArrayType<Int8> | null;
   sales: Generated<Int8>;
@@ -670,7 +672,7 @@ export interface DatabaseFunctions {
   }
   read_performance: {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
-    row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null }
+    row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   recorded_click: {
     arguments: { aff: string | null; at: Date | null; event_id: number | null }

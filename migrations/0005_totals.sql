@@ -19,7 +19,8 @@ create table daily_totals (
   primary key (program_id, day, slot)
 ) with (fillfactor = 50);
 
--- A refund takes its commission from the hour the commission was made in, as above.
+-- A refund takes its commission from the hour the commission was made in, as above. It counts in the hour of its sale, so that of any range's
+-- revenue this much was refunded; one that is put back is taken off there.
 create table daily_money (
   program_id bigint not null,
   day date not null,
@@ -28,9 +29,11 @@ create table daily_money (
   sales event_count not null default 0,
   revenue_cents event_count not null default 0,
   commission_cents bigint not null default 0,
+  refunded_cents bigint not null default 0,
   sales_by_hour bigint[],
   revenue_cents_by_hour bigint[],
   commission_cents_by_hour bigint[],
+  refunded_cents_by_hour bigint[],
   primary key (program_id, day, currency, slot)
 ) with (fillfactor = 50);
 

@@ -267,9 +267,11 @@ create table daily_money (
   sales event_count not null default 0,
   revenue_cents event_count not null default 0,
   commission_cents bigint not null default 0,
+  refunded_cents bigint not null default 0,
   sales_by_hour bigint[],
   revenue_cents_by_hour bigint[],
   commission_cents_by_hour bigint[],
+  refunded_cents_by_hour bigint[],
   constraint daily_money_pkey PRIMARY KEY (program_id, day, currency, slot)
 ) with (fillfactor=50);
 CREATE INDEX daily_money_unfolded_idx ON public.daily_money USING btree (day) WHERE (slot > 0);
@@ -1382,7 +1384,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint)
+CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -1391,17 +1393,18 @@ declare
   of_slot constant smallint := counter_slot(at);
 begin
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
-    commission_cents = m.commission_cents + more_commission_cents
+    commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
   if found then
     return true;
   end if;
-  insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-  values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents)
+  insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents, refunded_cents)
+  values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents)
   on conflict on constraint daily_money_pkey do update set
     sales = counted.sales + excluded.sales,
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
-    commission_cents = counted.commission_cents + excluded.commission_cents;
+    commission_cents = counted.commission_cents + excluded.commission_cents,
+    refunded_cents = counted.refunded_cents + excluded.refunded_cents;
   return true;
 end $function$
 ;
@@ -1420,27 +1423,38 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_refunded(sale sales, more_refunded_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
+    perform count_money(sale.program_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_rows(of_program_id bigint, from_time timestamp with time zone, to_time timestamp with time zone)
- RETURNS TABLE(currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint)
+ RETURNS TABLE(currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE sql
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
-select null, count(*), 0, 0, 0, 0, 0 from affiliate_click_events e
+select null, count(*), 0, 0, 0, 0, 0, 0 from affiliate_click_events e
 where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= from_time and e.click_timestamp < to_time
 union all
-select null, 0, count(*), 0, 0, 0, 0 from customers c
+select null, 0, count(*), 0, 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.signup_date >= from_time and c.signup_date < to_time
 union all
-select null, 0, 0, count(*), 0, 0, 0 from customers c
+select null, 0, 0, count(*), 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.first_purchase_date >= from_time and c.first_purchase_date < to_time
 union all
-select s.currency, 0, 0, 0, count(*), sum(s.amount_cents), 0 from sales s
+select s.currency, 0, 0, 0, count(*), sum(s.amount_cents), 0, sum(s.refunded_cents) from sales s
 where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < to_time
   and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
 group by s.currency
 union all
-select c.currency, 0, 0, 0, 0, 0, sum(c.amount_cents - c.reversed_cents) from commissions c
+select c.currency, 0, 0, 0, 0, 0, sum(c.amount_cents - c.reversed_cents), 0 from commissions c
 where c.program_id = of_program_id and c.created_at >= from_time and c.created_at < to_time
 group by c.currency
 $function$
@@ -1607,7 +1621,7 @@ folded as (
 ),
 hourly as (
   select program_id, day, currency, hour, coalesce(sum(sales), 0) as sales, coalesce(sum(revenue_cents), 0) as revenue_cents,
-    coalesce(sum(commission_cents), 0) as commission_cents
+    coalesce(sum(commission_cents), 0) as commission_cents, coalesce(sum(refunded_cents), 0) as refunded_cents
   from (select distinct program_id, day, currency from folded) days
   cross join generate_series(1, 24) hour
   left join folded using (program_id, day, currency, hour)
@@ -1615,9 +1629,10 @@ hourly as (
 ),
 kept as (
   insert into daily_money as counted (program_id, day, currency, slot, sales, sales_by_hour, revenue_cents, revenue_cents_by_hour,
-    commission_cents, commission_cents_by_hour)
+    commission_cents, commission_cents_by_hour, refunded_cents, refunded_cents_by_hour)
   select program_id, day, currency, 0, sum(sales), array_agg(sales order by hour), sum(revenue_cents),
-    array_agg(revenue_cents order by hour), sum(commission_cents), array_agg(commission_cents order by hour)
+    array_agg(revenue_cents order by hour), sum(commission_cents), array_agg(commission_cents order by hour),
+    sum(refunded_cents), array_agg(refunded_cents order by hour)
   from hourly group by program_id, day, currency order by program_id, day, currency
   on conflict (program_id, day, currency, slot) do update set
     sales = counted.sales + excluded.sales,
@@ -1625,7 +1640,9 @@ kept as (
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
     revenue_cents_by_hour = add_hours(counted.revenue_cents_by_hour, excluded.revenue_cents_by_hour),
     commission_cents = counted.commission_cents + excluded.commission_cents,
-    commission_cents_by_hour = add_hours(counted.commission_cents_by_hour, excluded.commission_cents_by_hour)
+    commission_cents_by_hour = add_hours(counted.commission_cents_by_hour, excluded.commission_cents_by_hour),
+    refunded_cents = counted.refunded_cents + excluded.refunded_cents,
+    refunded_cents_by_hour = add_hours(counted.refunded_cents_by_hour, excluded.refunded_cents_by_hour)
 )
 select count(*) from folded
 $function$
@@ -1691,6 +1708,7 @@ begin
     select coalesce(r.reason_text, r.reason) into because from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
     order by r.id desc limit 1;
+    perform count_refunded(sale, -refund.applied_cents);
     sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
   end loop;
   return sale;
@@ -2213,7 +2231,7 @@ RETURN CASE substr(id, 1, 3) WHEN 'in_'::text THEN 3 WHEN 'pi_'::text THEN 2 WHE
 ;
 
 CREATE OR REPLACE FUNCTION public.read_performance(of_program_id bigint, previous_from timestamp with time zone, current_from timestamp with time zone, until timestamp with time zone, at timestamp with time zone)
- RETURNS TABLE(day text, currency text, clicks bigint, leads bigint, conversions bigint, partners bigint, sales bigint, revenue_cents bigint, commission_cents bigint)
+ RETURNS TABLE(day text, currency text, clicks bigint, leads bigint, conversions bigint, partners bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2256,28 +2274,31 @@ begin
     cross join lateral count_rows(of_program_id, least(bound.time, bound.hour), greatest(bound.time, bound.hour)) part
     where bound.time <> bound.hour
   )
-  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents
+  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents,
+    f.refunded_cents
   from (
     select t.day, null::text as currency, sum(t.clicks)::bigint as clicks, sum(t.leads)::bigint as leads,
       sum(t.conversions)::bigint as conversions, 0::bigint as partners, 0::bigint as sales, 0::bigint as revenue_cents,
-      0::bigint as commission_cents
+      0::bigint as commission_cents, 0::bigint as refunded_cents
     from daily_totals t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
     group by t.day
     union all
-    select t.day, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint
+    select t.day, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
+      sum(t.refunded_cents)::bigint
     from daily_money t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
     group by t.day, t.currency
     union all
-    select null, null, sum(t.clicks)::bigint, sum(t.leads)::bigint, sum(t.conversions)::bigint, 0, 0, 0, 0
+    select null, null, sum(t.clicks)::bigint, sum(t.leads)::bigint, sum(t.conversions)::bigint, 0, 0, 0, 0, 0
     from daily_totals t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
     union all
-    select null, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint
+    select null, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
+      sum(t.refunded_cents)::bigint
     from daily_money t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
     group by t.currency
     union all
     -- Of the days in which a range begins or ends, the hours that belong to it.
     select case when cut.from_hour >= current_hour then utc_day(cut.from_hour) end, hour.currency, hour.clicks, hour.leads,
-      hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents
+      hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents, hour.refunded_cents
     from (values
       (previous_hour, least(previous_day at time zone 'UTC', current_hour)),
       (greatest(previous_end, previous_day) at time zone 'UTC', current_hour),
@@ -2289,19 +2310,21 @@ begin
     where cut.from_hour < cut.to_hour
     union all
     select utc_day(c.from_time), c.currency, c.current * c.clicks, c.current * c.leads, c.current * c.conversions, 0,
-      c.current * c.sales, c.current * c.revenue_cents, c.current * c.commission_cents
+      c.current * c.sales, c.current * c.revenue_cents, c.current * c.commission_cents,
+      c.current * c.refunded_cents
     from counted c where c.current <> 0
     union all
     select null, c.currency, c.previous * c.clicks, c.previous * c.leads, c.previous * c.conversions, 0,
-      c.previous * c.sales, c.previous * c.revenue_cents, c.previous * c.commission_cents
+      c.previous * c.sales, c.previous * c.revenue_cents, c.previous * c.commission_cents,
+      c.previous * c.refunded_cents
     from counted c where c.previous <> 0
     union all
-    select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0
+    select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0, 0
     from uncounted_clicks c
     where c.program_id = of_program_id and c.clicked_at >= previous_hour and c.clicked_at < end_hour
     group by 1
     union all
-    select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0
+    select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0, 0
     from partner_programs p
     where p.program_id = of_program_id and p.created_at >= previous_from and p.created_at < until
     group by 1
@@ -2420,7 +2443,7 @@ begin
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end);
+      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
@@ -2794,12 +2817,12 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.sum_hours(of_program_id bigint, of_day date, first integer, last integer)
- RETURNS TABLE(currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint)
+ RETURNS TABLE(currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE sql
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
-select null, sum(hour.clicks), sum(hour.leads), sum(hour.conversions), 0, 0, 0
+select null, sum(hour.clicks), sum(hour.leads), sum(hour.conversions), 0, 0, 0, 0
 from daily_totals t
 cross join unnest(
   case t.slot when 0 then t.clicks_by_hour[first:last] else array[t.clicks] end,
@@ -2808,13 +2831,14 @@ cross join unnest(
 ) hour (clicks, leads, conversions)
 where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot between 64 * first and 64 * last + 63)
 union all
-select t.currency, 0, 0, 0, sum(hour.sales), sum(hour.revenue_cents), sum(hour.commission_cents)
+select t.currency, 0, 0, 0, sum(hour.sales), sum(hour.revenue_cents), sum(hour.commission_cents), sum(hour.refunded_cents)
 from daily_money t
 cross join unnest(
   case t.slot when 0 then t.sales_by_hour[first:last] else array[t.sales] end,
   case t.slot when 0 then t.revenue_cents_by_hour[first:last] else array[t.revenue_cents] end,
-  case t.slot when 0 then t.commission_cents_by_hour[first:last] else array[t.commission_cents] end
-) hour (sales, revenue_cents, commission_cents)
+  case t.slot when 0 then t.commission_cents_by_hour[first:last] else array[t.commission_cents] end,
+  case t.slot when 0 then t.refunded_cents_by_hour[first:last] else array[t.refunded_cents] end
+) hour (sales, revenue_cents, commission_cents, refunded_cents)
 where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot between 64 * first and 64 * last + 63)
 group by t.currency
 $function$
@@ -2836,6 +2860,7 @@ begin
     refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
+    perform count_refunded(sale, refund.applied_cents);
     sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
   end if;
   return refund;

@@ -139,6 +139,10 @@ const corruptions: [check: string, statement: string][] = [
     "insert into daily_totals (program_id, day, slot, leads_by_hour) values ($1, utc_day(now()), 0, array_fill(1, '{24}'))",
   ],
   ["a day's sales, revenue", 'update daily_money set commission_cents = commission_cents + 1 where program_id = $1'],
+  [
+    "a day's sales, revenue",
+    'update daily_money set refunded_cents = refunded_cents + 1 where refunded_cents > 0 and program_id = $1',
+  ],
   ["a day's sales, revenue", 'delete from daily_money where program_id = $1'],
   [
     "a day's sales, revenue",

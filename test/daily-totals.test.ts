@@ -57,12 +57,21 @@ test('folds while others write, twice at once, and loses nothing', async () => {
   while ((await foldDailyTotals(db, 10)) > 0);
 
   const { rows: days } = await sql.query(
-    `select t.clicks, t.leads, t.conversions, m.sales, m.revenue_cents, m.commission_cents
+    `select t.clicks, t.leads, t.conversions, m.sales, m.revenue_cents, m.commission_cents,
+      m.refunded_cents
     from daily_totals t join daily_money m using (program_id, day) where day = utc_day($1)`,
     [yesterday],
   )
   expect(days).toEqual([
-    { clicks: '120', leads: '0', conversions: '60', sales: '60', revenue_cents: '60000', commission_cents: '6000' },
+    {
+      clicks: '120',
+      leads: '0',
+      conversions: '60',
+      sales: '60',
+      revenue_cents: '60000',
+      commission_cents: '6000',
+      refunded_cents: '30000',
+    },
   ])
   expect(await count('select sum(clicks)::int as count from daily_totals where day = utc_day(now())')).toBe(60)
   expect(await findDifferences(sql)).toEqual([])

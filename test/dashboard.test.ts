@@ -395,6 +395,16 @@ test.each(destinations)('after sign-in, next=%s leads to %s', async (next, locat
   expect(headers.get('location')).toBe(location)
 })
 
+const shown = async (path: string) => (await get(`/programs/${programId}${path}`, sandbox.dashboardToken)).text
+
+test('what was refunded stands beside revenue, beside its sale, and in the CSV of events', async () => {
+  expect(await shown('')).toMatch(/Revenue<\/dt><dd[^>]*>\$100\.00.*Refunded of this revenue<\/dt><dd[^>]*>\$25\.00/s)
+  expect(await shown('/events?eventType=conversion')).toContain('$25.00 refunded')
+  const [head, row] = (await shown('/events.csv?eventType=conversion')).split('\r\n')
+  expect(head).toContain(',amount,refunded,currency,')
+  expect(row).toContain(',100,25,usd,')
+})
+
 test('CSV files hold what the pages show, and nothing that a spreadsheet would run', async () => {
   const partners = await get(`/programs/${programId}/partners.csv`, sandbox.dashboardToken)
   expect(partners.headers.get('content-disposition')).toBe(`attachment; filename="partners-${programId}.csv"`)

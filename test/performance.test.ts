@@ -113,6 +113,7 @@ interface Totals {
   partners: number
   sales: number
   revenue_cents: number
+  refunded_cents: number
   commission_cents: number
 }
 
@@ -138,6 +139,8 @@ async function countRows(
       (select count(*) from partner_programs where program_id = $1 and ${within('created_at')})::int as partners,
       (select count(*) ${paidSales})::int as sales,
       (select coalesce(sum(amount_cents), 0) ${paidSales} and currency = $2)::int as revenue_cents,
+      (select coalesce(sum(r.applied_cents), 0) from refunds r join (select id ${paidSales} and currency = $2) s on s.id = r.sale_id
+        where r.program_id = $1 and r.returned_at is null)::int as refunded_cents,
       (select coalesce(sum(amount_cents - reversed_cents), 0) from commissions
         where program_id = $1 and currency = $2 and ${within('created_at')})::int as commission_cents
     from unnest($3::timestamptz[], $4::timestamptz[]) with ordinality w (from_time, to_time, position) order by w.position`,
@@ -253,6 +256,7 @@ async function expectFigures(program: Program, parameters: object, at: number): 
     totalLeads: total.leads,
     totalConversions: total.conversions,
     totalRevenue: major(total.revenue_cents, currency),
+    totalRefunds: major(total.refunded_cents, currency),
     conversionRate: quotient(100 * total.conversions, total.clicks, 2),
     averageOrderValue: quotient(total.revenue_cents, total.conversions * 10 ** (exponents[currency] ?? 2), decimals),
     totalPartners: total.partners,
@@ -278,6 +282,7 @@ async function expectFigures(program: Program, parameters: object, at: number): 
     const [figures] = await countRows(id, other, [[meta.dateFrom, meta.dateTo]])
     expect(otherCurrencies[other]).toEqual({
       totalRevenue: major(figures?.revenue_cents ?? 0, other),
+      totalRefunds: major(figures?.refunded_cents ?? 0, other),
       totalSales: sales,
       totalPartnersCommission: major(figures?.commission_cents ?? 0, other),
     })

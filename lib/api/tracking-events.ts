@@ -46,6 +46,7 @@ const eventsResponse = () =>
           ...event(),
           event_type: z.literal('conversion'),
           amount_cents: cents(),
+          refunded_cents: cents(),
           currency: currency(),
           sale_type: z.string(),
           payment_status: z.string(),
@@ -66,7 +67,7 @@ export const trackingEvents = (): Operation => ({
   path: '/api/tracking/events/{programId}',
   summary: 'List events',
   description:
-    'Clicks, leads and conversions in one list, newest first. Of each type the newest 3 × `pageSize` are read; narrow the dates to reach older ones. For members with the action `tracking:list`.',
+    'Clicks, leads and conversions in one list, newest first. Of each type the newest 3 × `pageSize` are read; narrow the dates to reach older ones. A conversion’s `refunded_cents` is how much of its `amount_cents` was refunded or charged back until now. For members with the action `tracking:list`.',
   auth: 'session',
   parameters: [
     programParameter(),
@@ -98,6 +99,7 @@ export const trackingEvents = (): Operation => ({
             click_id: exampleClickId,
             createdAt: '2026-01-01T12:05:00.000Z',
             amount_cents: 4900,
+            refunded_cents: 0,
             currency: 'usd',
             sale_type: 'payment',
             payment_status: 'paid',

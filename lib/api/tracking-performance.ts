@@ -31,6 +31,7 @@ const performanceResponse = () =>
       totalLeads: count(),
       totalConversions: count(),
       totalRevenue: z.number(),
+      totalRefunds: z.number(),
       conversionRate: z.number(),
       averageOrderValue: z.number(),
       totalPartners: count(),
@@ -45,7 +46,12 @@ const performanceResponse = () =>
       commissionTrend: trend(),
       otherCurrencies: z.record(
         z.string(),
-        z.object({ totalRevenue: z.number(), totalSales: count(), totalPartnersCommission: z.number() }),
+        z.object({
+          totalRevenue: z.number(),
+          totalRefunds: z.number(),
+          totalSales: count(),
+          totalPartnersCommission: z.number(),
+        }),
       ),
     }),
     meta: z.object({
@@ -63,7 +69,7 @@ export const trackingPerformance = (): Operation => ({
   path: '/api/tracking/performance/{programId}',
   summary: 'Read daily performance',
   description:
-    'One entry for each day (UTC) of the range, the totals, and their change against the range of equal length before it. Money is in the major unit of the program’s currency; other currencies stand in `metrics.otherCurrencies`. For active members of the program’s workspace.',
+    'One entry for each day (UTC) of the range, the totals, and their change against the range of equal length before it. Money is in the major unit of the program’s currency; other currencies stand in `metrics.otherCurrencies`. Revenue is before refunds; `totalRefunds` is how much of the range’s `totalRevenue` was refunded or charged back until now, whenever that was, so the one less the other is what is left. For active members of the program’s workspace.',
   auth: 'session',
   parameters: [
     programParameter(),
@@ -106,6 +112,7 @@ export const trackingPerformance = (): Operation => ({
           totalLeads: 12,
           totalConversions: 3,
           totalRevenue: 147,
+          totalRefunds: 49,
           conversionRate: 2.5,
           averageOrderValue: 49,
           totalPartners: 1,
@@ -118,7 +125,7 @@ export const trackingPerformance = (): Operation => ({
           partnersTrend: { trend: 100, trendDirection: 'up' },
           salesTrend: { trend: 50, trendDirection: 'up' },
           commissionTrend: { trend: 50, trendDirection: 'up' },
-          otherCurrencies: { eur: { totalRevenue: 10, totalSales: 1, totalPartnersCommission: 2 } },
+          otherCurrencies: { eur: { totalRevenue: 10, totalRefunds: 0, totalSales: 1, totalPartnersCommission: 2 } },
         },
         meta: {
           period: '7d',

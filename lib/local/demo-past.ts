@@ -149,7 +149,16 @@ function countAgain(programId: number) {
     kysely.deleteFrom('daily_money').where('program_id', '=', programId),
     kysely
       .insertInto('daily_money')
-      .columns(['program_id', 'day', 'currency', 'slot', 'sales', 'revenue_cents', 'commission_cents'])
+      .columns([
+        'program_id',
+        'day',
+        'currency',
+        'slot',
+        'sales',
+        'revenue_cents',
+        'commission_cents',
+        'refunded_cents',
+      ])
       .expression((eb) =>
         eb
           .selectFrom('sales as s')
@@ -164,6 +173,7 @@ function countAgain(programId: number) {
             sale.fn.countAll().as('sales'),
             sale.fn.sum('s.amount_cents').as('revenue_cents'),
             sale.fn.sum('m.amount_cents').as('commission_cents'),
+            sale.fn.sum('s.refunded_cents').as('refunded_cents'),
           ])
           .where('s.program_id', '=', programId)
           .groupBy((sale) => [

@@ -201,6 +201,8 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
       'e.sale_date as timestamp',
       'c.click_id',
       'e.amount_cents',
+      /** How much of it was refunded or charged back until now. */
+      'e.refunded_cents',
       'e.currency',
       'e.sale_type',
       'e.payment_status',

@@ -31,7 +31,10 @@ export interface Performance {
     totalClicks: number
     totalLeads: number
     totalConversions: number
+    /** Before refunds. */
     totalRevenue: number
+    /** How much of `totalRevenue` was refunded or charged back until now. */
+    totalRefunds: number
     /** Conversions per hundred clicks, rounded to two decimals. */
     conversionRate: number
     averageOrderValue: number
@@ -47,7 +50,10 @@ export interface Performance {
     salesTrend: Trend
     commissionTrend: Trend
     /** By currency, what the figures above leave out because it is not in the program's own. */
-    otherCurrencies: Record<string, { totalRevenue: number; totalSales: number; totalPartnersCommission: number }>
+    otherCurrencies: Record<
+      string,
+      { totalRevenue: number; totalRefunds: number; totalSales: number; totalPartnersCommission: number }
+    >
   }
   meta: {
     period: string
@@ -115,6 +121,7 @@ export function asPerformance(
       totalLeads: total.leads,
       totalConversions: total.conversions,
       totalRevenue: money(total.revenue_cents),
+      totalRefunds: money(total.refunded_cents),
       conversionRate: ratio(total.conversions * 100, total.clicks, 2),
       averageOrderValue: averageOf(total.revenue_cents, total.conversions, program.currency),
       totalPartners: total.partners,
@@ -132,6 +139,7 @@ export function asPerformance(
           currency,
           {
             totalRevenue: majorUnits(other.revenue_cents, currency),
+            totalRefunds: majorUnits(other.refunded_cents, currency),
             totalSales: other.sales,
             totalPartnersCommission: majorUnits(other.commission_cents, currency),
           },
@@ -158,11 +166,21 @@ const counts = [
   'sales',
   'revenue_cents',
   'commission_cents',
+  'refunded_cents',
 ] as const satisfies (keyof PerformanceRow)[]
 type Figures = Record<(typeof counts)[number], number>
 
 function noFigures(): Figures {
-  return { clicks: 0, leads: 0, conversions: 0, partners: 0, sales: 0, revenue_cents: 0, commission_cents: 0 }
+  return {
+    clicks: 0,
+    leads: 0,
+    conversions: 0,
+    partners: 0,
+    sales: 0,
+    revenue_cents: 0,
+    commission_cents: 0,
+    refunded_cents: 0,
+  }
 }
 
 /** Adds a row's figures, its money only where that is in the currency of the sum. */

@@ -36,24 +36,26 @@ begin
 end $$;
 
 create or replace function count_money(
-  of_program_id bigint, at timestamptz, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint
+  of_program_id bigint, at timestamptz, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint,
+  more_refunded_cents bigint default 0
 ) returns boolean language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
-    commission_cents = m.commission_cents + more_commission_cents
+    commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
   if found then
     return true;
   end if;
-  insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
-  values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents)
+  insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents, refunded_cents)
+  values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents)
   on conflict on constraint daily_money_pkey do update set
     sales = counted.sales + excluded.sales,
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
-    commission_cents = counted.commission_cents + excluded.commission_cents;
+    commission_cents = counted.commission_cents + excluded.commission_cents,
+    refunded_cents = counted.refunded_cents + excluded.refunded_cents;
   return true;
 end $$;
 

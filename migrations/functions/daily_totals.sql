@@ -48,7 +48,7 @@ folded as (
 ),
 hourly as (
   select program_id, day, currency, hour, coalesce(sum(sales), 0) as sales, coalesce(sum(revenue_cents), 0) as revenue_cents,
-    coalesce(sum(commission_cents), 0) as commission_cents
+    coalesce(sum(commission_cents), 0) as commission_cents, coalesce(sum(refunded_cents), 0) as refunded_cents
   from (select distinct program_id, day, currency from folded) days
   cross join generate_series(1, 24) hour
   left join folded using (program_id, day, currency, hour)
@@ -56,9 +56,10 @@ hourly as (
 ),
 kept as (
   insert into daily_money as counted (program_id, day, currency, slot, sales, sales_by_hour, revenue_cents, revenue_cents_by_hour,
-    commission_cents, commission_cents_by_hour)
+    commission_cents, commission_cents_by_hour, refunded_cents, refunded_cents_by_hour)
   select program_id, day, currency, 0, sum(sales), array_agg(sales order by hour), sum(revenue_cents),
-    array_agg(revenue_cents order by hour), sum(commission_cents), array_agg(commission_cents order by hour)
+    array_agg(revenue_cents order by hour), sum(commission_cents), array_agg(commission_cents order by hour),
+    sum(refunded_cents), array_agg(refunded_cents order by hour)
   from hourly group by program_id, day, currency order by program_id, day, currency
   on conflict (program_id, day, currency, slot) do update set
     sales = counted.sales + excluded.sales,
@@ -66,7 +67,9 @@ kept as (
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
     revenue_cents_by_hour = add_hours(counted.revenue_cents_by_hour, excluded.revenue_cents_by_hour),
     commission_cents = counted.commission_cents + excluded.commission_cents,
-    commission_cents_by_hour = add_hours(counted.commission_cents_by_hour, excluded.commission_cents_by_hour)
+    commission_cents_by_hour = add_hours(counted.commission_cents_by_hour, excluded.commission_cents_by_hour),
+    refunded_cents = counted.refunded_cents + excluded.refunded_cents,
+    refunded_cents_by_hour = add_hours(counted.refunded_cents_by_hour, excluded.refunded_cents_by_hour)
 )
 select count(*) from folded
 $$;

@@ -24,9 +24,10 @@ end $$;
 -- What some hours of a day, numbered from 1 to 24, have in the totals.
 create or replace function sum_hours(of_program_id bigint, of_day date, first integer, last integer)
 returns table (
-  currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint
+  currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint,
+  refunded_cents bigint
 ) language sql stable set plan_cache_mode = force_generic_plan as $$
-select null, sum(hour.clicks), sum(hour.leads), sum(hour.conversions), 0, 0, 0
+select null, sum(hour.clicks), sum(hour.leads), sum(hour.conversions), 0, 0, 0, 0
 from daily_totals t
 cross join unnest(
   case t.slot when 0 then t.clicks_by_hour[first:last] else array[t.clicks] end,
@@ -35,13 +36,14 @@ cross join unnest(
 ) hour (clicks, leads, conversions)
 where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot between 64 * first and 64 * last + 63)
 union all
-select t.currency, 0, 0, 0, sum(hour.sales), sum(hour.revenue_cents), sum(hour.commission_cents)
+select t.currency, 0, 0, 0, sum(hour.sales), sum(hour.revenue_cents), sum(hour.commission_cents), sum(hour.refunded_cents)
 from daily_money t
 cross join unnest(
   case t.slot when 0 then t.sales_by_hour[first:last] else array[t.sales] end,
   case t.slot when 0 then t.revenue_cents_by_hour[first:last] else array[t.revenue_cents] end,
-  case t.slot when 0 then t.commission_cents_by_hour[first:last] else array[t.commission_cents] end
-) hour (sales, revenue_cents, commission_cents)
+  case t.slot when 0 then t.commission_cents_by_hour[first:last] else array[t.commission_cents] end,
+  case t.slot when 0 then t.refunded_cents_by_hour[first:last] else array[t.refunded_cents] end
+) hour (sales, revenue_cents, commission_cents, refunded_cents)
 where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot between 64 * first and 64 * last + 63)
 group by t.currency
 $$;
@@ -49,23 +51,24 @@ $$;
 -- The same figures of the rows from one moment up to another.
 create or replace function count_rows(of_program_id bigint, from_time timestamptz, to_time timestamptz)
 returns table (
-  currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint
+  currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint,
+  refunded_cents bigint
 ) language sql stable set plan_cache_mode = force_generic_plan as $$
-select null, count(*), 0, 0, 0, 0, 0 from affiliate_click_events e
+select null, count(*), 0, 0, 0, 0, 0, 0 from affiliate_click_events e
 where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= from_time and e.click_timestamp < to_time
 union all
-select null, 0, count(*), 0, 0, 0, 0 from customers c
+select null, 0, count(*), 0, 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.signup_date >= from_time and c.signup_date < to_time
 union all
-select null, 0, 0, count(*), 0, 0, 0 from customers c
+select null, 0, 0, count(*), 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.first_purchase_date >= from_time and c.first_purchase_date < to_time
 union all
-select s.currency, 0, 0, 0, count(*), sum(s.amount_cents), 0 from sales s
+select s.currency, 0, 0, 0, count(*), sum(s.amount_cents), 0, sum(s.refunded_cents) from sales s
 where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < to_time
   and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
 group by s.currency
 union all
-select c.currency, 0, 0, 0, 0, 0, sum(c.amount_cents - c.reversed_cents) from commissions c
+select c.currency, 0, 0, 0, 0, 0, sum(c.amount_cents - c.reversed_cents), 0 from commissions c
 where c.program_id = of_program_id and c.created_at >= from_time and c.created_at < to_time
 group by c.currency
 $$;
@@ -81,7 +84,7 @@ create or replace function read_performance(
   of_program_id bigint, previous_from timestamptz, current_from timestamptz, until timestamptz, at timestamptz
 ) returns table (
   day text, currency text, clicks bigint, leads bigint, conversions bigint, partners bigint, sales bigint, revenue_cents bigint,
-  commission_cents bigint
+  commission_cents bigint, refunded_cents bigint
 ) language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
@@ -120,28 +123,31 @@ begin
     cross join lateral count_rows(of_program_id, least(bound.time, bound.hour), greatest(bound.time, bound.hour)) part
     where bound.time <> bound.hour
   )
-  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents
+  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents,
+    f.refunded_cents
   from (
     select t.day, null::text as currency, sum(t.clicks)::bigint as clicks, sum(t.leads)::bigint as leads,
       sum(t.conversions)::bigint as conversions, 0::bigint as partners, 0::bigint as sales, 0::bigint as revenue_cents,
-      0::bigint as commission_cents
+      0::bigint as commission_cents, 0::bigint as refunded_cents
     from daily_totals t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
     group by t.day
     union all
-    select t.day, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint
+    select t.day, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
+      sum(t.refunded_cents)::bigint
     from daily_money t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
     group by t.day, t.currency
     union all
-    select null, null, sum(t.clicks)::bigint, sum(t.leads)::bigint, sum(t.conversions)::bigint, 0, 0, 0, 0
+    select null, null, sum(t.clicks)::bigint, sum(t.leads)::bigint, sum(t.conversions)::bigint, 0, 0, 0, 0, 0
     from daily_totals t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
     union all
-    select null, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint
+    select null, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
+      sum(t.refunded_cents)::bigint
     from daily_money t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
     group by t.currency
     union all
     -- Of the days in which a range begins or ends, the hours that belong to it.
     select case when cut.from_hour >= current_hour then utc_day(cut.from_hour) end, hour.currency, hour.clicks, hour.leads,
-      hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents
+      hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents, hour.refunded_cents
     from (values
       (previous_hour, least(previous_day at time zone 'UTC', current_hour)),
       (greatest(previous_end, previous_day) at time zone 'UTC', current_hour),
@@ -153,19 +159,21 @@ begin
     where cut.from_hour < cut.to_hour
     union all
     select utc_day(c.from_time), c.currency, c.current * c.clicks, c.current * c.leads, c.current * c.conversions, 0,
-      c.current * c.sales, c.current * c.revenue_cents, c.current * c.commission_cents
+      c.current * c.sales, c.current * c.revenue_cents, c.current * c.commission_cents,
+      c.current * c.refunded_cents
     from counted c where c.current <> 0
     union all
     select null, c.currency, c.previous * c.clicks, c.previous * c.leads, c.previous * c.conversions, 0,
-      c.previous * c.sales, c.previous * c.revenue_cents, c.previous * c.commission_cents
+      c.previous * c.sales, c.previous * c.revenue_cents, c.previous * c.commission_cents,
+      c.previous * c.refunded_cents
     from counted c where c.previous <> 0
     union all
-    select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0
+    select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0, 0
     from uncounted_clicks c
     where c.program_id = of_program_id and c.clicked_at >= previous_hour and c.clicked_at < end_hour
     group by 1
     union all
-    select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0
+    select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0, 0
     from partner_programs p
     where p.program_id = of_program_id and p.created_at >= previous_from and p.created_at < until
     group by 1

@@ -45,6 +45,7 @@ begin
     refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
+    perform count_refunded(sale, refund.applied_cents);
     sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
   end if;
   return refund;
@@ -140,7 +141,7 @@ begin
   sale := take_told_refunds(sale, commission, told);
 end $$;
 
--- The refunds of a sale that was attributed after them have not reduced its commission yet. They are entered now, one by one.
+-- The refunds of a sale that was attributed after them have not reduced its commission yet; record_sale has counted them with its amount. They are entered now, one by one.
 create or replace function enter_earlier_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
   refund refunds;
@@ -206,6 +207,7 @@ begin
     select coalesce(r.reason_text, r.reason) into because from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
     order by r.id desc limit 1;
+    perform count_refunded(sale, -refund.applied_cents);
     sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
   end loop;
   return sale;

@@ -12,6 +12,14 @@ begin
 end $$;
 create or replace trigger sales_sound after insert or update on sales for each row execute function refuse_unsound_sale();
 
+-- Counts that so much more of a sale was refunded, where its amount is counted as revenue: on the same day, in the same currency.
+create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
+begin
+  if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
+    perform count_money(sale.program_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
+  end if;
+end $$;
+
 -- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/money/sales.ts says how. `given` is the
 -- sale as it is to be stored: its program, customer (null: not attributed) and date (null: now) included, its id and partner not.
 -- Answers the sale that stands under the transaction id; where it stood there before (not `inserted`), nothing is written. But two events
@@ -97,7 +105,7 @@ begin
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end);
+      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);

@@ -15,7 +15,7 @@ from (
   order by "lead_timestamp" desc, "id" desc
   limit $5) as "e"
 inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", "c"."click_id", "e"."amount_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
+select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", "c"."click_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
 from (
   select *
   from "sales"

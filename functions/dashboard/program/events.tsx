@@ -1,6 +1,6 @@
 import type * as z from 'zod/mini'
 import { toCsv } from '../../../lib/csv.ts'
-import { newestEvents, type TrackingEvent } from '../../../lib/tracking/events.ts'
+import { type ConversionEvent, newestEvents, type TrackingEvent } from '../../../lib/tracking/events.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { eventsQuery } from '../../../lib/api/tracking-events.ts'
 import { addressOf, momentOf } from '../parts/address.ts'
@@ -197,6 +197,7 @@ function What({ event }: { event: TrackingEvent }) {
           {event.is_recurring && ', renewal'}
           {event.payment_status !== 'paid' && `, ${event.payment_status}`}
         </span>
+        <Refunded event={event} />
       </div>
     )
   }
@@ -209,6 +210,11 @@ function What({ event }: { event: TrackingEvent }) {
       {event.referrer_url && <div class="muted small">from {event.referrer_url}</div>}
     </div>
   )
+}
+
+function Refunded({ event: { refunded_cents: refunded, amount_cents: amount, currency } }: { event: ConversionEvent }) {
+  if (refunded === 0) return null
+  return <div class="muted small">{refunded === amount ? 'all of it' : formatMoney(refunded, currency)} refunded</div>
 }
 
 function From({ event }: { event: TrackingEvent }) {
@@ -249,6 +255,7 @@ eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'
     'customer_key',
     'converted',
     'amount',
+    'refunded',
     'currency',
     'sale_type',
     'payment_status',
@@ -257,6 +264,7 @@ eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'
   const rows = events.map((event) => ({
     ...event,
     amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
+    refunded: event.event_type === 'conversion' ? majorUnits(event.refunded_cents, event.currency) : null,
   }))
   return await exportCsv(c, `events-${program.id}`, toCsv(columns, rows))
 })

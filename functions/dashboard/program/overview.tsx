@@ -132,6 +132,7 @@ function Figures({ performance: { metrics }, currency }: PerformanceProps) {
     ['Customers', formatNumber(metrics.totalConversions), metrics.conversionsTrend],
     ['Sales', formatNumber(metrics.totalSales), metrics.salesTrend],
     ['Revenue', formatAmount(metrics.totalRevenue, currency), metrics.revenueTrend],
+    ['Refunded of this revenue', formatAmount(metrics.totalRefunds, currency)],
     ['Commission', formatAmount(metrics.totalPartnersCommission, currency), metrics.commissionTrend],
     ['Conversion rate', `${formatNumber(metrics.conversionRate)} %`],
     ['Average order', formatAmount(metrics.averageOrderValue, currency)],
@@ -175,7 +176,7 @@ function OtherCurrencies({ others }: { others: Performance['metrics']['otherCurr
       {entries
         .map(
           ([currency, other]) =>
-            `${formatAmount(other.totalRevenue, currency)} revenue and ${formatAmount(other.totalPartnersCommission, currency)} commission`,
+            `${formatAmount(other.totalRevenue, currency)} revenue (${formatAmount(other.totalRefunds, currency)} refunded) and ${formatAmount(other.totalPartnersCommission, currency)} commission`,
         )
         .join('; ')}
       .
