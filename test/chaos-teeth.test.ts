@@ -219,6 +219,7 @@ test.each(Object.entries(mistakes))(
       service,
       databaseUrl,
       neonEndpoint: neon.url,
+      neonControl: neon.control,
       queueEndpoint: faultyQueue.url,
       queueUrl: queue.url,
       stripeApiUrl: stripe.url,

@@ -19,6 +19,7 @@ const world = openWorld({
   service,
   databaseUrl,
   neonEndpoint: neon.url,
+  neonControl: neon.control,
   queueEndpoint: faultyQueue.url,
   queueUrl: queue.url,
   stripeApiUrl: stripe.url,

@@ -1,10 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
-import { tmpdir } from 'node:os'
+import { networkInterfaces, tmpdir } from 'node:os'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
+import { createConnection } from 'node:net'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -15,7 +16,14 @@ const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-stack-'))
 const port = await freePort()
 const baseUrl = `http://127.0.0.1:${port}`
-const env = { ...process.env, LOCAL_DATA_FOLDER: path.join(folder, 'data'), PORT: String(port), NO_COLOR: '1' }
+// Vitest sets a BASE_URL of its own, which the stack would take for its address.
+const env = {
+  ...process.env,
+  BASE_URL: undefined,
+  LOCAL_DATA_FOLDER: path.join(folder, 'data'),
+  PORT: String(port),
+  NO_COLOR: '1',
+}
 
 let stack: ChildProcess
 let sandbox: Record<string, string | number>
@@ -97,6 +105,45 @@ async function post(pathname: string, host: string, body: object): Promise<unkno
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
   return await json(response)
 }
+
+test('its data, secrets and log are for its owner alone, and the log holds no secret of a mailed link', async () => {
+  const data = path.join(folder, 'data')
+  const files = ['functions.log', 'secrets.json', 'stack.json', 'demo.json'].map((name) => path.join(data, name))
+  expect([data, ...files].filter((file) => (statSync(file).mode & 0o077) !== 0)).toEqual([])
+  const { email } = JSON.parse(readFileSync(path.join(data, 'demo.json'), 'utf8')) as { email: string }
+  const answered = await fetch(`${baseUrl}/api/auth/request-password-reset`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ email }),
+  })
+  expect(answered.status).toBe(200)
+  const log = () => readFileSync(path.join(data, 'functions.log'), 'utf8')
+  await vi.waitFor(() => expect(log()).toContain('/reset-password?token='), 5000)
+  expect(log()).toContain('/reset-password?token=…\n')
+  expect(log()).not.toMatch(/token=[\w-]/)
+})
+
+const ownAddress = Object.values(networkInterfaces())
+  .flat()
+  .find((address) => address?.family === 'IPv4' && !address.internal)?.address
+
+test.skipIf(ownAddress === undefined).each(['queueUrl', 'databaseUrl', 'baseUrl'])(
+  'what is at its %s refuses another address of this machine than loopback',
+  async (name) => {
+    const own = new URL(String(sandbox[name]))
+    const reach = async (host: string) => {
+      const socket = createConnection({ host, port: Number(own.port) })
+      const outcome = await once(socket, 'connect').then(
+        () => 'reached',
+        (error: unknown) => (error instanceof Error && 'code' in error ? error.code : error),
+      )
+      socket.destroy()
+      return outcome
+    }
+    expect(await reach('127.0.0.1')).toBe('reached')
+    expect(await reach(ownAddress ?? '')).toBe('ECONNREFUSED')
+  },
+)
 
 test('a kill leaves no process behind, and the next start has the data', { timeout: 240_000 }, async () => {
   await stop('SIGKILL')

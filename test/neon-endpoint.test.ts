@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
 import { isTransient } from '../lib/errors.ts'
@@ -78,12 +80,42 @@ describe('faults', () => {
 
   test('can be set over HTTP too', async () => {
     const control = new URL('/control', neon.url)
-    await fetch(`${control}/faults`, { method: 'POST', body: JSON.stringify({ action: 'unavailable', times: 2 }) })
+    const headers = neon.control
+    const body = JSON.stringify({ action: 'unavailable', times: 2 })
+    await fetch(`${control}/faults`, { method: 'POST', headers, body })
     await expect(db.query(insert(1))).rejects.toThrow('503')
-    await fetch(control, { method: 'DELETE' })
+    await fetch(control, { method: 'DELETE', headers })
     await db.query(insert(1))
-    expect(await (await fetch(control)).json()).toEqual({ requests: 1, statements: 1, faults: [] })
+    expect(await (await fetch(control, { headers })).json()).toEqual({ requests: 1, statements: 1, faults: [] })
   })
+})
+
+const sendTo = async (pathname: string, headers: Record<string, string>) => {
+  const sent = request(new URL(pathname, neon.url), { method: 'POST', headers })
+  sent.end(JSON.stringify({ action: 'unavailable', times: 5 }))
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  response.resume()
+  return response.statusCode
+}
+
+test.each([
+  ['a page', { origin: 'https://evil.example' }],
+  ['a page in a frame without an origin', { origin: 'null' }],
+  ['a page by a link', { 'sec-fetch-site': 'cross-site' }],
+  ['a page of a name that was pointed here', { host: 'evil.example' }],
+])('%s is refused, whatever token it has', async (_who, headers) => {
+  for (const pathname of ['/control/faults', '/control', '/sql'])
+    expect([pathname, await sendTo(pathname, { ...neon.control, ...headers })]).toEqual([pathname, 403])
+  await db.query(insert(1))
+})
+
+test.each([
+  ['without a token', {}],
+  ['with a guessed token', { 'control-token': 'guessed' }],
+] as [string, Record<string, string>][])('faults are refused %s', async (_what, headers) => {
+  expect(await sendTo('/control/faults', headers)).toBe(403)
+  expect(await sendTo('/sql', { ...headers, 'inject-fault': '{"action":"unavailable"}' })).toBe(403)
+  await db.query(insert(1))
 })
 
 test('a Postgres that is not there is an outcome to try again, and a refused statement is not', async () => {

@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError, Pool, type PoolClient, type QueryArrayConfig, type QueryResult } from 'pg'
+import { refusePages } from './pages.ts'
 
 /**
  * What the endpoint does to a request instead of answering it as it should:
@@ -30,6 +31,8 @@ export interface NeonEndpoint {
   requests: number
   /** Statements in these requests. */
   statements: number
+  /** The header with the token that faults and `/control` take. */
+  control: { 'Control-Token': string }
   inject(fault: Fault): void
   clearFaults(): void
   close(): Promise<void>
@@ -52,7 +55,7 @@ const maxNamedStatements = 500
  *
  * Tests and people count requests and inject faults through the returned object, or over HTTP: `GET /control` shows the
  * counters, `POST /control/faults` takes a {@link Fault}, `DELETE /control` sets everything back. The header `Inject-Fault` of a
- * request holds a fault for that request alone, as JSON.
+ * request holds a fault for that request alone, as JSON. All of these need the header `Control-Token`, and nothing is taken from web pages.
  *
  * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
  */
@@ -60,6 +63,13 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   const pools = new Map<string, Pool>()
   const statementNames = new Map<string, string>()
   let faults: Required<Fault>[] = []
+  const controlToken = randomBytes(32).toString('base64url')
+
+  function mayControl(request: IncomingMessage): boolean {
+    const given = Buffer.from(String(request.headers['control-token'] ?? ''))
+    const wanted = Buffer.from(controlToken)
+    return given.length === wanted.length && timingSafeEqual(given, wanted)
+  }
 
   function poolOf(connectionString: string): Pool {
     const known = pools.get(connectionString)
@@ -122,6 +132,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     endpoint.statements += queries.length
 
     const own = request.headers['inject-fault']
+    if (own !== undefined && !mayControl(request)) return needsToken(response)
     const fault: Fault | undefined = typeof own === 'string' ? JSON.parse(own) : takeFault(queries)
     if (fault?.action === 'drop-before') return void request.socket.destroy()
     if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })
@@ -157,6 +168,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   }
 
   async function answerControl(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!mayControl(request)) return needsToken(response)
     if (request.method === 'POST' && request.url === '/control/faults') {
       endpoint.inject(JSON.parse(await text(request)))
     } else if (request.method === 'DELETE') {
@@ -168,6 +180,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   }
 
   const server = createServer((request, response) => {
+    if (refusePages(request, response)) return
     const answer = request.url === '/sql' ? answerSql : answerControl
     answer(request, response).catch((error: unknown) => {
       const { message } = error instanceof Error ? error : { message: String(error) }
@@ -185,6 +198,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     url: `http://127.0.0.1:${address.port}/sql`,
     requests: 0,
     statements: 0,
+    control: { 'Control-Token': controlToken },
     inject: (fault) => void faults.push({ times: 1, delay_ms: 0, matching: '', ...fault }),
     clearFaults: () => void (faults = []),
     async close() {
@@ -252,6 +266,10 @@ function reply(response: ServerResponse, status: number, body: unknown): void {
   const json = JSON.stringify(body)
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
   response.end(json)
+}
+
+function needsToken(response: ServerResponse): void {
+  reply(response, 403, { message: 'The header Control-Token is missing or wrong.' })
 }
 
 function cut(response: ServerResponse, body: unknown): void {

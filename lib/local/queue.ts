@@ -1,3 +1,5 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Server } from 'node:net'
 import { type FauxqsServer, startFauxqs } from 'fauxqs'
 import { localAws } from './environment.ts'
 
@@ -25,7 +27,7 @@ const arn = (queue: string) => `arn:aws:sqs:${localAws.region}:000000000000:${qu
 export async function startQueue(
   options: { dataFolder?: string; visibilityTimeoutSeconds?: number } = {},
 ): Promise<Queue> {
-  const server: FauxqsServer = await startFauxqs({
+  const server = await startOnLoopback({
     port: 0,
     logger: false,
     defaultRegion: localAws.region,
@@ -62,3 +64,33 @@ export async function startQueue(
     close: () => server.stop(),
   }
 }
+
+/**
+ * The emulator listens on all interfaces and has no option for another, so while it starts it is given loopback where it asks for
+ * them; other servers that start meanwhile name their address. Where that should not take any more it is stopped.
+ */
+async function startOnLoopback(options: Parameters<typeof startFauxqs>[0]): Promise<FauxqsServer> {
+  const listening: Server[] = []
+  const onListen = (message: unknown) => {
+    if (typeof message !== 'object' || message === null || !('server' in message) || !('options' in message)) return
+    const { server, options: asked } = message
+    if (!(server instanceof Server) || typeof asked !== 'object' || asked === null || !('host' in asked)) return
+    if (asked.host !== '0.0.0.0') return
+    asked.host = '127.0.0.1'
+    listening.push(server)
+  }
+  subscribe(channel, onListen)
+  try {
+    const started = await startFauxqs(options)
+    const addresses = listening.map((server) => server.address())
+    const isOpen = (address: (typeof addresses)[number]) =>
+      typeof address !== 'object' || address?.address !== '127.0.0.1'
+    if (addresses.length > 0 && !addresses.some(isOpen)) return started
+    await started.stop()
+    throw new Error('The queue emulator would be reachable from outside this machine, so it was stopped.')
+  } finally {
+    unsubscribe(channel, onListen)
+  }
+}
+
+const channel = 'tracing:net.server.listen:asyncStart'

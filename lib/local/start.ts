@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createWriteStream } from 'node:fs'
+import { chmodSync, createWriteStream } from 'node:fs'
 import { createServer } from 'node:net'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -62,7 +62,9 @@ async function start(): Promise<void> {
   )
   const environment = { ...defaults, ...Object.fromEntries(given) }
   const localOnly = localOnlyEnvironment(addresses)
-  const log = createWriteStream(path.join(dataFolder, 'functions.log'), { flags: 'a' })
+  const logFile = path.join(dataFolder, 'functions.log')
+  const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
+  log.once('open', () => chmodSync(logFile, 0o600))
   const workers = await startWorkers({
     functions,
     scripts,
@@ -70,7 +72,7 @@ async function start(): Promise<void> {
     common: { ...localOnly, ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))) },
     port,
     onLog(line, level) {
-      log.write(`${line}\n`)
+      log.write(`${withoutTokens(line)}\n`)
       if (level === 'error' || level === 'warn' || !line.startsWith('{')) console.log(color.dim(line))
     },
   })
@@ -79,11 +81,21 @@ async function start(): Promise<void> {
   startSchedule(functions, workers)
   if (queue) deliverAsTheyCome(queue, workers)
 
-  writeState({ pid: process.pid, baseUrl: addresses.baseUrl, environment: { ...environment, ...localOnly } })
+  writeState({
+    pid: process.pid,
+    baseUrl: addresses.baseUrl,
+    environment: { ...environment, ...localOnly },
+    ...(database.endpoint && { neonControlToken: database.endpoint.control['Control-Token'] }),
+  })
   const demo = externalDatabaseUrl
     ? undefined
     : await readDemo(() => createDemo(openDatabase({ ...environment, ...localOnly }), environment))
   printSummary(addresses.baseUrl, demo, Date.now() - started)
+}
+
+/** A line of the log without the secrets of mailed links, which the terminal alone shows. */
+function withoutTokens(text: string): string {
+  return text.replaceAll(/([?&]token=)[^\s&]+/g, '$1…')
 }
 
 /** Waits for all, also where one fails, so that what the others started is known and stopped. */

@@ -33,6 +33,8 @@ const stackState = z.object({
     STRIPE_WEBHOOK_SECRET: z.string(),
     STRIPE_API_URL: z.optional(z.string()),
   }),
+  /** What the Neon endpoint's `/control` takes in the header `Control-Token`. */
+  neonControlToken: z.optional(z.string()),
 })
 export type StackState = z.infer<typeof stackState>
 
@@ -55,7 +57,8 @@ function readFile<Schema extends z.ZodMiniType>(file: string, schema: Schema): z
 
 /** Takes the data folder for this process, or says who has it. A state left by a stack that was killed is taken over. */
 export function lockDataFolder(): void {
-  fs.mkdirSync(dataFolder, { recursive: true })
+  fs.mkdirSync(dataFolder, { recursive: true, mode: 0o700 })
+  fs.chmodSync(dataFolder, 0o700)
   const lock = JSON.stringify({ pid: process.pid })
   try {
     fs.writeFileSync(stateFile, lock, { flag: 'wx', mode: 0o600 })

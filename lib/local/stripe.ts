@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { refusePages } from './pages.ts'
 
 export interface LocalStripe {
   /** What goes into `STRIPE_API_URL`. */
@@ -72,6 +73,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   }
 
   const server = createServer((request, response) => {
+    if (refusePages(request, response)) return
     void (async () => {
       const body = await text(request)
       if (request.url === '/control') {

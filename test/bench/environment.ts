@@ -17,7 +17,7 @@ export interface BenchDatabase {
   /** Pid of Postgres' first process. */
   postgresPid: number
   sandbox: Sandbox
-  neon: { url: string; pid: number }
+  neon: { url: string; control: Record<string, string>; pid: number }
   db: Database
   env: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
   secrets: ReturnType<typeof generateSecrets>
@@ -57,7 +57,7 @@ export async function startDatabase(settings: string[] = []): Promise<BenchDatab
   await sql.connect()
   const endSql = closing(() => sql.end())
   const neonProcess = await startProcess('neon')
-  const { url: neonUrl } = neonProcess.ready as { url: string }
+  const { url: neonUrl, control } = neonProcess.ready as { url: string; control: Record<string, string> }
   const env = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neonUrl, AUTH_SECRET: secrets.AUTH_SECRET }
   const db = new Database(env)
   return {
@@ -65,7 +65,7 @@ export async function startDatabase(settings: string[] = []): Promise<BenchDatab
     sql,
     postgresPid: postgres.pid,
     sandbox: await createSandbox(db, env),
-    neon: { url: neonUrl, pid: neonProcess.pid },
+    neon: { url: neonUrl, control, pid: neonProcess.pid },
     db,
     env,
     secrets,

@@ -18,6 +18,7 @@ export async function network(): Promise<Result> {
     (endpoint) => endpoint.function !== 'empty' && endpoint.name !== 'script',
   )
   const control = new URL('/control', stack.neon.url)
+  const headers = stack.neon.control
   const connection = new HttpConnection(stack.baseUrl)
   const letSleep = keepAwake()
   const result: Result = { figures: [], goals: [] }
@@ -26,10 +27,11 @@ export async function network(): Promise<Result> {
     const near = await drive([connection], take(endpoint, calls))
     await fetch(new URL('/control/faults', control), {
       method: 'POST',
+      headers,
       body: JSON.stringify({ action: 'delay', delay_ms, times: 1e9 }),
     })
     const far = await drive([connection], take(endpoint, calls))
-    await fetch(control, { method: 'DELETE' })
+    await fetch(control, { method: 'DELETE', headers })
     result.figures.push({
       call: endpoint.name,
       'p50 ms': round(near.p50_ms),

@@ -36,7 +36,7 @@ await parts[process.argv[2] as keyof typeof parts]()
 
 async function startNeon(): Promise<void> {
   const endpoint = await startNeonEndpoint()
-  process.send?.({ url: endpoint.url })
+  process.send?.({ url: endpoint.url, control: endpoint.control })
   await once(process, 'disconnect')
   await endpoint.close()
 }

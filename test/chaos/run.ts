@@ -34,6 +34,7 @@ const worldOptions = {
   service,
   databaseUrl,
   neonEndpoint: neon.url,
+  neonControl: neon.control,
   queueEndpoint: faultyQueue.url,
   queueUrl: queue.url,
   stripeApiUrl: stripe.url,

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { Pool } from 'pg'
 import type { Database } from '../../lib/database.ts'
 import { localAws } from '../../lib/local/environment.ts'
-import type { Fault } from '../../lib/local/neon.ts'
+import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 import type { Service } from './bundle.ts'
 import type { Random } from './random.ts'
 
@@ -13,6 +13,8 @@ export interface WorldOptions {
   service: Service
   databaseUrl: string
   neonEndpoint: string
+  /** What faults at that endpoint take. */
+  neonControl: NeonEndpoint['control']
   queueEndpoint: string
   queueUrl: string
   stripeApiUrl: string
@@ -72,7 +74,7 @@ const never = new Promise<never>(() => {})
  * killed at any of them, and after its answer.
  */
 export function openWorld(options: WorldOptions): World {
-  const { service, databaseUrl, neonEndpoint, faultRate } = options
+  const { service, databaseUrl, neonEndpoint, neonControl, faultRate } = options
   const pool = new Pool({ connectionString: databaseUrl, max: 8 })
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
@@ -168,7 +170,7 @@ export function openWorld(options: WorldOptions): World {
     const fault: Fault = { action: action ?? 'delay', delay_ms: call.random.integer(1, 25) }
     return await realFetch(url, {
       ...init,
-      headers: { ...(init.headers as Record<string, string>), 'Inject-Fault': JSON.stringify(fault) },
+      headers: { ...(init.headers as Record<string, string>), ...neonControl, 'Inject-Fault': JSON.stringify(fault) },
     })
   }
 
