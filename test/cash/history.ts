@@ -220,7 +220,8 @@ function change(history: History, charge: Charge, after: After): void {
   const amount = share(charge.captured - charge.refunded, after.share)
   if (charge.disputed || amount === 0) return
   const refund = account.refund(charge, amount, after.begins)
-  if (after.by_api) {
+  // A sale that nobody brought need not be known.
+  if (after.by_api && history.partnerOf(charge.payment) !== null) {
     history.calls.push({
       kind: 'refund',
       transaction_id: transactionOf(charge.payment),
