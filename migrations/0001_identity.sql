@@ -1,9 +1,14 @@
 -- Who may sign in, and which workspaces they belong to. users, sessions, accounts and verifications are better-auth's four
 -- tables under the service's own names (the mapping stands in lib/access/sign-in.ts); the rest is ours.
 
+-- isName in lib/names.ts says the same of what comes in.
+create domain name_text as text check (
+  length(value) between 1 and 80 and value !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'
+);
+
 create table users (
   id text primary key,
-  name text not null,
+  name name_text not null,
   email text not null,
   email_verified boolean not null default false,
   image text,
@@ -69,7 +74,7 @@ create index sign_in_attempts_window_started_at_idx on sign_in_attempts (window_
 
 create table workspaces (
   id text primary key default gen_random_uuid()::text,
-  name text not null check (length(name) between 1 and 100),
+  name name_text not null,
   created_at timestamptz not null default now()
 );
 

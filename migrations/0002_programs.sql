@@ -10,7 +10,7 @@ create domain positive_cents as bigint check (value between 1 and 9999999999999)
 create table programs (
   id bigint generated always as identity primary key,
   workspace_id text not null references workspaces (id),
-  name text not null check (length(name) between 1 and 200),
+  name name_text not null,
   domain text not null check (length(domain) between 1 and 253),
   currency currency_code not null default 'usd',
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
@@ -71,7 +71,7 @@ create table partners (
   id bigint generated always as identity primary key,
   -- The partner's sign-in, once there is one.
   user_id text unique references users (id) on delete set null,
-  name text not null check (length(name) between 1 and 200),
+  name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
   created_at timestamptz not null default now()

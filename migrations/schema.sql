@@ -16,6 +16,8 @@ create domain event_count as bigint CHECK ((VALUE >= 0));
 
 create domain id_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
 
+create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE) <= 80)) AND (VALUE !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'::text)));
+
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
 create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text])));
@@ -387,14 +389,13 @@ CREATE TRIGGER partner_programs_audit AFTER INSERT OR UPDATE ON public.partner_p
 create table partners (
   id bigint not null generated always as identity,
   user_id text,
-  name text not null,
+  name name_text not null,
   email text,
   payout_email text,
   created_at timestamp with time zone not null default now(),
   constraint partners_pkey PRIMARY KEY (id),
   constraint partners_user_id_key UNIQUE (user_id),
   constraint partners_email_check CHECK ((length(email) <= 320)),
-  constraint partners_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
   constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
 );
@@ -534,7 +535,7 @@ CREATE TRIGGER program_members_audit AFTER INSERT OR DELETE OR UPDATE ON public.
 create table programs (
   id bigint not null generated always as identity,
   workspace_id text not null,
-  name text not null,
+  name name_text not null,
   domain text not null,
   currency currency_code not null default 'usd'::text,
   commission_bp integer not null default 2000,
@@ -557,7 +558,6 @@ create table programs (
   constraint programs_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
   constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
-  constraint programs_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
   constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^acct_[A-Za-z0-9_]+$'::text)),
   constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 );
@@ -686,7 +686,7 @@ CREATE INDEX uncounted_clicks_link_idx ON public.uncounted_clicks USING btree (p
 
 create table users (
   id text not null,
-  name text not null,
+  name name_text not null,
   email text not null,
   email_verified boolean not null default false,
   image text,
@@ -782,10 +782,9 @@ CREATE TRIGGER workspace_members_audit AFTER INSERT OR UPDATE ON public.workspac
 
 create table workspaces (
   id text not null default (gen_random_uuid())::text,
-  name text not null,
+  name name_text not null,
   created_at timestamp with time zone not null default now(),
-  constraint workspaces_pkey PRIMARY KEY (id),
-  constraint workspaces_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
+  constraint workspaces_pkey PRIMARY KEY (id)
 );
 
 create view link_click_counts as

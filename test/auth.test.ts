@@ -217,6 +217,14 @@ const refusals: [what: string, path: string, body: object, status: number, code:
   ['a wrong password', 'sign-in/email', { email: taken.email, password: 'wrong horse' }, 401, 'unauthorized'],
   ['an unknown address', 'sign-in/email', { email: newEmail(), password }, 401, 'unauthorized'],
   ['a short password', 'sign-up/email', { name: 'Eve', email: newEmail(), password: 'short' }, 400, 'invalid_request'],
+  ['a name of two lines', 'sign-up/email', { name: 'Eve\nAda', email: newEmail(), password }, 400, 'invalid_request'],
+  [
+    'a name of 60,000 characters',
+    'sign-up/email',
+    { name: 'x'.repeat(60_000), email: newEmail(), password },
+    400,
+    'invalid_request',
+  ],
   ['no address', 'sign-up/email', { name: 'Eve', password }, 400, 'invalid_request'],
   ['a made-up reset token', 'reset-password', { token: 'nonsense', newPassword: password }, 400, 'invalid_request'],
   [

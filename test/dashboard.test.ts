@@ -274,6 +274,23 @@ test.each(posts)('a post to %s from another origin is refused and changes nothin
   expect(await state()).toEqual(before)
 })
 
+const misleading = 'Your account is locked\r\nBcc: eve@example.com'
+const terms = { domain: 'x.example', commission_bp: '1', currency: 'usd', cookie_window_days: '30', hold_days: '30' }
+test.each([
+  ['/programs/new', { ...terms, name: misleading }],
+  ['/programs/new', { ...terms, name: 'X', workspace: 'x'.repeat(81) }],
+  [`/programs/${programId}/settings`, { ...terms, name: '\u202Egnp.exe' }],
+  [`/programs/${programId}/partners`, { name: 'x'.repeat(81) }],
+  ['/sign-up', { name: misleading, email: 'eve@evil.example', password: 'a long password' }],
+])('%s refuses a name that could mislead', async (path, fields: Record<string, string>) => {
+  const before = await state()
+  const token = fields['workspace'] ? rival.token : sandbox.dashboardToken
+  const { status, text } = await post(path, fields, path === '/sign-up' ? undefined : token)
+  expect(status).toBe(400)
+  expect(text).toContain('80 characters')
+  expect(await state()).toEqual(before)
+})
+
 test.each([
   ['JSON', { 'content-type': 'application/json' }, '{}'],
   ['no declared body', {}, undefined],
@@ -411,7 +428,9 @@ test('CSV files hold what the pages show, and nothing that a spreadsheet would r
   expect(partners.text).toContain(`"'=cmd|' /C calc'!A0 <img src=x onerror=alert(1)>""'&"`)
   const commissions = await get(`/programs/${programId}/commissions.csv`, sandbox.dashboardToken)
   const [head, row] = commissions.text.split('\r\n')
-  expect(head).toBe('id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until')
+  expect(head).toBe(
+    'id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason',
+  )
   expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
 })
 

@@ -7,6 +7,7 @@ import { NeonDialect } from 'kysely-neon'
 import type { SessionEnv } from './sessions.ts'
 import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
+import { isName } from '../names.ts'
 import { type MailEnv, sendMail } from '../notifications/mail.ts'
 import type { DB } from '../schema.ts'
 import { countedAddress } from './counted-address.ts'
@@ -141,6 +142,9 @@ export function openAuth({ env, executionCtx }: AuthContext) {
     hooks: {
       // A refusal is returned: what is thrown here would reach callers on the server as an exception.
       before: createAuthMiddleware(async (ctx) => {
+        const name: unknown = ctx.body?.name
+        if (name !== undefined && !(typeof name === 'string' && isName(name)))
+          return new APIError('BAD_REQUEST', { message: 'Enter a name of 1 to 80 characters, without line breaks.' })
         const kind = guardedPaths.get(ctx.path)
         if (kind === undefined) return undefined
         const email: unknown = ctx.body?.email
@@ -198,6 +202,16 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         createdAt: 'created_at',
         updatedAt: 'updated_at',
       } satisfies Record<string, keyof DB['sessions']>,
+    },
+    databaseHooks: {
+      user: {
+        create: {
+          // What a provider calls somebody may be no name here; their address is then.
+          before: async (user) => ({
+            data: { ...user, name: isName(user.name) ? user.name : user.email.slice(0, 80) },
+          }),
+        },
+      },
     },
     user: {
       modelName: 'users' satisfies keyof DB,

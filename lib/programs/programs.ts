@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
+import { nameField } from '../names.ts'
 
 const hostname =
   /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::\d{1,5})?$/
@@ -15,9 +16,7 @@ const days = (minimum: number, maximum: number) => wholeNumber(minimum, maximum,
 
 /** What an advertiser sets of a program. Bounds are those of the table `programs`. */
 export const programSettings = z.object({
-  name: z
-    .string()
-    .check(z.trim(), z.minLength(1, 'Give the program a name.'), z.maxLength(200, 'Use at most 200 characters.')),
+  name: nameField('Give the program a name.'),
   /** The site's host, `example.com`; a pasted address is cut down to it. */
   domain: z.pipe(
     z.string(),

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { nameField } from '../../../lib/names.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field } from '../parts/fields.tsx'
 import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
@@ -54,7 +55,7 @@ function renderSignUp(c: PageContext, shown: FormState) {
 }
 
 const signUpForm = z.object({
-  name: z.string().check(z.trim(), z.minLength(1, 'Enter your name.'), z.maxLength(100)),
+  name: nameField('Enter your name.'),
   email: emailField,
   password: passwordField,
 })

@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import { nameField } from '../../../lib/names.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
 import { invitePartner } from '../../../lib/programs/invitations.ts'
@@ -131,7 +132,7 @@ partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:li
 })
 
 const addForm = z.object({
-  name: z.string().check(z.trim(), z.minLength(1, "Enter the partner's name."), z.maxLength(200)),
+  name: nameField("Enter the partner's name."),
   email: z.pipe(
     optionalText,
     z.union([

@@ -1,8 +1,9 @@
 import * as z from 'zod/mini'
 import { majorUnits } from '../../../lib/money.ts'
+import { optionalName } from '../../../lib/names.ts'
 import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
 import { Field } from '../parts/fields.tsx'
-import { type FormState, optionalText, shortText } from '../parts/form.ts'
+import type { FormState } from '../parts/form.ts'
 import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
 
 const currencyNames = new Intl.DisplayNames('en', { type: 'currency' })
@@ -118,7 +119,7 @@ export const programForm = z.pipe(z.transform(readSettings), programSettings)
 export const newProgramForm = z.pipe(
   z.transform(readSettings),
   z.extend(programSettings, {
-    workspace: optionalText.check(shortText(100)),
+    workspace: optionalName,
     workspace_id: z.optional(z.string()),
   }),
 )
