@@ -1,5 +1,5 @@
 import { ApiError, errorResponse } from '../lib/errors.ts'
-import { brotliBase64, etag, script } from '../tracker/dist/script.js'
+import { brotliBase64, etag, script } from '../tracker/dist/served/script.js'
 
 const paths = ['/', '/js/svc-tracker.js']
 

@@ -95,8 +95,8 @@ test(
     const programId = Number(/\/programs\/(\d+)$/.exec(page.url())?.[1])
     await page.getByRole('button', { name: 'Copy tracker tag' }).click()
     await page.getByRole('button', { name: 'Copy tracker tag' }).getByText('Copied').waitFor()
-    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
-      `<script src="${stack.baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}" defer></script>`,
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(
+      `<script async src="${stack.baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`,
     )
 
     await page.getByRole('link', { name: 'Add the first partner' }).click()

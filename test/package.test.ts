@@ -15,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { build as viteBuild } from 'vite'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { freePort } from '../lib/local/postgres.ts'
+import { pages } from '../tracker/dist/served/docs.js'
 import { launchBrowser } from './support/browser.ts'
 import { asRequest } from './support/shop.ts'
 import { startStack } from './support/stack.ts'
@@ -56,7 +57,7 @@ beforeAll(async () => {
     cwd: folder,
   })
   mkdirSync(inFolder('node_modules/@types'))
-  for (const name of ['react', 'react-dom', 'express', 'stripe', '@types/react', '@types/node']) {
+  for (const name of ['react', 'react-dom', 'express', 'stripe', '@types/react', '@types/react-dom', '@types/node']) {
     symlinkSync(path.join(root, 'node_modules', name), inFolder(`node_modules/${name}`))
   }
   await run(inFolder('node_modules/.bin/svc'), ['init'], {
@@ -67,6 +68,9 @@ beforeAll(async () => {
   const found = instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)
   blocks = Object.fromEntries([...found].map(([, file = '', code = '']) => [file, code]))
   for (const [file, code] of Object.entries(blocks)) write(file, code)
+  for (const { markdown } of pages)
+    for (const [, file = '', code = ''] of markdown.matchAll(/^```tsx file=(src\/.+)\n([^]*?)^```$/gm))
+      write(file, code)
 })
 
 /** The exports of one of the blocks (TypeScript), as a server that has it would load them. */
@@ -314,7 +318,7 @@ describe('the instructions that svc init wrote', () => {
       jsx: 'react-jsx',
       allowImportingTsExtensions: true,
     }
-    write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['app', 'lib'] }))
+    write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['app', 'lib', 'src'] }))
     const outcome = run(path.join(root, 'node_modules/.bin/tsc'), ['-p', '.'], { cwd: folder })
     expect(await outcome.catch((error) => error)).toMatchObject({ stdout: '' })
   })

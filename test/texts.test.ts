@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { readFunctions } from '../lib/local/workers.ts'
 
 const texts = globSync(['**/*.md', '.github/*.md'], {
-  exclude: (name) => ['node_modules', 'dist', 'templates', '.local'].includes(name),
+  exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),
 })
 
 test('functions/README.md names every function', () => {

@@ -1,6 +1,6 @@
 /**
- * Builds what the package ships into `dist/`, prints the sizes and fails above the limits. Also writes `dist/script.js`: the
- * tracker script as a module, which the function that serves it imports.
+ * Builds what the package ships into `dist/`, prints the sizes and fails above the limits. Also writes
+ * `dist/served/`: the script, the package itself and the documentation, as the modules that the functions which serve them import.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { parse } from 'smol-toml'
+import { readStub, renderDocs } from './build-docs.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
@@ -63,19 +64,6 @@ const command = await bundle('svc.js', {
   banner: { js: '#!/usr/bin/env node' },
 })
 
-const compressed = brotliCompressSync(script.text)
-const served = Object.entries({
-  script: script.text,
-  brotliBase64: compressed.toString('base64'),
-  // Weak, because it names the script in every encoding.
-  etag: `W/"${createHash('sha256').update(script.text).digest('base64url').slice(0, 22)}"`,
-})
-writeFileSync(
-  join(dist, 'script.js'),
-  served.map(([name, text]) => `export const ${name} = ${JSON.stringify(text)}\n`).join(''),
-)
-writeFileSync(join(dist, 'script.d.ts'), served.map(([name]) => `export declare const ${name}: string\n`).join(''))
-
 writeLicenses(command.inputs)
 
 const tsc = fileURLToPath(new URL('bin/tsc', import.meta.resolve('typescript/package.json')))
@@ -98,6 +86,36 @@ function writeLicenses(inputs: string[]) {
   })
   writeFileSync(join(dist, 'svc.js.LICENSES.txt'), texts.join('\n---\n\n'))
 }
+
+/** What the service serves stands in `dist/served/`, as modules that its functions import; the package leaves it out. */
+function serve(name: string, exports: Record<string, unknown>, type = 'string'): void {
+  const entries = Object.entries(exports)
+  const text = entries.map(([key, value]) => `export const ${key} = ${JSON.stringify(value)}\n`).join('')
+  const types = entries.map(([key]) => `export declare const ${key}: ${type}\n`).join('')
+  writeFileSync(join(dist, 'served', `${name}.js`), text)
+  writeFileSync(join(dist, 'served', `${name}.d.ts`), types)
+}
+
+const hash = (content: string | Buffer) => createHash('sha256').update(content).digest('base64url').slice(0, 22)
+
+mkdirSync(join(dist, 'served'))
+const compressed = brotliCompressSync(script.text)
+// The tag is weak, because it names the script in every encoding.
+serve('script', {
+  stub: readStub(),
+  script: script.text,
+  brotliBase64: compressed.toString('base64'),
+  etag: `W/"${hash(script.text)}"`,
+})
+const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', 'dist/served'], {
+  cwd: here,
+  stdio: ['ignore', 'pipe', 'ignore'],
+})
+const [{ filename }] = Object.values<{ filename: string }>(JSON.parse(packed.toString()))
+const tarball = readFileSync(join(dist, 'served', filename))
+serve('package', { base64: tarball.toString('base64'), etag: `"${hash(tarball)}"` })
+const page = `{ name: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
+serve('docs', { pages: renderDocs() }, `${page}[]`)
 
 const sizes = [
   { file: 'svc-tracker.js', encoding: 'brotli', bytes: compressed.length, limit: 1024 },

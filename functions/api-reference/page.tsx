@@ -45,6 +45,9 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
               API reference
             </a>
             <ul>
+              <li>
+                <a href="/docs">Documentation</a>
+              </li>
               {operations.map(({ id, method, summary }) => (
                 <li>
                   <a href={`#${id}`}>
@@ -126,6 +129,14 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
       <p>
         <Prose text={success.description} />
       </p>
+      {success.fields && (
+        <Table
+          caption="Figures"
+          of={summary}
+          head={['Field', 'Meaning']}
+          rows={Object.entries(success.fields).map(([name, text]) => [<code>{name}</code>, text])}
+        />
+      )}
       <p>
         Errors:{' '}
         {errors.map((code) => (

@@ -60,6 +60,40 @@ export const style = css`
   nav a:hover {
     background: var(--line);
   }
+  nav a[aria-current] {
+    font-weight: 650;
+    background: var(--line);
+  }
+  input[type='search'] {
+    width: 100%;
+    padding: 0.45rem 0.6rem;
+    border: 1px solid var(--muted);
+    border-radius: 0.375rem;
+    background: var(--page);
+    color: var(--text);
+    font: inherit;
+  }
+  .anchor {
+    color: var(--muted);
+    text-decoration: none;
+    opacity: 0;
+  }
+  :is(h2, h3):hover .anchor,
+  .anchor:focus-visible {
+    opacity: 1;
+  }
+  figure {
+    margin: 1rem 0;
+  }
+  figcaption {
+    color: var(--muted);
+    font: 0.8125rem var(--mono);
+  }
+  pre code {
+    padding: 0;
+    background: none;
+    overflow-wrap: normal;
+  }
   .home {
     font-weight: 650;
   }
@@ -163,6 +197,11 @@ export const style = css`
       height: auto;
       border-right: 0;
       border-bottom: 1px solid var(--line);
+    }
+    nav ul {
+      display: flex;
+      overflow-x: auto;
+      white-space: nowrap;
     }
   }
 `

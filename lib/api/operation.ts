@@ -28,7 +28,8 @@ export interface Operation {
     /** `values` replaces what the schema says where that is text to be parsed. */
     fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
   }[]
-  success: { schemas: z.ZodMiniType[]; description: string }
+  /** `fields` says what figures of the answer mean. */
+  success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string> }
   errors: ErrorCode[]
   examples: Example[]
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { dateParameter, dateRange, notBackwards, notTooLong } from './date-range.ts'
+import { figures } from './figures.ts'
 import { type Operation, serverErrors } from './operation.ts'
 import { programParameter } from './program-path.ts'
 import { count, day, time } from './response-fields.ts'
@@ -86,6 +87,7 @@ export const trackingPerformance = (): Operation => ({
   success: {
     schemas: [performanceResponse()],
     description: 'The days and the totals. A total is the sum of its days.',
+    fields: figures,
   },
   errors: ['invalid_request', 'unauthorized', 'forbidden', 'not_found', ...serverErrors],
   examples: [

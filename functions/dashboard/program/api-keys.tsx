@@ -10,7 +10,8 @@ export function ApiKeys({ address, keys, made }: { address: string; keys: Stored
   return (
     <Card title="API keys">
       <p class="muted">
-        Your server sends leads, sales and refunds with one of these. A key is for this program alone.
+        Your server sends leads, sales and refunds with one of these. A key is for this program alone. The{' '}
+        <a href="/docs">documentation</a> has the code.
       </p>
       {made !== undefined && (
         <div class="message good stack tight" role="status">

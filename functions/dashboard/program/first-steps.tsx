@@ -64,8 +64,8 @@ export function FirstSteps({ baseUrl, program, progress }: FirstStepsProps) {
               {click ? (
                 <p>
                   It came {click.page_url ? `on ${click.page_url}` : 'just now'}. Next, have your server send signups
-                  and sales: make an API key in the <a href={`${base}/settings`}>settings</a>, or connect Stripe there.{' '}
-                  <a href={base}>Show the figures</a>
+                  and sales: make an API key in the <a href={`${base}/settings`}>settings</a>, or connect Stripe there.
+                  The <a href="/docs">documentation</a> has the code. <a href={base}>Show the figures</a>
                 </p>
               ) : partners ? (
                 <p class="waiting">Waiting. Open your site through the partner's link: this changes by itself.</p>

@@ -1,3 +1,4 @@
+import { stub } from '../../../tracker/dist/served/script.js'
 import { isPageOf } from '../../../lib/programs/links.ts'
 import { readProgress } from '../../../lib/programs/programs.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
@@ -8,9 +9,12 @@ import { createPages, requireProgram } from '../parts/page.ts'
 /** The tracker tag, and whether it works. */
 export const trackerTagPages = createPages()
 
-/** The tag that goes on every page of the integrator's site. */
+/**
+ * The tag that goes on every page of the integrator's site. Its first line keeps calls of `svc` that are made before the script has
+ * loaded, and lets a form work where the script is blocked.
+ */
 export function trackerTag(baseUrl: string, programId: number): string {
-  return `<script src="${baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}" defer></script>`
+  return `${stub}\n<script async src="${baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`
 }
 
 const checkAddress = (programId: number) => `/programs/${programId}/settings/tag`

@@ -1,0 +1,89 @@
+import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { figures } from '../lib/api/figures.ts'
+import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
+import { pages } from '../tracker/dist/served/docs.js'
+import { DocsPage, SearchPage } from './docs/page.tsx'
+import { remedies } from './docs/remedies.ts'
+import { search } from './docs/search.ts'
+
+const app = createApp<{ API_BASE_URL: string }>()
+
+app.use(async (c, next) => {
+  await next()
+  if (!c.res.ok) return
+  c.header('Cache-Control', 'public, max-age=300')
+  c.header(
+    'Content-Security-Policy',
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  )
+})
+
+/** GET /docs/search?q=, public: the sections of the documentation that hold all words of `q`. */
+app.get('/docs/search', (c) => {
+  const query = (c.req.query('q') ?? '').slice(0, 100)
+  return c.html(<SearchPage query={query} found={search(query)} />)
+})
+
+/** GET /docs/:page, public: a page of the documentation; with `.md` at its end as Markdown. /docs is the first. */
+app.get('/docs/:page?', (c) => {
+  const [, name, markdown] = /^(.+?)(\.md)?$/.exec(c.req.param('page') ?? 'index') ?? []
+  const page = pages.find((one) => one.name === name)
+  if (!page) throw new ApiError('not_found', `There is no page ${name}. See ${c.env.API_BASE_URL}/docs for all.`)
+  if (markdown) return text(c.env.API_BASE_URL, page.markdown, 'text/markdown')
+  return c.html(<DocsPage page={page} html={fillIn(page.html, c.env.API_BASE_URL, htmlTable)} />)
+})
+
+/** GET /llms.txt, public: what the documentation holds, for language models; see https://llmstxt.org. */
+app.get('/llms.txt', (c) => {
+  const base = c.env.API_BASE_URL
+  const lines = pages.map(({ name, title, summary }) => `- [${title}](${base}/docs/${name}.md): ${summary}`)
+  const intro = '# Affiliate tracking\n\n> Clicks, leads and sales that partners bring, and the commissions they earn.'
+  const api = `- [OpenAPI](${base}/api/v1/openapi.json): every endpoint and field`
+  return text(base, `${intro}\n\n## Documentation\n\n${lines.join('\n')}\n${api}\n`, 'text/plain')
+})
+for (const path of ['/docs', '/docs/*', '/llms.txt']) app.all(path, onlyMethods('GET', 'HEAD'))
+
+export default app
+
+function text(baseUrl: string, markdown: string, type: string): Response {
+  return new Response(fillIn(markdown, baseUrl, markdownTable), {
+    headers: { 'Content-Type': `${type}; charset=utf-8`, 'Access-Control-Allow-Origin': '*' },
+  })
+}
+
+type Table = (head: string[], rows: string[][]) => string
+
+/** Puts the service's address and the tables that the code keeps into a page. */
+function fillIn(page: string, baseUrl: string, table: Table): string {
+  return page
+    .replaceAll('{{api_base_url}}', () => baseUrl)
+    .replace(/(<p>)?\{\{figures\}\}(<\/p>)?/, () =>
+      table(
+        ['Figure', 'Meaning'],
+        Object.entries(figures).map(([name, meaning]) => [`\`${name}\``, meaning]),
+      ),
+    )
+    .replace(/(<p>)?\{\{errors\}\}(<\/p>)?/, () =>
+      table(['Code', 'Status', 'Why', 'What to do'], Object.entries(errorCodes).map(errorRow)),
+    )
+}
+
+function errorRow([code, { status, title }]: [string, { status: number; title: string }]): string[] {
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the table's own keys
+  return [`\`${code}\``, String(status), title, remedies[code as ErrorCode]]
+}
+
+const markdownTable: Table = (head, rows) =>
+  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+
+const htmlTable: Table = (head, rows) => {
+  const body = rows.map((cells) => htmlRow(cells, 'td')).join('')
+  const table = `<table><thead>${htmlRow(head, 'th')}</thead><tbody>${body}</tbody></table>`
+  return `<div class="table" tabindex="0" role="region" aria-label="Table">${table}</div>`
+}
+
+const htmlRow = (cells: string[], tag: string) =>
+  `<tr>${cells.map((cell) => `<${tag}>${inline(cell)}</${tag}>`).join('')}</tr>`
+
+/** Text of the code's own tables, in which `code` stands between backticks. */
+const inline = (cell: string) => cell.replaceAll(/`([^`]+)`/g, '<code>$1</code>')

@@ -1,0 +1,86 @@
+import type { Child } from 'hono/jsx'
+import { raw } from 'hono/html'
+import { pages } from '../../tracker/dist/served/docs.js'
+import { style } from '../api-reference/style.ts'
+import type { Found } from './search.ts'
+
+type Page = (typeof pages)[number]
+
+export const addressOf = ({ name }: { name: string }) => (name === 'index' ? '/docs' : `/docs/${name}`)
+
+/** A page of the documentation. `html` is its own text, filled in. */
+export function DocsPage({ page, html }: { page: Page; html: string }) {
+  return (
+    <Shell title={page.title} current={page.name}>
+      {raw(html)}
+      <p class="auth">
+        <a href={`/docs/${page.name}.md`}>This page as Markdown</a>
+      </p>
+    </Shell>
+  )
+}
+
+/** What a search found, the best first. */
+export function SearchPage({ query, found }: { query: string; found: Found[] }) {
+  return (
+    <Shell title={`Search: ${query}`} current="search" query={query}>
+      <h1>{found.length === 0 ? `Nothing about “${query}”` : `About “${query}”`}</h1>
+      {found.length === 0 && (
+        <p>
+          Try fewer words, or the <a href="/api/v1/reference">API reference</a>.
+        </p>
+      )}
+      {found.map(({ page, section, excerpt }) => (
+        <article>
+          <h2>
+            <a href={`${addressOf(page)}#${section.id}`}>
+              {page.title}
+              {section.title !== page.title && ` › ${section.title}`}
+            </a>
+          </h2>
+          <p>{excerpt}</p>
+        </article>
+      ))}
+    </Shell>
+  )
+}
+
+function Shell(props: { title: string; current: string; query?: string; children: Child }) {
+  return (
+    <>
+      {raw('<!doctype html>')}
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="color-scheme" content="light dark" />
+          <title>{props.title}</title>
+          <style>{raw(style)}</style>
+        </head>
+        <body>
+          <nav aria-label="Documentation">
+            <form action="/docs/search" role="search">
+              <input type="search" name="q" value={props.query} placeholder="Search" aria-label="Search" required />
+            </form>
+            <ul>
+              {pages.map((page) => (
+                <li>
+                  <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
+                    {page.title}
+                  </a>
+                </li>
+              ))}
+              <li>
+                <a href="/api/v1/reference">API reference</a>
+              </li>
+              <li>
+                <a href="/">Dashboard</a>
+              </li>
+            </ul>
+          </nav>
+          <main id="top">{props.children}</main>
+        </body>
+      </html>
+    </>
+  )
+}

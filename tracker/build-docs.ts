@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs'
+import { Marked, type Tokens } from 'marked'
+
+/** A page of the documentation. `{{api_base_url}}`, `{{figures}}` and `{{errors}}` are filled in where it is served. */
+export interface DocsPage {
+  /** Its address is `/docs/<name>`; the first is `/docs` itself. */
+  name: string
+  title: string
+  /** The paragraph under the title. */
+  summary: string
+  html: string
+  markdown: string
+  /** What the search looks through: a section from one heading to the next. */
+  sections: { id: string; title: string; text: string }[]
+}
+
+/** In the order of the menu. */
+const names = [
+  'index',
+  'html',
+  'nextjs',
+  'react',
+  'stripe',
+  'own-calls',
+  'refunds',
+  'own-domain',
+  'consent',
+  'test-data',
+  'figures',
+  'errors',
+  'command',
+]
+
+/** The line that goes before the tag: it keeps the calls that a page makes before the script has loaded. */
+export function readStub(): string {
+  const [stub] = /<script>window\.svc.*<\/script>/.exec(read('templates/AGENTS.md')) ?? []
+  if (!stub) throw new Error('AGENTS.md has no stub.')
+  return stub
+}
+
+const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
+
+const tag = '<script async src="{{api_base_url}}/js/svc-tracker.js" data-svc-program-id="{{program_id}}"></script>'
+
+/** Stands for the values that `svc init` fills in for a program; who reads the pages has them in the dashboard. */
+const examples: Record<string, string> = {
+  program_id: 'PROGRAM_ID',
+  domain: 'shop.example.com',
+  currency: 'usd',
+}
+
+/** The pages of `docs/`, rendered. Code that stands in the instructions of `svc init` is taken from there, so that it stands once. */
+export function renderDocs(): DocsPage[] {
+  const instructions = read('templates/AGENTS.md')
+  const blocks = new Map(
+    Array.from(instructions.matchAll(/^```\w+ file=(.+)\n[^]*?^```$/gm), ([block, file = '']) => [file, block]),
+  )
+  const codeOf = (file: string) => {
+    const block = blocks.get(file)
+    if (!block) throw new Error(`docs/: AGENTS.md has no code block for ${file}.`)
+    return block
+  }
+  return names.map((name) => {
+    const markdown = read(`docs/${name}.md`)
+      .replaceAll(/^\{\{code (.+)\}\}$/gm, (_, file: string) => codeOf(file))
+      .replace(
+        '{{tag}}',
+        () => `\`\`\`html
+${readStub()}
+${tag}
+\`\`\``,
+      )
+      .replaceAll(/\{\{(\w+)\}\}/g, (placeholder, key: string) => examples[key] ?? placeholder)
+    return { name, markdown, ...render(markdown) }
+  })
+}
+
+function render(markdown: string): Omit<DocsPage, 'name' | 'markdown'> {
+  const marked = new Marked()
+  const ids = new Map<string, number>()
+  const idOf = (title: string) => {
+    const id = title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}]+/gu, '-')
+      .replaceAll(/^-|-$/g, '')
+    const count = ids.get(id) ?? 0
+    ids.set(id, count + 1)
+    return count ? `${id}-${count}` : id
+  }
+  marked.use({
+    renderer: {
+      heading({ tokens, depth, text }) {
+        const id = idOf(text)
+        const link = depth > 1 ? ` <a class="anchor" href="#${id}" aria-label="Link to ${escape(text)}">#</a>` : ''
+        return `<h${depth} id="${id}">${this.parser.parseInline(tokens)}${link}</h${depth}>\n`
+      },
+      code({ text, lang = '' }) {
+        const file = /\bfile=(\S+)/.exec(lang)?.[1]
+        const caption = file ? `<figcaption>${escape(file)}</figcaption>` : ''
+        return `<figure class="code">${caption}<pre tabindex="0"><code>${escape(text)}</code></pre></figure>\n`
+      },
+    },
+  })
+  const tokens = marked.lexer(markdown)
+  const heading = tokens.find((token): token is Tokens.Heading => token.type === 'heading')
+  const summary = tokens.find((token): token is Tokens.Paragraph => token.type === 'paragraph')
+  if (heading?.depth !== 1 || !summary) throw new Error('docs/: a page starts with its title and a paragraph.')
+  const html = marked.parser(tokens)
+  ids.clear()
+  const sections: DocsPage['sections'] = []
+  for (const token of tokens) {
+    if (token.type === 'heading') sections.push({ id: idOf(token['text']), title: token['text'], text: '' })
+    else {
+      const section = sections.at(-1)
+      if (section) section.text += plain(token.raw)
+    }
+  }
+  return { title: heading.text, summary: plain(summary.text).trim(), html: withTables(html), sections }
+}
+
+/** A wide table scrolls in a region of its own, which a keyboard can reach. */
+const withTables = (html: string) =>
+  html
+    .replaceAll('<table>', '<div class="table" tabindex="0" role="region" aria-label="Table"><table>')
+    .replaceAll('</table>', '</table></div>')
+    .replaceAll('<th></th>', '<td></td>')
+    .replaceAll('<th>', '<th scope="col">')
+
+/** Text without the marks of Markdown. */
+const plain = (markdown: string) =>
+  markdown
+    .replaceAll(/^```.*$|^\|[ :|-]+\|$/gm, '')
+    .replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1')
+    .replaceAll(/[`*|]+/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+
+const escape = (text: string) =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
