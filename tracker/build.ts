@@ -111,8 +111,9 @@ const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pac
   cwd: here,
   stdio: ['ignore', 'pipe', 'ignore'],
 })
-const [{ filename }] = Object.values<{ filename: string }>(JSON.parse(packed.toString()))
-const tarball = readFileSync(join(dist, 'served', filename))
+const [pack] = Object.values<{ filename: string }>(JSON.parse(packed.toString()))
+if (!pack) throw new Error('npm pack named no tarball.')
+const tarball = readFileSync(join(dist, 'served', pack.filename))
 serve('package', { base64: tarball.toString('base64'), etag: `"${hash(tarball)}"` })
 const page = `{ name: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
 serve('docs', { pages: renderDocs() }, `${page}[]`)
