@@ -154,6 +154,11 @@ const planted: Record<string, Mistake> = {
     says: /no sale/,
     plants: [{ file: 'lib/stripe/read-invoice.ts', from: '    paid.metadata,\n', to: '' }],
   },
+  'a credit note given outside of Stripe that takes nothing back': {
+    ways: ['credited'],
+    says: /refunded 0/,
+    plants: [{ file: 'lib/stripe/read-credit-note.ts', from: 'if (outside === 0)', to: 'if (outside >= 0)' }],
+  },
   'krónur a hundred times too many': {
     ways: ['odd_units'],
     says: /sale of/,
@@ -207,7 +212,6 @@ const standing: Record<string, Mistake> = {
   'an end that depends on whether the session or the invoice came first': { ways: ['balance'], says: /two orders/ },
   'an invoice that brought nothing and leaves the session’s commission': { ways: ['covered'], says: /expected 0/ },
   'an invoice without metadata that does not correct its session': { ways: ['bare_invoice'], says: /sale of/ },
-  'a credit note given outside of Stripe that takes nothing back': { ways: ['credited'], says: /refunded 0/ },
   'months that count from the payment that arrived first': { ways: ['duration'], says: /commission left/ },
   'a renewal that arrives before what attributes it and is nobody’s for ever': {
     ways: ['window'],

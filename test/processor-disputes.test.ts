@@ -9,6 +9,8 @@ const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { send, sold, tell, rows, salesOf } = await openWebhook(endpoint)
 
+const moved = (amount: number) => ({ amount, currency: 'usd' })
+
 describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s generation', (generation) => {
   test.for<[what: string, events: Told[], expected: { refunded: number; reversed: number; status: string }]>([
     ['one of everything', [told('dp_1', 10_000)], { refunded: 10_000, reversed: 2000, status: 'reversed' }],
@@ -52,6 +54,21 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     const shop = await sold({ generation })
     for (const event of events) await tell(shop, ...event)
     expect(await salesOf(shop)).toMatchObject([expected])
+  })
+
+  test.each([
+    ['lost, with nothing told before', [], 'lost', [], 10_000],
+    ['lost, with what it took', [], 'lost', [moved(-10_000)], 10_000],
+    ['lost, with a part given back', [], 'lost', [moved(-10_000), moved(3000)], 7000],
+    ['lost, told before as well', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
+    ['won, which funds_reinstated tells', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
+    ['an inquiry', [], 'warning_closed', [], 0],
+  ])('one that closes: %s', async (_, before, status, moves, refunded) => {
+    const shop = await sold({ generation })
+    const closed = dispute(shop, { id: 'dp_1', amount: 10_000, status, ...paidBy })
+    for (const type of before) await send(shop, `charge.dispute.${type}`, { ...closed, status: 'needs_response' })
+    await send(shop, 'charge.dispute.closed', { ...closed, balance_transactions: moves })
+    expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5 }])
   })
 
   test('a dispute that is won is put back into the balance, and the advertiser is asked to look', async () => {

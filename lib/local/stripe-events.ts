@@ -258,3 +258,28 @@ export function dispute(
     status: disputed.status ?? 'needs_response',
   }
 }
+
+/** A credit note for an invoice that was paid, of which this much was given back outside of Stripe. */
+export function creditNote(shop: Shop, note: { id: string; invoice: string; amount: number; outside: number }) {
+  return {
+    id: note.id,
+    object: 'credit_note',
+    amount: note.amount,
+    created: shop.now,
+    currency: 'usd',
+    customer: shop.customer,
+    invoice: note.invoice,
+    livemode: shop.livemode,
+    memo: null,
+    metadata: {},
+    out_of_band_amount: note.outside || null,
+    reason: 'product_unsatisfactory',
+    status: 'issued',
+    total: note.amount,
+    type: 'post_payment',
+    voided_at: null,
+    ...(shop.generation === 'new'
+      ? { post_payment_amount: note.amount, pre_payment_amount: 0, refunds: [] }
+      : { refund: null }),
+  }
+}

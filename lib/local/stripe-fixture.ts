@@ -8,6 +8,7 @@ import { readState } from './state.ts'
 import {
   charge,
   checkoutSession,
+  creditNote,
   dispute,
   type Generation,
   invoice,
@@ -68,6 +69,11 @@ export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string)
   }),
   'charge.dispute.funds_withdrawn': (shop, order) => disputed(shop, order, 'funds_withdrawn', 'needs_response'),
   'charge.dispute.funds_reinstated': (shop, order) => disputed(shop, order, 'funds_reinstated', 'won'),
+  'charge.dispute.closed': (shop, order) => disputed(shop, order, 'closed', 'lost'),
+  'credit_note.created': (shop, order) => ({
+    type: 'credit_note.created',
+    object: creditNote(shop, { id: `cn_${order}`, invoice: `in_${order}`, amount: 1000, outside: 1000 }),
+  }),
   'account.application.deauthorized': () => ({
     type: 'account.application.deauthorized',
     object: { id: 'ca_local', object: 'application', name: 'Affiliate tracking' },

@@ -17,12 +17,15 @@ const dispute = z.looseObject({
 type Dispute = z.output<typeof dispute>
 
 /**
- * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events on which money moves. An inquiry (a status that
- * begins with `warning_`) moves none.
+ * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events on which money moves, and `.closed` of a dispute that
+ * was lost, for what neither told. An inquiry (a status that begins with `warning_`) moves none.
  */
 export function readDispute(type: string, object: unknown): Fact {
   const disputed = dispute.parse(object)
   if (disputed.status.startsWith('warning_')) return ignored('An inquiry moves no money.')
+  if (type === 'charge.dispute.closed' && disputed.status !== 'lost') {
+    return ignored('What a dispute that was not lost gives back, funds_reinstated tells.')
+  }
   return {
     kind: 'reversals',
     payment_intent_id: disputed.payment_intent,
@@ -46,8 +49,10 @@ interface Move {
  * dispute's own amount was kept in the same proportion. Both are told, and the one in the currency of the sale is applied.
  */
 function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {
-  const isReinstated = type === 'charge.dispute.funds_reinstated'
   const transactions = rest.balance_transactions ?? []
+  const isReinstated =
+    type === 'charge.dispute.funds_reinstated' ||
+    (type === 'charge.dispute.closed' && transactions.some((move) => move.amount > 0))
   const [first] = transactions
   const taken = -transactions.reduce((sum, move) => sum + Math.min(move.amount, 0), 0)
   if (!first || taken === 0) {

@@ -3,6 +3,7 @@ import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
 import { maxAmountCents } from '../money.ts'
 import { readCheckout } from './read-checkout-session.ts'
+import { readCreditNote } from './read-credit-note.ts'
 import { readDispute } from './read-dispute.ts'
 import { type Fact, ignored, type WebhookEvent } from './facts.ts'
 import { type HashEmail, id, unixTime } from './payload.ts'
@@ -76,6 +77,8 @@ const readers: Readonly<Record<string, Reader>> = {
   'charge.refunded': ({ object }) => readRefundedCharge(object),
   'charge.dispute.funds_withdrawn': ({ type, object }) => readDispute(type, object),
   'charge.dispute.funds_reinstated': ({ type, object }) => readDispute(type, object),
+  'charge.dispute.closed': ({ type, object }) => readDispute(type, object),
+  'credit_note.created': ({ object }) => readCreditNote(object),
   'account.application.deauthorized': () => ({ kind: 'deauthorization' }),
 }
 

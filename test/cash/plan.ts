@@ -373,4 +373,5 @@ export const waysThatHold: readonly Way[] = [
   'manual',
   'link',
   'api_refund',
+  'credited',
 ]
