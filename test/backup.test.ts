@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -55,4 +55,31 @@ test('a backup of other migrations is refused, with nothing loaded', async () =>
   writeFileSync(other, gzipSync('-- svc backup of migrations: 0001_other.sql\n'))
   const target = await createDatabase()
   await expect(restore(target.databaseUrl, other)).rejects.toThrow('other migrations')
+})
+
+test.each([
+  ['cut off', () => readFileSync(file).subarray(0, -100), 'is cut off: its end is missing'],
+  ['cut off near its beginning', () => readFileSync(file).subarray(0, 60), 'is cut off: its end is missing'],
+  ['no backup', () => Buffer.from('-- svc backup'), 'is no backup, or was damaged'],
+  [
+    'damaged',
+    () => {
+      const bytes = readFileSync(file)
+      return bytes.fill(0, bytes.length / 2, bytes.length / 2 + 50)
+    },
+    'is no backup, or was damaged',
+  ],
+])('a file that is %s is refused in a sentence, with nothing loaded', async (_, bytes, message) => {
+  const broken = path.join(folder, 'broken.sql.gz')
+  writeFileSync(broken, bytes())
+  const target = await createDatabase()
+  await expect(restore(target.databaseUrl, broken)).rejects.toThrow(message)
+  expect((await target.sql.query('select from users union all (select from programs)')).rows).toEqual([])
+})
+
+test('a backup that breaks off leaves the one that was there', async () => {
+  const before = readFileSync(file)
+  await expect(backup(source.databaseUrl.replace(/[^/]+$/, 'nowhere'), file)).rejects.toThrow('does not exist')
+  expect(readFileSync(file)).toEqual(before)
+  expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([])
 })

@@ -1,8 +1,9 @@
 import { ChangeMessageVisibilityBatchCommand, SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs'
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
-import { listDeadLetters, redriveDeadLetters } from '../lib/commands/dead-letters.ts'
+import { deadLetterUrlOf, listDeadLetters, redriveDeadLetters } from '../lib/commands/dead-letters.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import { drainQueue } from '../lib/notifications/in-app.ts'
 import { type OutboxMessage, sendSoon } from '../lib/notifications/outbox.ts'
@@ -32,18 +33,24 @@ let received: string[] = []
 function openClient(): SQSClient {
   const client = openQueue(queueEnv)
   client.middlewareStack.add(
-    (next) => async (args) => {
-      if ('WaitTimeSeconds' in args.input) Object.assign(args.input, { WaitTimeSeconds: 0 })
-      const result = await next(args)
-      if ('Messages' in result.output) {
-        received.push(...(result.output.Messages ?? []).flatMap(({ ReceiptHandle }) => ReceiptHandle ?? []))
-      }
-      return result
-    },
+    (next, { commandName }) =>
+      async (args) => {
+        const { QueueUrl: url } = args.input as { QueueUrl: string }
+        const resource = url === queue.url ? 'notifications' : 'dead-letters'
+        used.add(`${resource} sqs:${commandName?.replace(/(Batch)?Command$/, '')}`)
+        if ('WaitTimeSeconds' in args.input) Object.assign(args.input, { WaitTimeSeconds: 0 })
+        const result = await next(args)
+        if ('Messages' in result.output) {
+          received.push(...(result.output.Messages ?? []).flatMap(({ ReceiptHandle }) => ReceiptHandle ?? []))
+        }
+        return result
+      },
     { step: 'initialize' },
   )
   return client
 }
+/** Which actions were used of which queue, as AWS' policies name them. */
+const used = new Set<string>()
 const client = openClient()
 
 /** What happens in a minute: received messages that were not deleted can be received again. */
@@ -196,7 +203,7 @@ test('a message that nobody can handle goes to the dead letters after five tries
   expect(queue.deadLetters().toSorted()).toEqual(strange.toSorted())
   await expectAllTold()
 
-  const letters = await listDeadLetters(client, queue.deadLetterUrl, 3)
+  const letters = await listDeadLetters(client, await deadLetterUrlOf(client, queue.url), 3)
   expect(letters.map(({ body }) => body).toSorted()).toEqual(strange.toSorted())
   expect(queue.deadLetters()).toHaveLength(3)
 })
@@ -212,7 +219,7 @@ test('dead letters can be sent back when the cause is mended', async () => {
   const waiting = queue.deadLetters().length
   // The letters that were looked at can be had again after a second.
   await sleep(1100)
-  expect(await redriveDeadLetters(openQueue(queueEnv), queue.deadLetterUrl, queue.url)).toBe(waiting)
+  expect(await redriveDeadLetters(client, queue.deadLetterUrl, queue.url)).toBe(waiting)
   expect(queue.deadLetters()).toEqual([])
   expect(await drainQueue(db, client, queue.url, soon())).toBe(1)
   // What still cannot be handled ends there again.
@@ -274,4 +281,16 @@ test('the relay is asked after the answer that caused the messages, which it wou
   expect(asked).toEqual([])
   await sent
   expect(asked).toEqual([JSON.stringify(messages)])
+})
+
+test('the policy for the operator allows what was done here, and no more', () => {
+  const text = readFileSync('lib/commands/aws/queue-policy.json', 'utf8')
+  const { Statement: statements } = JSON.parse(text) as { Statement: { Action: string[]; Resource: string }[] }
+  const allowed = statements.flatMap(({ Action: actions, Resource: resource }) =>
+    actions.map((action) => `${/:(\w[\w-]*)-ENVIRONMENT$/.exec(resource)?.[1]} ${action}`),
+  )
+  // The test itself hides and shows messages of the queue, and looks into the dead letters by sending to them.
+  const own = ['notifications sqs:ChangeMessageVisibility', 'dead-letters sqs:SendMessage']
+  const done = [...used].filter((action) => !own.includes(action))
+  expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(allowed.toSorted())
 })

@@ -3,6 +3,7 @@ import { Client, type ClientBase } from 'pg'
 import color from 'picocolors'
 import { readState } from '../local/state.ts'
 import { foreignKeys } from './audit/foreign-keys.ts'
+import { runCommand } from './command.ts'
 
 /** One thing that is not as it should be. `found` and `expected` are as the check's query wrote them. */
 export interface Finding {
@@ -85,7 +86,6 @@ export async function findDifferences(client: ClientBase, programId?: number): P
   )
 }
 
-/** `npm run audit`: prints every check on the database of DATABASE_URL or of the running stack, and ends with 1 where one fails. */
 async function main(databaseUrl: string): Promise<void> {
   const client = new Client({ connectionString: databaseUrl, application_name: 'svc-audit' })
   await client.connect()
@@ -104,11 +104,9 @@ async function main(databaseUrl: string): Promise<void> {
   }
 }
 
+const usage = `npm run audit    compares every sum with the rows it is made of, in the database of DATABASE_URL or of the running local
+                 stack; reads only, and ends with 1 where one is off`
+
 if (import.meta.main) {
-  try {
-    await main(process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL)
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error)
-    process.exitCode = 1
-  }
+  await runCommand(usage, () => main(process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL))
 }

@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createReadStream, createWriteStream, renameSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
@@ -7,6 +7,7 @@ import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
 import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
+import { runCommand } from './command.ts'
 import { migrate } from './migrate.ts'
 
 /**
@@ -65,20 +66,42 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(file, { mode: 0o600 }))
+    // Under another name until it is whole, so that a backup that broke off takes no other's place.
+    const part = `${file}.part`
+    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600 }))
+    renameSync(part, file)
     return tables.length
   } finally {
     await client.end()
   }
 }
 
-/** Lines end at a line feed alone: text can hold the other characters that Node's readline takes for an end. */
-async function* linesOf(stream: Readable): AsyncGenerator<string, undefined> {
+/** The lines of a backup. They end at a line feed alone: text can hold the other characters that Node's readline takes for an end. */
+async function* linesOf(file: string): AsyncGenerator<string, undefined> {
   let rest = ''
-  for await (const chunk of stream.setEncoding('utf8')) {
-    const lines = (rest + String(chunk)).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
+  // Opened here, so that an error of it is one of the reading.
+  const source = createReadStream(file)
+  const text = source.pipe(createGunzip()).setEncoding('utf8')
+  source.once('error', (error) => text.destroy(error))
+  try {
+    for await (const chunk of text) {
+      const lines = (rest + String(chunk)).split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+    }
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (code === 'Z_BUF_ERROR') {
+      throw new LocalStackError(
+        `${file} is cut off: its end is missing, so nothing of it was loaded. Take the copy that was made first, or another backup.`,
+      )
+    }
+    if (code.startsWith('Z_')) {
+      throw new LocalStackError(
+        `${file} is no backup, or was damaged (${code}). Nothing of it was loaded. Take another.`,
+      )
+    }
+    throw error
   }
 }
 
@@ -93,7 +116,7 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
   try {
     const { rows } = await client.query('select from users union all (select from programs) limit 1')
     if (rows.length > 0) throw new LocalStackError('This database has rows. Restore into an empty one.')
-    const source = linesOf(createReadStream(file).pipe(createGunzip()))
+    const source = linesOf(file)
     const first = String((await source.next()).value)
     const migrations = await appliedMigrations(client)
     if (first !== header + migrations) {
@@ -120,10 +143,12 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
   }
 }
 
-/** `npm run backup -- FILE` and `npm run restore -- FILE`, on DATABASE_URL; a backup of the running stack without one. */
+const usage = `npm run backup -- FILE     writes all rows of DATABASE_URL, or of the running local stack, to FILE (gzip)
+npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, all or nothing`
+
 async function main(command: string | undefined, file: string | undefined): Promise<void> {
   const { DATABASE_URL } = process.env
-  if (!file) throw new LocalStackError(`Name the file: npm run ${command} -- backup.sql.gz`)
+  if (!file) throw new LocalStackError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
     if (!DATABASE_URL) throw new LocalStackError('Set DATABASE_URL to the empty database that takes the backup.')
     await restore(DATABASE_URL, file)
@@ -134,11 +159,4 @@ async function main(command: string | undefined, file: string | undefined): Prom
   }
 }
 
-if (import.meta.main) {
-  try {
-    await main(process.argv[2], process.argv[3])
-  } catch (error) {
-    console.error(error instanceof LocalStackError ? error.message : error)
-    process.exitCode = 1
-  }
-}
+if (import.meta.main) await runCommand(usage, () => main(process.argv[2], process.argv[3]))

@@ -1,15 +1,19 @@
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
+  GetQueueAttributesCommand,
   type Message,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs'
 import color from 'picocolors'
+import * as z from 'zod/mini'
+import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
 import { parseOutboxMessage } from '../notifications/in-app.ts'
 import { inCalls, messagesPerCall, openQueue } from '../notifications/queue.ts'
+import { runCommand } from './command.ts'
 
 export interface DeadLetter {
   message_id: string
@@ -79,24 +83,47 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
       }),
     )
     const done = taken.flatMap(({ Id }) => messages[Number(Id)] ?? [])
-    if (done.length === 0) throw new Error('The queue took none of the messages. The dead letters stay where they are.')
+    if (done.length === 0)
+      throw new LocalStackError('The queue took none of the messages. The dead letters stay where they are.')
     await queue.send(new DeleteMessageBatchCommand({ QueueUrl: deadLetterUrl, Entries: done.map(entryOf) }))
     sent += done.length
   }
 }
+
+/**
+ * The address of the queue's dead letters, which the queue itself names.
+ *
+ * @throws where the queue has none: then a message that nobody can handle comes again until its term ends.
+ */
+export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promise<string> {
+  const { Attributes: attributes } = await queue.send(
+    new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['RedrivePolicy'] }),
+  )
+  const { deadLetterTargetArn } = redrivePolicy.parse(JSON.parse(attributes?.RedrivePolicy ?? '{}'))
+  if (!deadLetterTargetArn) {
+    throw new LocalStackError(
+      `${queueUrl} has no dead-letter queue. Make one and name it in the queue's RedrivePolicy, as lib/commands/README.md shows.`,
+    )
+  }
+  return queueUrl.slice(0, queueUrl.lastIndexOf('/') + 1) + deadLetterTargetArn.split(':').at(-1)
+}
+
+const redrivePolicy = z.object({ deadLetterTargetArn: z.optional(z.string()) })
 
 /** The queue of the AWS variables where QUEUE_URL is set, else that of the running stack. */
 function settings() {
   const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readState().environment
   const required = (name: string) => {
     const value = env[name]
-    if (typeof value !== 'string' || value === '')
-      throw new Error(`${name} is not set. Set it, or leave QUEUE_URL out to take the local stack's queue.`)
+    if (typeof value !== 'string' || value === '') {
+      throw new LocalStackError(
+        `${name} is not set. Set it, or leave QUEUE_URL out to take the queue of the local stack.`,
+      )
+    }
     return value
   }
   return {
     queueUrl: required('QUEUE_URL'),
-    deadLetterUrl: required('DEAD_LETTER_QUEUE_URL'),
     queue: openQueue({
       QUEUE_URL: required('QUEUE_URL'),
       AWS_REGION: required('AWS_REGION'),
@@ -107,11 +134,16 @@ function settings() {
   }
 }
 
-/** `npm run -s queue -- dead` shows the messages that nobody could handle, `… redrive` sends them back to the queue. */
+const usage = `npm run -s queue -- dead       shows the messages that nobody could handle
+npm run -s queue -- redrive    sends them back to the queue
+
+The queue is that of QUEUE_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or that of the running local stack.`
+
 async function main(command: string | undefined): Promise<void> {
-  if (command !== 'dead' && command !== 'redrive') throw new Error('Say what to do: npm run queue -- dead, or redrive.')
-  const { queue, queueUrl, deadLetterUrl } = settings()
+  if (command !== 'dead' && command !== 'redrive') throw new LocalStackError(`Say what to do:\n\n${usage}`)
+  const { queue, queueUrl } = settings()
   try {
+    const deadLetterUrl = await deadLetterUrlOf(queue, queueUrl)
     if (command === 'dead') {
       const letters = await listDeadLetters(queue, deadLetterUrl, 100)
       if (letters.length === 0) console.log(color.green('No dead letters.'))
@@ -128,11 +160,4 @@ async function main(command: string | undefined): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  try {
-    await main(process.argv[2])
-  } catch (error) {
-    console.error(color.red(error instanceof Error ? error.message : String(error)))
-    process.exitCode = 1
-  }
-}
+if (import.meta.main) await runCommand(usage, () => main(process.argv[2]))

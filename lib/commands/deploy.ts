@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import color from 'picocolors'
 import { exitCodeOf, LocalStackError } from '../local/postgres.ts'
 import { type FunctionEntry, readFunctions } from '../local/workers.ts'
+import { runCommand } from './command.ts'
 import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
 import { readEdge } from './deploy/edge.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
@@ -108,7 +109,10 @@ async function deployAll(): Promise<void> {
   const wranglerToml = readFileSync(`${root}wrangler.toml`, 'utf8')
   const all = readFunctions(wranglerToml)
   const unknown = wanted.find((name) => !all.some((entry) => entry.name === name))
-  if (unknown) throw new LocalStackError(`${unknown} has no entry in wrangler.toml.`)
+  if (unknown)
+    throw new LocalStackError(
+      `${unknown} has no entry in wrangler.toml. Name one of ${all.map(({ name }) => name).join(', ')}.`,
+    )
   const functions = all.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
   const { operator, problems } = readOperator(process.env)
   if (!isDryRun) {
@@ -152,12 +156,12 @@ async function deployAll(): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  try {
-    await deployAll()
-  } catch (error) {
-    if (!(error instanceof LocalStackError)) throw error
-    console.error(error.message)
-    process.exitCode = 1
-  }
-}
+const usage = `npm run deploy                   deploys every function
+npm run deploy -- track-click    the named ones
+npm run deploy -- --plan         says what would change, and changes nothing
+npm run deploy -- --dry-run      builds only, and prints sizes
+
+ENVIRONMENT and DOMAIN say what is deployed where; variables and secrets of functions are taken from the environment. What is
+not given stays as it is.`
+
+if (import.meta.main) await runCommand(usage, deployAll)

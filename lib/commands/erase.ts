@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
-import { ApiError } from '../errors.ts'
 import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
 import { eraseCustomer } from '../tracking/erase-customer.ts'
+import { runCommand } from './command.ts'
 
 const usage = 'npm run -s erase -- --program 1 --customer-key user-1   (or --click-id cust_…)'
 
@@ -24,10 +24,4 @@ async function erase(): Promise<void> {
   console.log(`Erased: ${erased} customer${erased === 1 ? '' : 's'}. Amounts and days stay as they were.`)
 }
 
-try {
-  await erase()
-} catch (error) {
-  const expected = error instanceof LocalStackError || error instanceof ApiError || error instanceof TypeError
-  console.error(expected ? error.message : error)
-  process.exitCode = 1
-}
+await runCommand(usage, erase)

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { Client, DatabaseError, escapeIdentifier } from 'pg'
+import { LocalStackError } from '../local/postgres.ts'
+import { runCommand } from './command.ts'
 
 const migrationsFolder = new URL('../../migrations/', import.meta.url)
 
@@ -67,7 +69,7 @@ async function refuseOldServer(client: Client): Promise<void> {
   const { rows } = await client.query<{ server_version_num: string }>('show server_version_num')
   const version = Math.floor(Number(rows[0]?.server_version_num) / 10_000)
   if (version < oldestPostgres) {
-    throw new Error(
+    throw new LocalStackError(
       `The database runs PostgreSQL ${version}, and the service needs ${oldestPostgres} or newer. Nothing was changed. Upgrade the server, or make the database on a newer one.`,
     )
   }
@@ -100,7 +102,9 @@ async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]):
   if (rows.some(({ name }) => name === migration.name)) return false
   const newer = rows.findLast(({ name }) => name > migration.name)
   if (newer) {
-    throw new Error(`${migration.name} is not applied, but ${newer.name} is. Give the file the next free number.`)
+    throw new LocalStackError(
+      `${migration.name} is not applied, but ${newer.name} is. Give the file the next free number.`,
+    )
   }
   await run(client, migration)
   await client.query('insert into schema_migrations (name, checksum) values ($1, $2)', [
@@ -114,10 +118,14 @@ function refuseChanged(applied: { name: string; checksum: string }[], migrations
   for (const { name, checksum } of applied) {
     const file = migrations.find((migration) => migration.name === name)
     if (!file) {
-      throw new Error(`The database has ${name}, which this checkout has not. Check out the version that has it.`)
+      throw new LocalStackError(
+        `The database has ${name}, which this checkout has not. Check out the version that has it.`,
+      )
     }
     if (file.checksum !== checksum) {
-      throw new Error(`${name} was changed after it was applied. Undo the change and put it into a new migration.`)
+      throw new LocalStackError(
+        `${name} was changed after it was applied. Undo the change and put it into a new migration.`,
+      )
     }
   }
 }
@@ -153,7 +161,7 @@ async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[
     [[...kept]],
   )
   if (twice[0]) {
-    throw new Error(
+    throw new LocalStackError(
       `${twice[0].name} has two signatures now. Give the new one a new name: a version that runs still calls the old one.`,
     )
   }
@@ -168,7 +176,7 @@ async function drop(client: Client, name: string, file: string): Promise<void> {
   try {
     await client.query(`drop function if exists ${escapeIdentifier(name)}`)
   } catch (error) {
-    throw new Error(
+    throw new LocalStackError(
       `${name} stands in ${file} no more and could not be dropped: ${describe(error)}\nDrop what uses it in a numbered migration.`,
       { cause: error },
     )
@@ -183,7 +191,9 @@ async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
     } catch (error) {
       const position = error instanceof DatabaseError && error.position ? Number(error.position) - 1 : 0
       const line = sql.slice(0, start + position).split('\n').length
-      throw new Error(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, { cause: error })
+      throw new LocalStackError(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, {
+        cause: error,
+      })
     }
   }
 }
@@ -207,19 +217,16 @@ function describe(error: unknown): string {
   return [error.message, error.detail, error.where].filter(Boolean).join('\n')
 }
 
-if (import.meta.main) {
-  const databaseUrl = process.env['DATABASE_URL']
+const usage = 'npm run migrate    brings the database of DATABASE_URL to this version; running it again does nothing'
+
+async function main(databaseUrl: string | undefined): Promise<void> {
   if (!databaseUrl) {
-    console.error('DATABASE_URL is not set. Set it to the connection string of the database that is to be migrated.')
-    process.exit(1)
-  }
-  try {
-    const applied = await migrate(databaseUrl)
-    console.log(
-      applied.length === 0 ? 'The schema is up to date.' : applied.map((name) => `applied ${name}`).join('\n'),
+    throw new LocalStackError(
+      'DATABASE_URL is not set. Set it to the connection string of the database that is to be migrated.',
     )
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error)
-    process.exit(1)
   }
+  const applied = await migrate(databaseUrl)
+  console.log(applied.length === 0 ? 'The schema is up to date.' : applied.map((name) => `applied ${name}`).join('\n'))
 }
+
+if (import.meta.main) await runCommand(usage, () => main(process.env['DATABASE_URL']))

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { Client, types } from 'pg'
+import { runCommand } from '../commands/command.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
@@ -73,11 +74,10 @@ function readable(row: Record<string, unknown>): Record<string, unknown> {
   )
 }
 
-try {
+const usage = `npm run -s ledger -- PROGRAM    shows commissions, balances, entries, withdrawals and notifications of a program of the running
+                                stack; --json prints all of them as one object`
+
+await runCommand(usage, async () => {
   const { values, positionals } = parseArgs({ options: { json: { type: 'boolean' } }, allowPositionals: true })
   await printLedger(Number(positionals[0]), values.json ?? false)
-} catch (error) {
-  if (!(error instanceof LocalStackError) && !(error instanceof TypeError)) throw error
-  console.error(error.message)
-  process.exitCode = 1
-}
+})

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { runCommand } from '../commands/command.ts'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
-import { ApiError } from '../errors.ts'
 import { exportPayments, payoutLayouts } from '../money/payout-files.ts'
 import { listPayoutsDue, makePayoutRun, payPayoutRun, readPayoutRun } from '../money/payout-runs.ts'
 import type { Database } from '../database.ts'
@@ -19,7 +19,6 @@ const options = {
   file: { type: 'string' },
   layout: { type: 'string' },
   currency: { type: 'string' },
-  help: { type: 'boolean' },
 } as const
 
 function idOf(text: string | undefined, what: string): number {
@@ -30,7 +29,6 @@ function idOf(text: string | undefined, what: string): number {
 
 async function main(db: Database): Promise<string> {
   const { values, positionals } = parseArgs({ options, allowPositionals: true })
-  if (values.help) return help
   const programId = idOf(positionals[0], 'program')
   if (values.file !== undefined) {
     const layout = payoutLayouts.find((known) => known === (values.layout ?? 'csv'))
@@ -78,11 +76,7 @@ async function printed(db: Database, programId: number, runId: number | null): P
   )
 }
 
-try {
+await runCommand(help, async () => {
   const environment: DatabaseEnv = readState().environment
   console.log(await main(openDatabase(environment)))
-} catch (error) {
-  if (!(error instanceof LocalStackError) && !(error instanceof ApiError) && !(error instanceof TypeError)) throw error
-  console.error(error.message)
-  process.exitCode = 1
-}
+})

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
 import type { SessionEnv } from '../access/sessions.ts'
 import { createApiKey } from '../access/program-keys.ts'
+import { runCommand } from '../commands/command.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { maxAmountCents } from '../money.ts'
@@ -90,7 +91,6 @@ const sandboxOptions = {
   'attribution-model': { type: 'string' },
   'commission-duration-months': { type: 'string' },
   'minimum-payout-cents': { type: 'string' },
-  help: { type: 'boolean' },
 } as const
 
 const help = `Makes a workspace with a program, an API key, a partner and people, and prints them as JSON. Options:
@@ -138,29 +138,20 @@ function minimumPayoutFrom(values: Arguments): number {
 }
 
 async function main(): Promise<void> {
-  try {
-    const { values } = parseArgs({ options: sandboxOptions })
-    if (values.help) {
-      console.log(help)
-      return
-    }
-    const settings = settingsFrom(values)
-    const minimumPayoutCents = minimumPayoutFrom(values)
-    const { baseUrl, environment } = readState()
-    const db = openDatabase(environment)
-    const sandbox = await createSandbox(db, environment, settings)
-    await setMinimumPayout(db, sandbox.programId, settings.currency ?? programDefaults.currency, minimumPayoutCents)
-    const addresses = {
-      databaseUrl: environment.DATABASE_URL,
-      queueUrl: environment.QUEUE_URL,
-      deadLetterQueueUrl: environment.DEAD_LETTER_QUEUE_URL,
-      webhookSecret: environment.STRIPE_WEBHOOK_SECRET,
-    }
-    console.log(JSON.stringify({ baseUrl, ...sandbox, ...addresses }, null, 2))
-  } catch (error) {
-    console.error(error instanceof LocalStackError || error instanceof TypeError ? error.message : error)
-    process.exitCode = 1
+  const { values } = parseArgs({ options: sandboxOptions })
+  const settings = settingsFrom(values)
+  const minimumPayoutCents = minimumPayoutFrom(values)
+  const { baseUrl, environment } = readState()
+  const db = openDatabase(environment)
+  const sandbox = await createSandbox(db, environment, settings)
+  await setMinimumPayout(db, sandbox.programId, settings.currency ?? programDefaults.currency, minimumPayoutCents)
+  const addresses = {
+    databaseUrl: environment.DATABASE_URL,
+    queueUrl: environment.QUEUE_URL,
+    deadLetterQueueUrl: environment.DEAD_LETTER_QUEUE_URL,
+    webhookSecret: environment.STRIPE_WEBHOOK_SECRET,
   }
+  console.log(JSON.stringify({ baseUrl, ...sandbox, ...addresses }, null, 2))
 }
 
-if (import.meta.main) await main()
+if (import.meta.main) await runCommand(help, main)

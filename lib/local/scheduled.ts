@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url'
+import { runCommand } from '../commands/command.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 import { readFunctions } from './workers.ts'
@@ -20,10 +21,7 @@ async function runScheduled(name: string | undefined): Promise<void> {
   await worker.default.scheduled({}, environment)
 }
 
-try {
-  await runScheduled(process.argv[2])
-} catch (error) {
-  if (!(error instanceof LocalStackError)) throw error
-  console.error(error.message)
-  process.exitCode = 1
-}
+await runCommand(
+  'npm run -s scheduled -- FUNCTION    runs a scheduled function now, on the data of the running stack',
+  () => runScheduled(process.argv[2]),
+)

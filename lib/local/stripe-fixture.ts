@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import color from 'picocolors'
 import { Stripe } from 'stripe'
+import { runCommand } from '../commands/command.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { LocalStackError } from './postgres.ts'
@@ -195,12 +196,4 @@ async function sendFixture(): Promise<void> {
   if (!response.ok) process.exitCode = 1
 }
 
-if (import.meta.main) {
-  try {
-    await sendFixture()
-  } catch (error) {
-    if (!(error instanceof LocalStackError) && !(error instanceof TypeError)) throw error
-    console.error(error.message)
-    process.exitCode = 1
-  }
-}
+if (import.meta.main) await runCommand(usage, sendFixture)

@@ -1,0 +1,66 @@
+import { DatabaseError } from 'pg'
+import { ApiError } from '../errors.ts'
+import { LocalStackError } from '../local/postgres.ts'
+
+/**
+ * Runs a command of `npm run`. `--help` prints its usage. What goes wrong ends the process with 1 and is said in a sentence with what
+ * to do about it; only what nobody foresaw has a stack.
+ */
+export async function runCommand(usage: string, main: () => Promise<void>): Promise<void> {
+  if (process.argv.includes('--help')) {
+    console.log(usage)
+    return
+  }
+  try {
+    await main()
+  } catch (error) {
+    console.error(explain(error, usage))
+    process.exitCode = 1
+  }
+}
+
+/** What to do about an error of Postgres, by the beginning of its code. */
+const databaseErrors: [state: RegExp, advice: string][] = [
+  [/^28/, 'See that DATABASE_URL has the right user and password.'],
+  [/^3D000/, 'Make the database, or see that DATABASE_URL names the right one.'],
+  [/^42(P01|883|703)/, 'The schema is of another version. Run `npm run migrate` with this DATABASE_URL.'],
+  [/^42501/, 'Use the role that owns the tables, which is the one that ran `npm run migrate`.'],
+  [/^53100/, 'The disk of the database is full. Make room there, then run this again.'],
+  [/^53300/, 'The database has no connection left. Use the pooled address, or run this again later.'],
+  [/^57P/, 'The database is going down or starting. Run this again in a minute.'],
+]
+
+/** What to do about an error of the system, Node or the queue, by its code or name. */
+const advices: Record<string, string> = {
+  ECONNREFUSED:
+    'Nothing answers there. See that it runs, and that DATABASE_URL or QUEUE_URL has the right host and port.',
+  ENOTFOUND: 'There is no such host. See that DATABASE_URL or QUEUE_URL has the right one.',
+  EAI_AGAIN: 'The name of the host could not be looked up. See that this machine has a network.',
+  ETIMEDOUT: 'There was no answer. See that this machine may reach that host.',
+  ECONNRESET: 'The connection broke. Run this again.',
+  ERR_INVALID_URL: 'See that DATABASE_URL is a connection string: postgresql://user:password@host/database.',
+  ENOENT: 'See that the path is right.',
+  EACCES: 'See that you may read and write there.',
+  ENOSPC: 'The disk is full. Make room, then run this again.',
+  QueueDoesNotExist: 'See that QUEUE_URL and AWS_REGION are those of the queue.',
+  InvalidClientTokenId: 'AWS does not know AWS_ACCESS_KEY_ID. See that it is of the right account.',
+  UnrecognizedClientException: 'AWS does not know AWS_ACCESS_KEY_ID. See that it is of the right account.',
+  SignatureDoesNotMatch: 'See that AWS_SECRET_ACCESS_KEY belongs to AWS_ACCESS_KEY_ID.',
+  AccessDenied: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
+  AccessDeniedException: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
+}
+
+/** An error in a sentence or two: what was wrong, and what to do. */
+export function explain(error: unknown, usage = ''): string {
+  if (error instanceof LocalStackError || error instanceof ApiError) return error.message
+  if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], usage)
+  if (!(error instanceof Error)) return String(error)
+  const code = 'code' in error ? String(error.code) : ''
+  if (code.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('. ')[0]}.\n\n${usage}`
+  if (error instanceof DatabaseError) {
+    const advice = databaseErrors.find(([state]) => state.test(code))?.[1]
+    if (advice) return `The database refused: ${error.message}. ${advice}`
+  }
+  const advice = advices[code] ?? advices[error.name]
+  return advice ? `${error.message || code}. ${advice}` : (error.stack ?? error.message)
+}

@@ -1,0 +1,107 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, expect, inject, test } from 'vitest'
+import { freePort } from '../lib/local/postgres.ts'
+import { createDatabase } from './support/stack.ts'
+
+/** What an operator reads where a command cannot do its work: a sentence with what to do, never a stack. */
+const run = promisify(execFile)
+const folder = mkdtempSync(path.join(tmpdir(), 'commands-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const { databaseUrl } = await createDatabase()
+const port = await freePort()
+const withPath = (url: string, pathname: string) => Object.assign(new URL(url), { pathname }).href
+const nowhere = `postgresql://svc:secret@127.0.0.1:${port}/svc`
+const empty = inject('adminUrl')
+const aws = { AWS_REGION: 'eu-central-1', AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b' }
+const queue = {
+  ...aws,
+  QUEUE_URL: `http://127.0.0.1:${port}/1/notifications-staging`,
+  AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
+}
+
+test.each<[what: string, command: string[], environment: Record<string, string>, message: RegExp]>([
+  ['migrate without a database', ['commands/migrate.ts'], {}, /^DATABASE_URL is not set\. Set it to/],
+  ['migrate where nothing runs', ['commands/migrate.ts'], { DATABASE_URL: nowhere }, /ECONNREFUSED.* See that it runs/],
+  ['migrate with no URL', ['commands/migrate.ts'], { DATABASE_URL: 'postgresql://:x' }, /See that DATABASE_URL/],
+  [
+    'audit of no database',
+    ['commands/audit.ts'],
+    { DATABASE_URL: withPath(databaseUrl, 'none') },
+    /database "none" does not exist\. Make the database/,
+  ],
+  [
+    'audit of an empty database',
+    ['commands/audit.ts'],
+    { DATABASE_URL: empty },
+    /does not exist\. The schema is of another version\. Run `npm run migrate`/,
+  ],
+  [
+    'audit as a stranger',
+    ['commands/audit.ts'],
+    { DATABASE_URL: databaseUrl.replace(/:[^:@]+@/, ':wrong@') },
+    /password authentication failed.*\. See that DATABASE_URL has the right user/,
+  ],
+  [
+    'backup into no folder',
+    ['commands/backup.ts', 'backup', `${folder}/none/a.gz`],
+    { DATABASE_URL: databaseUrl },
+    /no such file or directory.*\. See that the path is right/,
+  ],
+  [
+    'backup without a file',
+    ['commands/backup.ts', 'backup'],
+    { DATABASE_URL: databaseUrl },
+    /^Name the file:\n\nnpm run backup -- FILE/,
+  ],
+  [
+    'restore of no file',
+    ['commands/backup.ts', 'restore', `${folder}/a.gz`],
+    { DATABASE_URL: databaseUrl },
+    /no such file or directory.*\. See that the path is right/,
+  ],
+  ['queue without a verb', ['commands/dead-letters.ts'], {}, /^Say what to do:\n\nnpm run -s queue -- dead/],
+  [
+    'queue without a key',
+    ['commands/dead-letters.ts', 'dead'],
+    { QUEUE_URL: queue.QUEUE_URL },
+    /^AWS_REGION is not set|^AWS_ACCESS_KEY_ID is not set/,
+  ],
+  ['queue where nothing answers', ['commands/dead-letters.ts', 'dead'], queue, /ECONNREFUSED.* See that it runs/],
+  ['erase of nobody', ['commands/erase.ts'], {}, /^Say whom to erase/],
+  [
+    'erase with a wrong option',
+    ['commands/erase.ts', '--programme', '1'],
+    {},
+    /^Unknown option '--programme'\.\n\nnpm run -s erase/,
+  ],
+  ['sandbox without a stack', ['local/sandbox.ts'], {}, /^The local stack is not running\. Start it with `npm start`/],
+  ['deploy without anything', ['commands/deploy.ts'], {}, /^Set ENVIRONMENT[^]*\nSet DOMAIN/],
+  [
+    'deploy of no function',
+    ['commands/deploy.ts', 'track-clicks'],
+    {},
+    /^track-clicks has no entry in wrangler\.toml\. Name one of track-click, /,
+  ],
+])('%s', async (_, [file = '', ...args], environment, message) => {
+  const failed = run(process.execPath, [`lib/${file}`, ...args], {
+    env: { PATH: process.env['PATH'], NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, ...environment },
+  })
+  await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(message) })
+  await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
+})
+
+test.each(['ledger', 'sandbox', 'queue', 'restore'])('%s says with --help how it is used', async (command) => {
+  const { stdout } = await run('npm', ['run', '-s', command, '--', '--help'], {
+    env: { PATH: process.env['PATH'], LOCAL_DATA_FOLDER: folder },
+  })
+  expect(stdout).toMatch(/npm run|Options:/)
+})
+
+test('npm does not greet a newcomer with warnings about the version of Node', async () => {
+  const { stdout } = await run('npm', ['config', 'get', 'loglevel'], { env: { PATH: process.env['PATH'] } })
+  expect(stdout).toBe('error\n')
+})
