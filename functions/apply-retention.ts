@@ -6,7 +6,8 @@ import { deleteOldWebhookEvents } from '../lib/stripe/webhook-events.ts'
 const batchSize = 5000
 
 /**
- * Scheduled: deletes what was kept for its term. Sessions and one-time secrets go when they run out, webhook events and what was
+ * Scheduled: deletes what was kept for its term. Sessions and one-time secrets go when they run out, mails of the
+ * local stack after a week, webhook events and what was
  * parked for them after 90 days, the audit log after two years.
  */
 export default inBatches('apply-retention', async (db) => {

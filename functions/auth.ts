@@ -67,6 +67,7 @@ const codes: Record<number, ErrorCode> = {
   415: 'unsupported_media_type',
   422: 'conflict',
   429: 'rate_limited',
+  503: 'unavailable',
 }
 
 /** better-auth's refusal in the service's own envelope. */

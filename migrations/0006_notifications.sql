@@ -50,7 +50,7 @@ create table notification_reads (
   foreign key (program_id, notification_id) references notifications (program_id, id)
 );
 
--- Mail that was printed instead of sent, because no mail API is configured.
+-- Mail of the local stack, which has no mail API; kept for a week. Elsewhere nothing that a mail holds is stored.
 create table mails (
   id bigint generated always as identity primary key,
   recipient text not null,

@@ -1,11 +1,13 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { json } from 'node:stream/consumers'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
+import { deleteExpired } from '../lib/access/delete-expired.ts'
+import dashboard from '../functions/dashboard.tsx'
 import { sendMail } from '../lib/notifications/mail.ts'
 import { startEndpoint } from './support/stack.ts'
 
-const { db, sql } = await startEndpoint()
+const { db, sql, env: databaseEnv } = await startEndpoint()
 const mail = { to: 'ada@example.com', subject: 'Join Analytical', text: 'Accept within 7 days.' }
 
 const requests: { authorization: string | undefined; body: unknown }[] = []
@@ -40,8 +42,45 @@ test.each([
   await expect(sendMail(db, configuration, mail)).rejects.toMatchObject({ code: 'unavailable' })
 })
 
-test('mail without a mail API is printed and kept in the database', async () => {
-  await sendMail(db, { MAIL_API_URL: '' }, mail)
+test('mail without a mail API is refused, and nothing of it is printed or stored', async () => {
+  const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
+  await expect(sendMail(db, { MAIL_API_URL: '' }, mail)).rejects.toMatchObject({ code: 'unavailable' })
+  for (const spy of printed) expect(spy).not.toHaveBeenCalled()
+  expect((await sql.query('select 1 from mails')).rows).toEqual([])
+})
+
+test('where mail is not set up, the pages say so, and no link is made or printed', async () => {
+  const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
+  const environment = {
+    ...databaseEnv,
+    AUTH_SECRET: 'x'.repeat(32),
+    BASE_URL: 'https://api.example.com',
+    MAIL_API_URL: '',
+  }
+  const context = { waitUntil: () => undefined, passThroughOnException: () => undefined, props: {} }
+  const post = async (path: string, fields: Record<string, string>) => {
+    const headers = { origin: environment.BASE_URL }
+    const form = { method: 'POST', headers, body: new URLSearchParams({ email: 'ada@example.com', ...fields }) }
+    const response = await dashboard.request(path, form, environment, context)
+    return [response.status, (await response.text()).includes('This service cannot send mail yet.')]
+  }
+  expect(await post('/sign-up', { name: 'Ada', password: 'correct horse battery' })).toEqual([200, true])
+  expect(await post('/forgot-password', {})).toEqual([503, true])
+  for (const spy of printed) expect(JSON.stringify(spy.mock.calls)).not.toMatch(/token|Mail to/)
+  const { rows } = await sql.query('select body from mails union all select identifier from verifications')
+  expect(rows).toEqual([])
+})
+
+test('the local stack prints mail and keeps it in the database', async () => {
+  await sendMail(db, { MAIL_API_URL: '', MAIL_INBOX: 'mails' }, mail)
   const { rows } = await sql.query('select recipient, subject, body from mails')
   expect(rows).toEqual([{ recipient: mail.to, subject: mail.subject, body: mail.text }])
+})
+
+test('a mail of the local stack is deleted after a week', async () => {
+  await sendMail(db, { MAIL_INBOX: 'mails' }, { ...mail, subject: 'Old' })
+  await sql.query("update mails set created_at = now() - interval '8 days' where subject = 'Old'")
+  await deleteExpired(db)
+  const { rows } = await sql.query('select subject from mails')
+  expect(rows).toEqual([{ subject: mail.subject }])
 })

@@ -8,7 +8,7 @@ import type { SessionEnv } from './sessions.ts'
 import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { isName } from '../names.ts'
-import { type MailEnv, sendMail } from '../notifications/mail.ts'
+import { canMail, mailIsMissing, type MailEnv, sendMail } from '../notifications/mail.ts'
 import type { DB } from '../schema.ts'
 import { countedAddress } from './counted-address.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
@@ -46,6 +46,9 @@ const guardedPaths = new Map<string, 'sign-in' | keyof typeof mailsPerAccount>([
   ['/reset-password', 'reset'],
   ['/send-verification-email', 'verification'],
 ])
+
+/** What is nothing without the mail that it sends. */
+const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/send-verification-email'])
 
 /** A call, with its environment and what goes on after its answer. */
 interface AuthContext {
@@ -147,6 +150,8 @@ export function openAuth({ env, executionCtx }: AuthContext) {
           return new APIError('BAD_REQUEST', { message: 'Enter a name of 1 to 80 characters, without line breaks.' })
         const kind = guardedPaths.get(ctx.path)
         if (kind === undefined) return undefined
+        if (mailedPaths.has(ctx.path) && !canMail(env))
+          return new APIError('SERVICE_UNAVAILABLE', { message: mailIsMissing })
         const email: unknown = ctx.body?.email
         if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
           return new APIError('BAD_REQUEST', { message: 'Enter an e-mail address, and text without NUL.' })

@@ -66,6 +66,7 @@ export const optionalVariables: ReadonlySet<string> = new Set([
 /** Variables that exist on this machine only and go to every function. */
 export function localOnlyEnvironment({ neonEndpoint, awsEndpoint, stripeApiUrl }: Addresses): Record<string, string> {
   return {
+    MAIL_INBOX: 'mails',
     ...(neonEndpoint && { NEON_ENDPOINT: neonEndpoint }),
     ...(awsEndpoint && { AWS_ENDPOINT_URL: awsEndpoint }),
     ...(stripeApiUrl && { STRIPE_API_URL: stripeApiUrl }),

@@ -2,13 +2,15 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** Where mail goes. Without `MAIL_API_URL` it is printed and kept in the table `mails`, as the local stack wants it. */
+/** Where mail goes. Without `MAIL_API_URL` none is sent, and what needs one is refused: what a mail holds is for its reader alone. */
 export interface MailEnv {
   /** An HTTP mail API that takes `{from, to, subject, text}` with a bearer key, as Resend's `https://api.resend.com/emails`. */
   MAIL_API_URL?: string
   MAIL_API_KEY?: string
   /** `Name <address>`; the address must be one the mail API may send from. */
   MAIL_FROM?: string
+  /** Set on the local stack alone, where mail without a mail API is printed and kept in the table `mails`. */
+  MAIL_INBOX?: string
 }
 
 export interface Mail {
@@ -17,8 +19,16 @@ export interface Mail {
   text: string
 }
 
-/** Sends one plain-text mail. Throws `unavailable` where the mail API does not take it. */
+export const mailIsMissing = 'This service cannot send mail yet. Its operator has to set MAIL_API_URL and MAIL_FROM.'
+
+/** Whether there is anywhere that mail goes. */
+export function canMail(env: MailEnv): boolean {
+  return Boolean(env.MAIL_API_URL || env.MAIL_INBOX)
+}
+
+/** Sends one plain-text mail. Throws `unavailable` where there is no mail API, or it does not take the mail. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
+  if (!canMail(env)) throw new ApiError('unavailable', mailIsMissing)
   if (!env.MAIL_API_URL) {
     console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
     await db.query(kysely.insertInto('mails').values({ recipient: mail.to, subject: mail.subject, body: mail.text }))

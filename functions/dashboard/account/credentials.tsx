@@ -1,5 +1,6 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
+import { mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { safePath } from '../parts/address.ts'
 import { Field, Problem } from '../parts/fields.tsx'
 import type { FormState } from '../parts/form.ts'
@@ -14,6 +15,7 @@ export const wrongCredentials = { status: 401, problem: 'The e-mail address or t
 const refusals: Record<number, { status: FormState['status']; problem: string }> = {
   401: wrongCredentials,
   429: { status: 429, problem: 'Too many tries. Wait 15 minutes, then try again.' },
+  503: { status: 503, problem: mailIsMissing },
 }
 
 /** better-auth's answer as what the page does: its cookies are passed on, its refusals become the form's problem. */

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { nameField } from '../../../lib/names.ts'
+import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field } from '../parts/fields.tsx'
 import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
@@ -69,12 +70,17 @@ signUpPages.post('/sign-up', form(signUpForm, renderSignUp), async (c) => {
   })
   const refusal = passOn(c, response)
   if (refusal) return renderSignUp(c, await formAgain(c, refusal))
+  const title = canMail(c.env) ? 'Look into your mail' : 'No mail was sent'
   return renderPlain(c, {
-    title: 'Look into your mail',
+    title,
     children: (
       <Card>
-        <h1>Look into your mail</h1>
-        <p>A mail to {email} is on its way. Its link confirms that the address is yours.</p>
+        <h1>{title}</h1>
+        <p>
+          {canMail(c.env)
+            ? `A mail to ${email} is on its way. Its link confirms that the address is yours.`
+            : mailIsMissing}
+        </p>
         <p>You can sign in before that and look around; only inviting others waits for it.</p>
         <a class="button primary" href={withNext('/sign-in', nextOf(c))}>
           Sign in

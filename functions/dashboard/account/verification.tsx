@@ -55,7 +55,7 @@ verificationPages.post('/account/verification', requireViewer, async (c) => {
   })
   const back = cameFrom(c) ?? '/account'
   const refusal = passOn(c, response)
-  if (refusal?.status === 429) return redirectWith(c, back, refusal.problem, 'bad')
+  if (refusal && refusal.status !== 400) return redirectWith(c, back, refusal.problem, 'bad')
   if (refusal) return redirectWith(c, back, 'Your e-mail address is confirmed already.')
   return redirectWith(c, back, `A new link is on its way to ${email}.`)
 })

@@ -9,7 +9,7 @@ export interface FormState {
   errors: Record<string, string>
   /** What is wrong with none of the fields in particular. */
   problem?: string
-  status: 200 | 400 | 401 | 409 | 429
+  status: 200 | 400 | 401 | 409 | 429 | 503
 }
 
 export const emptyForm: FormState = { values: {}, errors: {}, status: 200 }

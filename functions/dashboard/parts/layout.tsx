@@ -3,6 +3,7 @@ import { html } from 'hono/html'
 import type { Child } from 'hono/jsx'
 import type { Viewer } from '../../../lib/access/viewer.ts'
 import type { errorCodes } from '../../../lib/errors.ts'
+import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { assets } from './assets.ts'
 import { PostButton } from './fields.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
@@ -81,15 +82,24 @@ export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
 }
 
 /** What somebody reads on every page until they have opened the link that was mailed to them. */
-function Unverified({ email }: { email: string }) {
+function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
   return (
     <section class="message warn row apart" aria-label="Your e-mail address">
       <p>
-        Confirm your e-mail address: we sent a link to <strong>{email}</strong>. Until then you cannot invite anybody.
+        {canSend ? (
+          <>
+            Confirm your e-mail address: we sent a link to <strong>{email}</strong>.
+          </>
+        ) : (
+          mailIsMissing
+        )}{' '}
+        Until then you cannot invite anybody.
       </p>
-      <PostButton action="/account/verification" class="compact">
-        Send again
-      </PostButton>
+      {canSend && (
+        <PostButton action="/account/verification" class="compact">
+          Send again
+        </PostButton>
+      )}
     </section>
   )
 }
@@ -111,7 +121,7 @@ function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[]
           <Navigation items={items} current={page.current} />
         </aside>
         <main class="stack loose" id="main">
-          {!viewer.user.emailVerified && <Unverified email={viewer.user.email} />}
+          {!viewer.user.emailVerified && <Unverified email={viewer.user.email} canSend={canMail(c.env)} />}
           <FlashMessage flash={takeFlash(c)} />
           {page.children}
         </main>

@@ -7,6 +7,7 @@ import type { RateLimit } from '../../../lib/api/rate-limits.ts'
 import type { AuthEnv } from '../../../lib/access/sign-in.ts'
 import type { Database } from '../../../lib/database.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { ConnectEnv } from '../../../lib/stripe/connect.ts'
 
@@ -93,8 +94,9 @@ export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, 
   return await next()
 })
 
-/** For what mails others: only an account whose address is confirmed does that. Stands after one of those above. */
+/** For what mails others: it takes an account whose address is confirmed, and a way to send mail. Stands after one of those above. */
 export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
+  if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
   if (!c.get('viewer').user.emailVerified)
     throw new ApiError(
       'forbidden',
