@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import { asApiError, createApp, limitBody } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
+import { isUsedForm } from '../lib/access/used-forms.ts'
 import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account/account.tsx'
@@ -24,6 +25,7 @@ import { assets } from './dashboard/parts/assets.ts'
 import { Card } from './dashboard/parts/blocks.tsx'
 import { redirectWith } from './dashboard/parts/flash.tsx'
 import { renderPlain } from './dashboard/parts/layout.tsx'
+import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
@@ -109,6 +111,7 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(loadViewer)
+pages.use(actOnce)
 
 const groups = [
   startPages,
@@ -153,6 +156,7 @@ app.notFound((c) => {
   return renderError(c, 'There is nothing at this address.', 404)
 })
 app.onError((error, c) => {
+  if (isUsedForm(error)) return leadToFirstAnswer(c, openDatabase(c.env))
   const refusal = asApiError(error, c.get('requestId'))
   if (c.req.path.startsWith('/api/')) return errorResponse(refusal)
   return renderRefusal(c, refusal)

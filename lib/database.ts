@@ -37,8 +37,18 @@ function safeInteger(text: string): number {
   return value
 }
 
-/** Ends with the transaction. */
-const nameActor = "select set_config('svc.actor', $1, true)"
+/** A form by its one-time token, and the request that it came with (both uuid). */
+export interface SentForm {
+  token: string
+  requestId: string
+}
+
+interface Actor {
+  userId: string | null
+  form: SentForm | undefined
+}
+
+const actAs = 'select act_as($1, $2, $3)'
 
 /**
  * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
@@ -48,17 +58,20 @@ const nameActor = "select set_config('svc.actor', $1, true)"
 export class Database {
   readonly #neon: NeonQueryFunction<false, false>
   readonly #env: DatabaseEnv
-  readonly #actor: string | undefined
+  readonly #actor: Actor | undefined
 
-  constructor(env: DatabaseEnv, timeout_ms?: number, actor?: string) {
+  constructor(env: DatabaseEnv, timeout_ms?: number, actor?: Actor) {
     this.#neon = connect(env, timeout_ms)
     this.#env = env
     this.#actor = actor
   }
 
-  /** The same database; the audit log puts down what is done by it to this user (migrations/functions/audit-log.sql). */
-  actingAs(userId: string): Database {
-    return new Database(this.#env, undefined, userId)
+  /**
+   * The same database; the audit log puts down what is done by it to this user. Where they sent a form, the first transaction takes it,
+   * and all fail (constraint `used_forms_pkey`) where another request did before. See migrations/functions/audit-log.sql.
+   */
+  actingAs(userId: string | null, form?: SentForm): Database {
+    return new Database(this.#env, undefined, { userId, form })
   }
 
   /** Runs one statement and returns its rows. `bigint` columns arrive as numbers, `numeric` ones as text, timestamps as `Date`. */
@@ -80,7 +93,10 @@ export class Database {
       const { sql: text, parameters } = statement.compile()
       return this.#neon.query(text, [...parameters])
     })
-    const actor = this.#actor === undefined ? [] : [this.#neon.query(nameActor, [this.#actor])]
+    const actor =
+      this.#actor === undefined
+        ? []
+        : [this.#neon.query(actAs, [this.#actor.userId, this.#actor.form?.token, this.#actor.form?.requestId])]
     const results = await this.#neon.transaction([...actor, ...queries], { isolationLevel: 'ReadCommitted' })
     // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement
     return results.slice(actor.length) as RowsOf<Statements>

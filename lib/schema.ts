@@ -499,6 +499,14 @@ export interface UncountedClicks {
   program_id: Int8;
 }
 
+export interface UsedForms {
+  location: string | null;
+  request_id: string;
+  token: string;
+  used_at: Generated<Timestamp>;
+  user_id: string | null;
+}
+
 export interface Users {
   created_at: Generated<Timestamp>;
   email: string;
@@ -604,6 +612,7 @@ export interface DB {
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
   uncounted_clicks: UncountedClicks;
+  used_forms: UsedForms;
   users: Users;
   verifications: Verifications;
   withdrawals: Withdrawals;

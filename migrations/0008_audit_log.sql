@@ -17,3 +17,17 @@ create table audit_log (
 );
 create index audit_log_workspace_idx on audit_log (workspace_id, id desc);
 create index audit_log_created_idx on audit_log (created_at);
+
+-- Forms that were sent, by the one-time token that each rendering of a form carries: a form that is sent twice counts once.
+create table used_forms (
+  token uuid primary key,
+  -- Null where nobody was signed in.
+  user_id text references users (id) on delete cascade,
+  -- Of several requests with a form the one that counts.
+  request_id uuid not null,
+  -- Where its answer led, once it is there.
+  location text,
+  used_at timestamptz not null default now()
+);
+create index used_forms_used_idx on used_forms (used_at);
+create index used_forms_user_idx on used_forms (user_id);

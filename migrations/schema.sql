@@ -684,6 +684,18 @@ create table uncounted_clicks (
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
 CREATE INDEX uncounted_clicks_link_idx ON public.uncounted_clicks USING btree (program_id, link_id);
 
+create table used_forms (
+  token uuid not null,
+  user_id text,
+  request_id uuid not null,
+  location text,
+  used_at timestamp with time zone not null default now(),
+  constraint used_forms_pkey PRIMARY KEY (token),
+  constraint used_forms_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX used_forms_used_idx ON public.used_forms USING btree (used_at);
+CREATE INDEX used_forms_user_idx ON public.used_forms USING btree (user_id);
+
 create table users (
   id text not null,
   name name_text not null,
@@ -833,6 +845,24 @@ create view payouts_due as
      JOIN partners r ON ((r.id = p.partner_id)))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
   WHERE (p.payable_cents > 0);
+
+CREATE OR REPLACE FUNCTION public.act_as(of_user_id text, form uuid, request uuid)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform set_config('svc.actor', coalesce(of_user_id, ''), true);
+  if form is null then
+    return;
+  end if;
+  insert into used_forms (token, user_id, request_id) values (form, of_user_id, request)
+  on conflict (token) do update set request_id = excluded.request_id
+  where used_forms.request_id = excluded.request_id;
+  if not found then
+    raise exception 'the form was sent before' using errcode = 'unique_violation', constraint = 'used_forms_pkey';
+  end if;
+end $function$
+;
 
 CREATE OR REPLACE FUNCTION public.acting_user()
  RETURNS text

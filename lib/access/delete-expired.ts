@@ -7,6 +7,7 @@ export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
     kysely.deleteFrom('sessions').where('expires_at', '<', now),
     kysely.deleteFrom('verifications').where('expires_at', '<', now),
+    kysely.deleteFrom('used_forms').where('used_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('mails').where('created_at', '<', sql<Date>`now() - interval '7 days'`),
   ])

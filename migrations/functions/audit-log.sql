@@ -3,6 +3,22 @@
 
 create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
 
+-- Begins a transaction of somebody's act: names who acts, and takes the form that they sent, so that what it does and that it was sent are true together. A form
+-- that another request took before is refused; one that took it at this moment is waited for.
+create or replace function act_as(of_user_id text, form uuid, request uuid) returns void language plpgsql as $$
+begin
+  perform set_config('svc.actor', coalesce(of_user_id, ''), true);
+  if form is null then
+    return;
+  end if;
+  insert into used_forms (token, user_id, request_id) values (form, of_user_id, request)
+  on conflict (token) do update set request_id = excluded.request_id
+  where used_forms.request_id = excluded.request_id;
+  if not found then
+    raise exception 'the form was sent before' using errcode = 'unique_violation', constraint = 'used_forms_pkey';
+  end if;
+end $$;
+
 -- How long an entry is kept; lib/access/audit-log.ts deletes what is older, and the log gives up nothing else.
 create or replace function audit_log_begins() returns timestamptz language sql stable as $$ select now() - interval '24 months' $$;
 

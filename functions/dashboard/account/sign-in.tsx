@@ -11,7 +11,7 @@ import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } fr
 /** Signing in, by password or by another provider, and out. */
 export const signInPages = createPages()
 
-signInPages.get('/sign-in', (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignIn(c, emptyForm)))
+signInPages.get('/sign-in', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignIn(c, emptyForm)))
 
 function renderSignIn(c: PageContext, shown: FormState) {
   const next = nextOf(c)

@@ -21,7 +21,7 @@ import {
 /** Making an account. */
 export const signUpPages = createPages()
 
-signUpPages.get('/sign-up', (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, emptyForm)))
+signUpPages.get('/sign-up', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, emptyForm)))
 
 function renderSignUp(c: PageContext, shown: FormState) {
   const next = nextOf(c)

@@ -8,6 +8,7 @@ import { assets } from './assets.ts'
 import { PostButton } from './fields.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
 import { Navigation, type NavItem, partnerNav, programNav, Switcher } from './navigation.tsx'
+import { withFormTokens } from './once.ts'
 import type { PartnerContext, ProgramContext } from './page.ts'
 
 const productName = 'Partner Tracking'
@@ -60,8 +61,9 @@ interface Framed {
   status?: 200 | ErrorStatus
 }
 
-function renderDocument(c: Context, { title, status = 200 }: Omit<Framed, 'current'>, body: Child) {
-  return c.html(html`<!doctype html>${(<Document title={title}>{body}</Document>)}`, status)
+async function renderDocument(c: Context, { title, status = 200 }: Omit<Framed, 'current'>, body: Child) {
+  const page = await html`<!doctype html>${(<Document title={title}>{body}</Document>)}`
+  return c.html(withFormTokens(page.toString()), status)
 }
 
 /** A page without navigation: signing in, invitations, errors. */

@@ -40,11 +40,9 @@ export function createPages() {
   return new Hono<PageEnv>()
 }
 
-/** Puts who is signed in into `viewer`, in the page's first database query. What a form does then is put down to them. */
+/** Puts who is signed in into `viewer`, in the page's first database query. */
 export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
-  const viewer = await findViewer(c.get('db'), c.env, c.req.raw.headers)
-  c.set('viewer', viewer)
-  if (viewer && c.req.method === 'POST') c.set('db', c.get('db').actingAs(viewer.user.id))
+  c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))
   await next()
 })
 

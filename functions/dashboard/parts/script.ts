@@ -14,7 +14,14 @@ document.addEventListener('click', async (event) => {
 
 document.addEventListener('submit', (event) => {
   const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm
-  if (question && !confirm(question)) event.preventDefault()
+  if (question && !confirm(question)) return event.preventDefault()
+  if (event.target.dataset.sent) return event.preventDefault()
+  if (event.target.method === 'post') event.target.dataset.sent = 'yes'
+})
+
+// A page that the browser kept and shows again can be sent again.
+addEventListener('pageshow', () => {
+  for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
 })
 
 document.addEventListener('click', (event) => {

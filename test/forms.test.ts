@@ -1,0 +1,145 @@
+import { expect, test } from 'vitest'
+import { sessionCookie } from '../lib/access/sessions.ts'
+import { createPerson } from '../lib/local/people.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { startStack } from './support/stack.ts'
+
+/** Forms as a slow network sends them: twice. */
+const stack = await startStack({ functions: ['dashboard', 'auth'] })
+const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
+const { programId, workspaceId, dashboardToken } = await createSandbox(stack.db, env)
+const stranger = await createPerson(stack.db, env, { name: 'Eve', email: 'eve@example.com' })
+
+async function send(method: 'GET' | 'POST', path: string, token: string | undefined, fields?: Record<string, string>) {
+  const page = path.replace(/\/keys$/, '')
+  const response = await fetch(stack.baseUrl + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      origin: stack.baseUrl,
+      referer: stack.baseUrl + page,
+      ...(token && { cookie: `${sessionCookie}=${encodeURIComponent(token)}` }),
+    },
+    ...(fields && { body: new URLSearchParams(fields) }),
+  })
+  return { status: response.status, location: response.headers.get('location'), text: await response.text() }
+}
+
+/** The hidden fields of the form on `page` that posts to `action`. */
+async function formOn(page: string, action: string, token: string | undefined): Promise<Record<string, string>> {
+  const { text } = await send('GET', page, token)
+  const form = new RegExp(`<form method="post" action="${action}"[\\s\\S]*?</form>`).exec(text)?.[0] ?? ''
+  return Object.fromEntries(
+    Array.from(form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g), ([, name = '', value = '']) => [
+      name,
+      value,
+    ]),
+  )
+}
+
+const count = async (query: string, values: unknown[] = []) =>
+  Number((await stack.sql.query<{ count: string }>(query, values)).rows[0]?.count)
+
+const program = {
+  name: 'Twice',
+  domain: 'twice.example.com',
+  currency: 'usd',
+  commission_bp: '20',
+  cookie_window_days: '30',
+  hold_days: '30',
+  lead_auth_policy: 'server_verified',
+  attribution_model: 'last_click',
+  workspace_id: workspaceId,
+}
+const forms: [what: string, page: string, action: string, fields: Record<string, string>, counted: string][] = [
+  ['a program', '/programs/new', '/programs/new', program, `programs where name = 'Twice'`],
+  [
+    'a partner',
+    `/programs/${programId}/partners`,
+    `/programs/${programId}/partners`,
+    { name: 'Grace', email: 'grace@example.com', code: '' },
+    `referral_links l join partners p on p.id = l.partner_id where p.name = 'Grace'`,
+  ],
+  [
+    'an invitation, and its mail',
+    `/workspaces/${workspaceId}/members`,
+    `/workspaces/${workspaceId}/members`,
+    { email: 'bob@example.com', role: 'member' },
+    `mails where recipient = 'bob@example.com'`,
+  ],
+  [
+    'a key',
+    `/programs/${programId}/settings`,
+    `/programs/${programId}/settings/keys`,
+    { key_name: 'twice' },
+    `api_keys where name = 'twice'`,
+  ],
+]
+
+test.each(forms)('two clicks make %s once, and lead to it', async (what, page, action, fields, counted) => {
+  const complete = { ...fields, ...(await formOn(page, action, dashboardToken)) }
+  const [one, two] = await Promise.all([
+    send('POST', action, dashboardToken, complete),
+    send('POST', action, dashboardToken, complete),
+  ])
+  const statuses = [one.status, two.status].toSorted((a, b) => a - b)
+  expect(statuses).toEqual(what === 'a key' ? [200, 303] : [303, 303])
+  if (what !== 'a key') expect(one.location).toBe(two.location)
+  const third = await send('POST', action, dashboardToken, complete)
+  expect(third).toMatchObject({ status: 303, location: what === 'a key' ? page : one.location })
+  expect(await count(`select count(*) from ${counted}`)).toBe(1)
+  expect([one, two, third].filter((answer) => answer.text.includes('svc_live_')).length).toBeLessThan(2)
+})
+
+test('a forgotten password that is sent twice is mailed once', async () => {
+  const sent = { email: 'eve@example.com' }
+  const complete = { ...sent, ...(await formOn('/forgot-password', '/forgot-password', undefined)) }
+  await Promise.all([1, 2].map(() => send('POST', '/forgot-password', undefined, complete)))
+  expect(await count(`select count(*) from mails where recipient = 'eve@example.com'`)).toBe(1)
+})
+
+test('a form that was refused can be sent again', async () => {
+  const page = `/programs/${programId}/partners`
+  const hidden = await formOn(page, page, dashboardToken)
+  const taken = { ...hidden, name: 'Hopper', email: '', code: 'hopper' }
+  await send('POST', page, dashboardToken, { name: 'First', email: '', code: 'hopper' })
+  expect((await send('POST', page, dashboardToken, taken)).status).toBe(409)
+  const again = await send('POST', page, dashboardToken, { ...taken, code: 'hopper2' })
+  expect(again.status).toBe(303)
+  expect(await count(`select count(*) from referral_links where code = 'hopper2'`)).toBe(1)
+})
+
+test.each(['drop-before', 'drop-after'] as const)(
+  'after an outcome that is not known (%s), sending it again does it once',
+  async (action) => {
+    const page = `/programs/${programId}/settings`
+    const complete = { key_name: action, ...(await formOn(page, `${page}/keys`, dashboardToken)) }
+    stack.neon.inject({ action, matching: 'insert into "api_keys"' })
+    expect((await send('POST', `${page}/keys`, dashboardToken, complete)).status).toBe(503)
+    expect((await send('POST', `${page}/keys`, dashboardToken, complete)).status).toBeLessThan(400)
+    expect(await count(`select count(*) from api_keys where name = $1`, [action])).toBe(1)
+  },
+)
+
+test("another's form token leads nowhere of theirs", async () => {
+  const hidden = await formOn('/programs/new', '/programs/new', dashboardToken)
+  const fields = { ...program, name: 'Mine', ...hidden }
+  const mine = await send('POST', '/programs/new', dashboardToken, fields)
+  expect(mine.location).toMatch(/^\/programs\/\d+$/)
+  const theirs = await send('POST', '/programs/new', stranger.token, { ...fields, workspace: 'Eve', workspace_id: '' })
+  expect(theirs.location).not.toBe(mine.location)
+})
+
+test('every form of every page carries a token of its own', async () => {
+  for (const page of [
+    '/programs/new',
+    `/programs/${programId}/settings`,
+    `/workspaces/${workspaceId}/members`,
+    '/account',
+  ]) {
+    const { text } = await send('GET', page, dashboardToken)
+    const tokens = Array.from(text.matchAll(/name="form_token" value="([^"]+)"/g), ([, token]) => token)
+    expect(tokens.length).toBe(text.match(/<form method="post"/g)?.length)
+    expect(new Set(tokens).size).toBe(tokens.length)
+  }
+})
