@@ -49,8 +49,6 @@ import { withdrawalPages } from './dashboard/program/withdrawals.tsx'
  */
 const app = createApp<DashboardEnv>()
 
-app.get('/healthz', (c) => c.json({ ok: true }))
-
 app.get('/assets/:file', (c) => {
   const asset = Object.values(assets).find(({ path }) => path === c.req.path)
   if (!asset) return c.notFound()

@@ -769,3 +769,6 @@ export const functionCalls: {
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
   write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
 }
+
+/** The newest migration that this version knows. */
+export const schemaVersion = '0008_audit_log.sql'

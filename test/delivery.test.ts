@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
-import { deadLetterUrlOf, listDeadLetters, redriveDeadLetters } from '../lib/commands/dead-letters.ts'
+import { listDeadLetters, redriveDeadLetters } from '../lib/commands/dead-letters.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import { drainQueue } from '../lib/notifications/in-app.ts'
 import { type OutboxMessage, sendSoon } from '../lib/notifications/outbox.ts'
-import { inCalls, openQueue, sendToQueue } from '../lib/notifications/queue.ts'
+import { deadLetterUrlOf, inCalls, openQueue, sendToQueue } from '../lib/notifications/queue.ts'
 import { relayOutbox } from '../lib/notifications/relay.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -203,7 +203,7 @@ test('a message that nobody can handle goes to the dead letters after five tries
   expect(queue.deadLetters().toSorted()).toEqual(strange.toSorted())
   await expectAllTold()
 
-  const letters = await listDeadLetters(client, await deadLetterUrlOf(client, queue.url), 3)
+  const letters = await listDeadLetters(client, (await deadLetterUrlOf(client, queue.url)) ?? '', 3)
   expect(letters.map(({ body }) => body).toSorted()).toEqual(strange.toSorted())
   expect(queue.deadLetters()).toHaveLength(3)
 })

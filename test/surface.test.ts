@@ -123,11 +123,6 @@ test.each(preflights)('a preflight of another site for %s is allowed for %s', as
   if (origin) expect(response.headers.get('access-control-allow-headers')).toBe('Content-Type')
 })
 
-test('the stack says that it is up', async () => {
-  const response = await fetch(`${stack.baseUrl}/healthz`)
-  expect([response.status, await response.json()]).toEqual([200, { ok: true }])
-})
-
 interface Manifest {
   dependencies?: Record<string, string>
   devDependencies?: Record<string, string>
@@ -150,11 +145,6 @@ test.each(['package.json', 'tracker/package.json'])(
     expect(installed.length).toBeGreaterThan(100)
   },
 )
-
-test('says that it is up', async () => {
-  const response = await fetch(`${stack.baseUrl}/healthz`)
-  expect(response.status).toBe(200)
-})
 
 test('a path that no function takes answers 404 in the platform envelope', async () => {
   const response = await fetch(`${stack.baseUrl}/api/v1/nothing`)

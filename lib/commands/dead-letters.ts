@@ -1,18 +1,16 @@
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
-  GetQueueAttributesCommand,
   type Message,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs'
 import color from 'picocolors'
-import * as z from 'zod/mini'
 import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
 import { parseOutboxMessage } from '../notifications/in-app.ts'
-import { inCalls, messagesPerCall, openQueue } from '../notifications/queue.ts'
+import { deadLetterUrlOf, inCalls, messagesPerCall, openQueue } from '../notifications/queue.ts'
 import { runCommand } from './command.ts'
 
 export interface DeadLetter {
@@ -90,26 +88,6 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
   }
 }
 
-/**
- * The address of the queue's dead letters, which the queue itself names.
- *
- * @throws where the queue has none: then a message that nobody can handle comes again until its term ends.
- */
-export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promise<string> {
-  const { Attributes: attributes } = await queue.send(
-    new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['RedrivePolicy'] }),
-  )
-  const { deadLetterTargetArn } = redrivePolicy.parse(JSON.parse(attributes?.RedrivePolicy ?? '{}'))
-  if (!deadLetterTargetArn) {
-    throw new LocalStackError(
-      `${queueUrl} has no dead-letter queue. Make one and name it in the queue's RedrivePolicy, as lib/commands/README.md shows.`,
-    )
-  }
-  return queueUrl.slice(0, queueUrl.lastIndexOf('/') + 1) + deadLetterTargetArn.split(':').at(-1)
-}
-
-const redrivePolicy = z.object({ deadLetterTargetArn: z.optional(z.string()) })
-
 /** The queue of the AWS variables where QUEUE_URL is set, else that of the running stack. */
 function settings() {
   const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readState().environment
@@ -144,6 +122,11 @@ async function main(command: string | undefined): Promise<void> {
   const { queue, queueUrl } = settings()
   try {
     const deadLetterUrl = await deadLetterUrlOf(queue, queueUrl)
+    if (!deadLetterUrl) {
+      throw new LocalStackError(
+        `${queueUrl} has no dead-letter queue, so what nobody can handle comes again until its term ends. Make one and name it in the queue's RedrivePolicy, as lib/commands/README.md shows.`,
+      )
+    }
     if (command === 'dead') {
       const letters = await listDeadLetters(queue, deadLetterUrl, 100)
       if (letters.length === 0) console.log(color.green('No dead letters.'))

@@ -12,6 +12,7 @@ export function generateSecrets() {
     AUTH_SECRET: secret(),
     STRIPE_WEBHOOK_SECRET: `whsec_${secret()}`,
     DATABASE_PASSWORD: secret(),
+    METRICS_TOKEN: secret(),
   }
 }
 
@@ -48,6 +49,7 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets) {
     AUTH_SECRET: secrets.AUTH_SECRET,
     STRIPE_WEBHOOK_SECRET: secrets.STRIPE_WEBHOOK_SECRET,
     STRIPE_SECRET_KEY: 'sk_test_local',
+    METRICS_TOKEN: secrets.METRICS_TOKEN,
   }
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
-import { migrate } from '../commands/migrate.ts'
+import { migrate, readSqlFiles } from '../commands/migrate.ts'
 import { startPostgres } from './postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -219,7 +219,9 @@ async function generateFunctions(databaseUrl: string): Promise<string> {
 
 /** The text of lib/schema.ts: what the migrated database declares. */
 export async function generateSchemaTypes(databaseUrl: string): Promise<string> {
-  return (await generateTypes(databaseUrl)) + (await generateFunctions(databaseUrl))
+  const newest = readSqlFiles().findLast(({ name }) => !name.startsWith('functions/'))?.name ?? ''
+  const version = `\n/** The newest migration that this version knows. */\nexport const schemaVersion = '${newest}'\n`
+  return (await generateTypes(databaseUrl)) + (await generateFunctions(databaseUrl)) + version
 }
 
 if (import.meta.main) {

@@ -128,11 +128,10 @@ interface ScheduledWorker {
 /** Where a request comes from on this machine, in place of what Cloudflare's edge would say. */
 const localRequestCf = { country: 'US', region: 'California', regionCode: 'CA', city: 'San Francisco', colo: 'SFO' }
 
-/** Answers what no route takes, and says that the stack is up. */
+/** Answers what no route takes. */
 const fallbackScript = `export default {
   fetch(request) {
     const { pathname } = new URL(request.url)
-    if (pathname === '/healthz') return Response.json({ ok: true })
     const error = { code: 'not_found', message: 'There is nothing at ' + pathname + '.' }
     return Response.json({ success: false, error }, { status: 404 })
   },
@@ -180,7 +179,6 @@ export async function startWorkers(options: {
         {
           name: 'fallback',
           modules: [{ type: 'ESModule', path: 'fallback.js', contents: fallbackScript }],
-          routes: ['*/healthz'],
         },
         ...workers,
       ],

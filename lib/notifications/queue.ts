@@ -1,4 +1,5 @@
-import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs'
+import { GetQueueAttributesCommand, SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs'
+import * as z from 'zod/mini'
 import type { OutboxMessage } from './outbox.ts'
 
 /** The variables by which a function reaches the queue. */
@@ -65,4 +66,36 @@ export async function sendToQueue(
   await Promise.all(Array.from({ length: callsAtOnce }, send))
   if (failure !== undefined && taken.length === 0) throw failure
   return taken
+}
+
+const redrivePolicy = z.object({ deadLetterTargetArn: z.optional(z.string()) })
+
+/** The address of the queue's dead letters, which the queue itself names; undefined where it has none. */
+export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promise<string | undefined> {
+  const { Attributes: attributes } = await queue.send(
+    new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['RedrivePolicy'] }),
+  )
+  const { deadLetterTargetArn: arn } = redrivePolicy.parse(JSON.parse(attributes?.RedrivePolicy ?? '{}'))
+  return arn && queueUrl.slice(0, queueUrl.lastIndexOf('/') + 1) + arn.split(':').at(-1)
+}
+
+/** How many messages wait in the queue and among its dead letters, about; null where that could not be had. */
+export async function readQueueFigures(
+  queue: SQSClient,
+  queueUrl: string,
+): Promise<{ queue_messages: number | null; dead_letters: number | null }> {
+  const countOf = async (url: string | undefined) => {
+    const { Attributes: attributes } = await queue.send(
+      new GetQueueAttributesCommand({ QueueUrl: url, AttributeNames: ['ApproximateNumberOfMessages'] }),
+    )
+    return Number(attributes?.ApproximateNumberOfMessages)
+  }
+  const [messages, deadLetters] = await Promise.allSettled([
+    countOf(queueUrl),
+    deadLetterUrlOf(queue, queueUrl).then(countOf),
+  ])
+  return {
+    queue_messages: messages.status === 'fulfilled' ? messages.value : null,
+    dead_letters: deadLetters.status === 'fulfilled' ? deadLetters.value : null,
+  }
 }

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto'
+import { SendMessageCommand } from '@aws-sdk/client-sqs'
+import { expect, test } from 'vitest'
+import { openQueue } from '../lib/notifications/queue.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({ functions: ['health'] })
+const { programId, partnerIds } = await createLedgerProgram(stack.sql, stack.db)
+const authorization = `Bearer ${stack.environment.METRICS_TOKEN}`
+const { AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = stack.environment
+const queueEnv = { AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY }
+const queue = openQueue({ ...queueEnv, AWS_ENDPOINT_URL: stack.queue.endpoint, QUEUE_URL: stack.queueUrl })
+
+const ask = async (query = '', headers: Record<string, string> = { authorization }) =>
+  await fetch(`${stack.baseUrl}/healthz${query}`, { headers })
+
+interface Health {
+  ok: boolean
+  problems: string[]
+  figures: Record<string, number | null>
+}
+const read = async () => (await (await ask()).json()) as Health
+
+test('without a token it says that it is up and asks the database nothing', async () => {
+  const before = stack.neon.requests
+  const response = await ask('', {})
+  expect([response.status, await response.json()]).toEqual([200, { ok: true }])
+  expect(stack.neon.requests).toBe(before)
+})
+
+test.each([
+  ['a wrong token', '', { authorization: 'Bearer wrong' }],
+  ['a key', '', { authorization: 'Bearer svc_live_abc' }],
+  ['no token for the figures', '?format=prometheus', {}],
+])('%s is refused', async (_, query, headers: Record<string, string>) => {
+  expect((await ask(query, headers)).status).toBe(401)
+})
+
+test('where nothing waits every figure is healthy, by one request to the database', async () => {
+  const before = stack.neon.requests
+  const response = await ask()
+  expect([response.status, await response.json()]).toEqual([
+    200,
+    {
+      ok: true,
+      problems: [],
+      figures: {
+        database_seconds: expect.any(Number),
+        schema_current: 1,
+        outbox_undelivered: 0,
+        outbox_oldest_seconds: 0,
+        clicks_uncounted_oldest_seconds: 0,
+        commissions_due_oldest_seconds: 0,
+        queue_messages: 0,
+        dead_letters: 0,
+      },
+    },
+  ])
+  expect(stack.neon.requests).toBe(before + 1)
+})
+
+test('what waits too long is named with the part of the runbook, and the answer is 503', async () => {
+  await stack.sql.query(
+    `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
+     values ($1, 'commission_reversed', 'partner', $3, $2, '{}', now() - interval '20 minutes')`,
+    [programId, randomUUID(), partnerIds[0]],
+  )
+  await queue.send(new SendMessageCommand({ QueueUrl: stack.deadLetterQueueUrl, MessageBody: 'x' }))
+  const response = await ask()
+  expect(response.status).toBe(503)
+  const { ok, problems, figures } = (await response.json()) as Health
+  expect(ok).toBe(false)
+  expect(figures).toMatchObject({ outbox_undelivered: 1, dead_letters: 1 })
+  expect(figures['outbox_oldest_seconds']).toBeGreaterThanOrEqual(1200)
+  expect(problems).toEqual([
+    expect.stringMatching(/^Age of the oldest of them: 12\d\d, healthy is at most 900\. See "Queue backlog"\.$/),
+    'Messages that nobody could handle: 1, healthy is at most 0. See "Dead letters".',
+  ])
+})
+
+test('Prometheus reads the same', async () => {
+  const response = await ask('?format=prometheus')
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-type')).toContain('text/plain; version=0.0.4')
+  const text = await response.text()
+  expect(text).toMatch(/^# HELP svc_up .*\n# TYPE svc_up gauge\nsvc_up 0\n/)
+  expect(text).toMatch(/^svc_dead_letters 1$/m)
+  for (const line of text.trimEnd().split('\n')) expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+ [\d.]+)$/)
+})
+
+test('an older schema, and a database that does not answer, are said', async () => {
+  await stack.sql.query('alter table schema_migrations rename to kept')
+  await stack.sql.query(`create table schema_migrations as select * from kept where name < '0002'`)
+  expect((await read()).problems).toContainEqual(expect.stringContaining('See "Rollback"'))
+  await stack.sql.query('drop table schema_migrations')
+  expect((await read()).figures).toMatchObject({ database_seconds: null, queue_messages: 0 })
+  await stack.sql.query('alter table kept rename to schema_migrations')
+})
