@@ -1,6 +1,6 @@
 import { Stripe } from 'stripe'
 import { expect, test } from 'vitest'
-import { type Action, may } from '../lib/access/roles.ts'
+import { type Action, may, roles } from '../lib/access/roles.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
@@ -119,6 +119,10 @@ const routes = {
     'POST /api/auth/reset-password',
     'POST /api/auth/sign-in/social',
     'GET /api/auth/callback/:provider',
+    'GET /docs/:page?',
+    'GET /docs/search',
+    'GET /llms.txt',
+    'GET /svc-tracker.tgz',
     'GET /healthz',
     'GET /assets/:file',
     'GET /sign-in',
@@ -206,9 +210,12 @@ async function send(route: string, token: string | undefined, fields: Record<str
 
 /** What the victim has of everything that an address can name. */
 async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: Sandbox) {
-  const affiliate_url = `https://shop.example.com/?aff=${partnerCode}`
+  const click = {
+    affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
+    page_url: 'https://shop.example.com/secret-page',
+  }
   const { click_id }: { click_id: string } = JSON.parse(
-    (await send('POST /api/v1/track/click', undefined, {}, { affiliate_url })).text,
+    (await send('POST /api/v1/track/click', undefined, {}, click)).text,
   )
   const sale = { transaction_id: 'secret-transaction', customer_key: 'secret-customer', click_id, amount_cents: 10_000 }
   await send('POST /api/v1/track/lead', apiKey, {}, { customer_key: 'secret-customer', click_id })
@@ -417,6 +424,51 @@ test.each(Object.entries(routes.read))('%s is for members with %s alone', async 
   })
   const { status } = await send(route.replace(':programId', '999999999'), callers.owner)
   expect(status).toBe(404)
+})
+
+/** What the victim's pages and files hold that not every role may see, and the action it takes. */
+const secrets: [what: string, text: string, action: Action][] = [
+  ['the page that a visitor was on', 'secret-page', 'tracking:list'],
+  ['the id of a customer', 'secret-customer', 'tracking:list'],
+  ['a click id', own.click_id, 'tracking:list'],
+  ['where a partner is paid', 'secret-payout@example.com', 'payout-address:read'],
+  ["a partner's e-mail address", 'secret-partner@example.com', 'payout-address:read'],
+  ['the account at the payment processor', victim.connectedAccountId, 'processor:manage'],
+  ["a key's last characters", `…${victim.apiKey.slice(-4)}`, 'api-key:manage'],
+  ["a member's address", removed.email, 'member:manage'],
+]
+await stack.sql.query(
+  `update partners set payout_email = 'secret-payout@example.com', email = 'secret-partner@example.com' where id = $1`,
+  [victim.partnerId],
+)
+const people = Object.fromEntries(
+  await Promise.all(
+    roles.map(async (role) => {
+      const person = await createPerson(stack.db, env, {
+        name: role,
+        email: `${role}-${crypto.randomUUID()}@example.com`,
+      })
+      await addMember(stack.db, victim.workspaceId, person.userId, role)
+      return [role, person.token] as const
+    }),
+  ),
+)
+const pages = [...Object.keys(routes.program), ...routes.workspace, ...routes.signedIn].filter((route) =>
+  route.startsWith('GET'),
+)
+
+test.each(roles)('%s is shown on no page and in no file what the role does not carry', async (role) => {
+  const shown = await Promise.all(pages.map((route) => send(address(route), people[role])))
+  const leaks = shown.flatMap(({ text }, index) =>
+    secrets
+      .filter(([, secret, action]) => !may([role], action) && text.includes(secret))
+      .map(([what]) => [pages[index], what]),
+  )
+  expect(leaks).toEqual([])
+  const missing = secrets.filter(
+    ([, secret, action]) => may([role], action) && !shown.some(({ text }) => text.includes(secret)),
+  )
+  expect(missing.map(([what]) => what)).toEqual([])
 })
 
 const sessions = except('nobody', 'a retired key', "its program's key", "another program's key")

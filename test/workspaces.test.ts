@@ -64,6 +64,7 @@ const policy: Record<Action, Role[]> = {
   'delivery:list': ['owner', 'admin', 'member'],
   'withdrawal:list': ['owner', 'admin', 'billing'],
   'withdrawal:pay': ['owner', 'admin', 'billing'],
+  'payout-address:read': ['owner', 'admin', 'billing'],
   'partner:manage': ['owner', 'admin'],
   'commission:decide': ['owner', 'admin'],
   'customer:forget': ['owner', 'admin'],

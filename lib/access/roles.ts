@@ -4,7 +4,7 @@ export type Role = (typeof roles)[number]
 
 const overview = ['program:read', 'performance:read'] as const
 const analysis = ['tracking:list', 'partner:list', 'commission:list', 'notice:list', 'delivery:list'] as const
-const payment = ['partner:list', 'commission:list', 'withdrawal:list', 'withdrawal:pay'] as const
+const payment = ['partner:list', 'commission:list', 'withdrawal:list', 'withdrawal:pay', 'payout-address:read'] as const
 const management = [
   'partner:manage',
   'commission:decide',
@@ -21,7 +21,7 @@ export type Action = (typeof overview | typeof analysis | typeof payment | typeo
 
 /**
  * What each role may do: the one access policy. `billing` pays partners and does not see who visited; `guest` sees only the
- * programs that were opened to them. Only an owner makes, changes or removes owners, and reads the audit log.
+ * programs that were opened to them. Where partners are paid to, their e-mail address included, is for those who pay them. Only an owner makes, changes or removes owners, and reads the audit log.
  */
 export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   owner: [...overview, ...analysis, ...payment, ...management, ...ownership],

@@ -63,9 +63,10 @@ export function FirstSteps({ baseUrl, program, progress }: FirstStepsProps) {
               <h3>See the first click arrive</h3>
               {click ? (
                 <p>
-                  It came {click.page_url ? `on ${click.page_url}` : 'just now'}. Next, have your server send signups
-                  and sales: make an API key in the <a href={`${base}/settings`}>settings</a>, or connect Stripe there.
-                  The <a href="/docs">documentation</a> has the code. <a href={base}>Show the figures</a>
+                  It came {click.page_url && may(program.roles, 'tracking:list') ? `on ${click.page_url}` : 'just now'}.
+                  Next, have your server send signups and sales: make an API key in the{' '}
+                  <a href={`${base}/settings`}>settings</a>, or connect Stripe there. The{' '}
+                  <a href="/docs">documentation</a> has the code. <a href={base}>Show the figures</a>
                 </p>
               ) : partners ? (
                 <p class="waiting">Waiting. Open your site through the partner's link: this changes by itself.</p>

@@ -1,3 +1,4 @@
+import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { linkAddress } from '../../../lib/programs/links.ts'
@@ -9,7 +10,7 @@ import type { Column } from '../parts/table.tsx'
 /** What a program's list of partners says of each. */
 export function partnerColumns(program: ViewerProgram): Column<PartnerOfProgram>[] {
   return [
-    { label: 'Partner', cell: (partner) => <PartnerName partner={partner} /> },
+    { label: 'Partner', cell: (partner) => <PartnerName partner={partner} email={emailOf(program, partner)} /> },
     { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
     { label: 'Clicks', right: true, cell: (partner) => formatNumber(clicksOf(partner)) },
     { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
@@ -18,11 +19,11 @@ export function partnerColumns(program: ViewerProgram): Column<PartnerOfProgram>
 }
 
 /** A partner as a row of a CSV file. */
-export function partnerRow(partner: PartnerOfProgram) {
+export function partnerRow(program: ViewerProgram, partner: PartnerOfProgram) {
   return {
     id: partner.id,
     name: partner.name,
-    email: partner.email,
+    email: emailOf(program, partner),
     active: partner.is_active,
     codes: partner.links.map(({ code }) => code).join(' '),
     clicks: clicksOf(partner),
@@ -32,11 +33,16 @@ export function partnerRow(partner: PartnerOfProgram) {
   }
 }
 
+/** A partner is paid to their e-mail address unless they said another, so it is for those who may see payout addresses. */
+function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string | null {
+  return may(roles, 'payout-address:read') ? email : null
+}
+
 function clicksOf({ links }: PartnerOfProgram): number {
   return links.reduce((sum, { clicks }) => sum + clicks, 0)
 }
 
-function PartnerName({ partner }: { partner: PartnerOfProgram }) {
+function PartnerName({ partner, email }: { partner: PartnerOfProgram; email: string | null }) {
   return (
     <div>
       <strong>{partner.name}</strong>
@@ -46,7 +52,7 @@ function PartnerName({ partner }: { partner: PartnerOfProgram }) {
           <Badge tone="bad">Off</Badge>
         </>
       )}
-      {partner.email && <div class="muted small">{partner.email}</div>}
+      {email && <div class="muted small">{email}</div>}
     </div>
   )
 }

@@ -128,7 +128,14 @@ partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:li
   const program = c.get('program')
   const partners = await listPartners(c.get('db'), program.id, { limit: csvRows })
   const columns = ['id', 'name', 'email', 'active', 'codes', 'clicks', 'sales', 'balance', 'added'] as const
-  return await exportCsv(c, `partners-${program.id}`, toCsv(columns, partners.map(partnerRow)))
+  return await exportCsv(
+    c,
+    `partners-${program.id}`,
+    toCsv(
+      columns,
+      partners.map((partner) => partnerRow(program, partner)),
+    ),
+  )
 })
 
 const addForm = z.object({

@@ -1,4 +1,5 @@
 import { stub } from '../../../tracker/dist/served/script.js'
+import { may } from '../../../lib/access/roles.ts'
 import { isPageOf } from '../../../lib/programs/links.ts'
 import { readProgress } from '../../../lib/programs/programs.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
@@ -51,7 +52,7 @@ trackerTagPages.get('/programs/:programId/settings/tag', requireProgram('program
               <Badge tone="warn">Not on {program.domain}</Badge>
             )}{' '}
             Last click <Time at={click.at} /> UTC
-            {click.page_url && (
+            {click.page_url && may(program.roles, 'tracking:list') && (
               <>
                 {' '}
                 on <code>{click.page_url}</code>
