@@ -13,7 +13,8 @@ const app = createApp<Env>()
 /**
  * `/api/auth/*`: these of better-auth's endpoints; its others are not reachable. `POST sign-up/email` `{name, email, password}` answers alike whether the
  * address has an account, which its mail says. `POST sign-in/email` `{email, password}` answers `{token, user}` and sets the session
- * cookie; `token` is what `Authorization: Bearer` takes. `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
+ * cookie; `token` is what `Authorization: Bearer` takes. Where the account has two-factor codes it answers `{twoFactorRedirect: true}` and a cookie, with which `POST
+ * two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}` answer what sign-in does. `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
  * request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`, and for OAuth `POST sign-in/social`
  * `{provider, callbackURL}` with its callback. Refusals are in the platform envelope. A request of another origin is 403.
  */
@@ -25,6 +26,8 @@ const routes = [
   ['POST', 'change-password'],
   ['POST', 'request-password-reset'],
   ['POST', 'reset-password'],
+  ['POST', 'two-factor/verify-totp'],
+  ['POST', 'two-factor/verify-backup-code'],
   ['POST', 'sign-in/social'],
   ['GET', 'callback/:provider'],
 ] as const
@@ -40,6 +43,11 @@ async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   if (response.status >= 400) throw await refusal(response)
   const headers = new Headers(response.headers)
   headers.set('Cache-Control', 'no-store')
+  if (c.req.path.startsWith('/api/auth/callback/') && response.status === 200) {
+    // The one thing that is not a redirect there: the account has two-factor codes.
+    headers.set('Location', `${c.env.BASE_URL}/two-factor`)
+    return new Response(null, { status: 303, headers })
+  }
   const signedToken = headers.get('set-auth-token')
   if (signedToken === null) return new Response(response.body, { status: response.status, headers })
   // better-auth's body holds the token without its signature, which signs nobody in.

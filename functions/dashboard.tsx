@@ -11,9 +11,11 @@ import { invitationPages } from './dashboard/account/invitations.tsx'
 import { memberPages } from './dashboard/account/members.tsx'
 import { openedProgramPages } from './dashboard/account/opened-programs.tsx'
 import { passwordPages } from './dashboard/account/password.tsx'
+import { sessionPages } from './dashboard/account/session-list.tsx'
 import { signInPages } from './dashboard/account/sign-in.tsx'
 import { signUpPages } from './dashboard/account/sign-up.tsx'
 import { startPages } from './dashboard/account/start.ts'
+import { twoFactorPages } from './dashboard/account/two-factor.tsx'
 import { verificationPages } from './dashboard/account/verification.tsx'
 import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
 import { earningsPages } from './dashboard/partner/earnings.tsx'
@@ -119,8 +121,10 @@ const groups = [
   memberPages,
   openedProgramPages,
   passwordPages,
+  sessionPages,
   signInPages,
   signUpPages,
+  twoFactorPages,
   verificationPages,
   partnerCommissionPages,
   earningsPages,

@@ -493,6 +493,16 @@ export interface SignInAttempts {
   window_started_at: Generated<Timestamp>;
 }
 
+export interface TwoFactors {
+  backup_codes: string;
+  failed_verification_count: Generated<number>;
+  id: string;
+  locked_until: Timestamp | null;
+  secret: string;
+  user_id: string;
+  verified: Generated<boolean>;
+}
+
 export interface UncountedClicks {
   clicked_at: Timestamp;
   link_id: Int8;
@@ -514,6 +524,7 @@ export interface Users {
   id: string;
   image: string | null;
   name: string;
+  two_factor_enabled: Generated<boolean>;
   updated_at: Generated<Timestamp>;
 }
 
@@ -569,6 +580,7 @@ export interface Workspaces {
   created_at: Generated<Timestamp>;
   id: Generated<string>;
   name: string;
+  requires_two_factor: Generated<boolean>;
 }
 
 export interface DB {
@@ -611,6 +623,7 @@ export interface DB {
   sales: Sales;
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
+  two_factors: TwoFactors;
   uncounted_clicks: UncountedClicks;
   used_forms: UsedForms;
   users: Users;

@@ -1,4 +1,4 @@
--- Who may sign in, and which workspaces they belong to. users, sessions, accounts and verifications are better-auth's four
+-- Who may sign in, and which workspaces they belong to. users, sessions, accounts, two_factors and verifications are better-auth's
 -- tables under the service's own names (the mapping stands in lib/access/sign-in.ts); the rest is ours.
 
 -- isName in lib/names.ts says the same of what comes in.
@@ -12,6 +12,7 @@ create table users (
   email text not null,
   email_verified boolean not null default false,
   image text,
+  two_factor_enabled boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint users_email_key unique (email),
@@ -52,6 +53,18 @@ create table accounts (
 );
 create index accounts_user_id_idx on accounts (user_id);
 
+-- The secret of a person's two-factor codes and their recovery codes, both encrypted with AUTH_SECRET; verified once a code was right.
+create table two_factors (
+  id text primary key,
+  user_id text not null references users (id) on delete cascade,
+  secret text not null,
+  backup_codes text not null,
+  verified boolean not null default true,
+  failed_verification_count integer not null default 0,
+  locked_until timestamptz,
+  constraint two_factors_user_id_key unique (user_id)
+);
+
 -- Short-lived secrets: password resets, e-mail confirmations, OAuth states.
 create table verifications (
   id text primary key,
@@ -75,6 +88,8 @@ create index sign_in_attempts_window_started_at_idx on sign_in_attempts (window_
 create table workspaces (
   id text primary key default gen_random_uuid()::text,
   name name_text not null,
+  -- Members without two-factor codes see nothing of it.
+  requires_two_factor boolean not null default false,
   created_at timestamptz not null default now()
 );
 

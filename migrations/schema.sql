@@ -677,6 +677,19 @@ create table sign_in_attempts (
 );
 CREATE INDEX sign_in_attempts_window_started_at_idx ON public.sign_in_attempts USING btree (window_started_at);
 
+create table two_factors (
+  id text not null,
+  user_id text not null,
+  secret text not null,
+  backup_codes text not null,
+  verified boolean not null default true,
+  failed_verification_count integer not null default 0,
+  locked_until timestamp with time zone,
+  constraint two_factors_pkey PRIMARY KEY (id),
+  constraint two_factors_user_id_key UNIQUE (user_id),
+  constraint two_factors_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table uncounted_clicks (
   program_id bigint not null,
   link_id bigint not null,
@@ -702,6 +715,7 @@ create table users (
   email text not null,
   email_verified boolean not null default false,
   image text,
+  two_factor_enabled boolean not null default false,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   constraint users_pkey PRIMARY KEY (id),
@@ -795,6 +809,7 @@ CREATE TRIGGER workspace_members_audit AFTER INSERT OR UPDATE ON public.workspac
 create table workspaces (
   id text not null default (gen_random_uuid())::text,
   name name_text not null,
+  requires_two_factor boolean not null default false,
   created_at timestamp with time zone not null default now(),
   constraint workspaces_pkey PRIMARY KEY (id)
 );

@@ -1,8 +1,9 @@
 import { expect, test, vi } from 'vitest'
 import { findAccess } from '../lib/access/program-access.ts'
-import { delayAfter } from '../lib/access/sign-in.ts'
+import { delayAfter } from '../lib/access/attempts.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { startStack } from './support/stack.ts'
+import { totp } from './support/totp.ts'
 
 const stack = await startStack({
   functions: ['auth', 'dashboard', 'relay-outbox', 'apply-retention'],
@@ -380,6 +381,8 @@ test('a page says that there were too many tries', async () => {
     ['/forgot-password', { email }],
     ['/reset-password?token=x', { password }],
     ['/account/password', { current: password, new: password }, { cookie }],
+    ['/account/email', { email: newEmail(), email_password: password }, { cookie }],
+    ['/account/two-factor', { password }, { cookie }],
   ]
   for (const [path, fields, headers] of forms) {
     const response = await fetch(stack.baseUrl + path, {
@@ -473,4 +476,169 @@ test('what has run out is deleted, and nothing else', async () => {
   )
   expect(rows).toEqual([{ token: token.split('.')[0] }])
   expect(await isSignedIn(token)).toBe(true)
+})
+
+const get = async (path: string, token: string) => {
+  const response = await fetch(stack.baseUrl + path, { headers: sessionCookieOf(token), redirect: 'manual' })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+test('a person sees their own sessions, ends one of them, and all', async () => {
+  const [ada, eve] = await Promise.all([makePerson(), makePerson()])
+  const { answer: phone } = await call('sign-in/email', { email: ada.email, password }, { 'user-agent': agent })
+  const page = await get('/account/sessions', ada.token)
+  expect(page.text).toContain('Safari on iOS')
+  expect(page.text.match(/This one/g)).toHaveLength(1)
+  for (const token of [ada.token, phone.token ?? '']) expect(page.text).not.toContain(token.split('.')[0])
+  const { rows } = await stack.sql.query<{ id: string }>(
+    'select id from sessions where user_id = $1 and user_agent = $2',
+    [ada.userId, agent],
+  )
+  const end = `/account/sessions/${rows[0]?.id}/end`
+  await post(end, eve.token)
+  expect(await isSignedIn(phone.token ?? '')).toBe(true)
+  await post(end, ada.token)
+  expect([await isSignedIn(phone.token ?? ''), await isSignedIn(ada.token)]).toEqual([false, true])
+  await post('/account/sessions/end', ada.token)
+  expect([await isSignedIn(ada.token), await isSignedIn(eve.token)]).toEqual([false, true])
+})
+
+test('a person changes their name, which is held to the rule of names', async () => {
+  const { token } = await makePerson()
+  expect((await post('/account/name', token, { name: 'a\u202Eb' })).status).toBe(400)
+  expect((await post('/account/name', token, { name: 'Ada Lovelace' })).status).toBe(303)
+  expect((await get('/account', token)).text).toContain('Ada Lovelace')
+})
+
+test('an address changes by the password and the link mailed to the new one, and the old one is told', async () => {
+  const { email, token, userId } = await makePerson()
+  const next = newEmail()
+  const wrong = await post('/account/email', token, { email: next, email_password: 'a wrong horse' })
+  expect([wrong.status, await mailsTo(next)]).toEqual([400, []])
+  await call('request-password-reset', { email })
+  const reset = await mailedLink(email, 'reset-password')
+  expect((await post('/account/email', token, { email: next, email_password: password })).status).toBe(303)
+  expect(await lastMail(email)).toContain(`asked that your account uses ${next}`)
+  const emailOf = async () => (await stack.sql.query('select email from users where id = $1', [userId])).rows[0]?.email
+  expect(await emailOf()).toBe(email)
+  const path = `/verify-email?token=${await mailedLink(next, 'verify-email')}`
+  expect((await post(path, (await makePerson()).token)).status).toBe(403)
+  expect((await post(path, token)).status).toBe(303)
+  expect([await emailOf(), await isVerified(next)]).toEqual([next, true])
+  expect((await call('reset-password', { token: reset, newPassword: 'a new horse battery' })).status).toBe(400)
+})
+
+test('a change to an address with an account is answered alike, and its mailbox alone is told', async () => {
+  const [ada, grace] = await Promise.all([makePerson(), makePerson()])
+  const answers = []
+  for (const email of [grace.email, newEmail()]) {
+    const { status, headers } = await post('/account/email', ada.token, { email, email_password: password })
+    answers.push([status, decodeURIComponent(headers.getSetCookie().join()).replaceAll(email, '')])
+  }
+  expect(answers[0]).toEqual(answers[1])
+  expect(await lastMail(grace.email)).toContain('It has one already')
+  await setAttempts(`change of ${ada.email}`, 5)
+  expect((await post('/account/email', ada.token, { email: newEmail(), email_password: password })).status).toBe(429)
+})
+
+const agent =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1'
+
+/** The session that an answer's cookies hold. */
+function sessionIn(headers: Headers) {
+  const cookie = headers.getSetCookie().find((text) => text.startsWith('__Host-svc_session='))
+  return decodeURIComponent(/=([^;]*)/.exec(cookie ?? '')?.[1] ?? '')
+}
+
+/** Somebody with two-factor codes: what their app holds, and their recovery codes. */
+async function makeCoded() {
+  const person = await makePerson()
+  const page = await (await post('/account/two-factor', person.token, { password })).text()
+  const key = /aria-label="key for the app">\s*([A-Z2-7=]+)/.exec(page)?.[1] ?? ''
+  const recoveryCodes = page.match(/\b[A-Za-z0-9]{5}-[A-Za-z0-9]{5}\b/g) ?? []
+  const confirmed = await post('/account/two-factor/confirm', person.token, { code: totp(key) })
+  return { ...person, key, recoveryCodes: [...new Set(recoveryCodes)], page, token: sessionIn(confirmed.headers) }
+}
+
+/** Signs in by password and gives the cookie of what is half done. */
+async function beginSignIn(email: string) {
+  const response = await post('/sign-in?next=/account', undefined, { email, password })
+  const [cookie = ''] =
+    response.headers
+      .getSetCookie()
+      .find((text) => text.includes('two_factor='))
+      ?.split(';') ?? []
+  return { location: response.headers.get('location'), cookie, session: sessionIn(response.headers) }
+}
+
+async function giveCode(cookie: string, code: string) {
+  const response = await fetch(`${stack.baseUrl}/two-factor?next=/account`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: stack.baseUrl, cookie },
+    body: new URLSearchParams({ code }),
+  })
+  return { status: response.status, session: sessionIn(response.headers), text: await response.text() }
+}
+
+test('with two-factor codes the password alone signs nobody in, and a code of the app does', async () => {
+  const { email, key, page, recoveryCodes, token } = await makeCoded()
+  expect(page).toContain('<svg')
+  expect(recoveryCodes).toHaveLength(10)
+  expect((await get('/account/two-factor', token)).text).toContain('Turn them off')
+  const { location, cookie, session } = await beginSignIn(email)
+  expect([location, session]).toEqual(['/two-factor?next=%2Faccount', ''])
+  const byApi = await call('sign-in/email', { email, password })
+  expect([byApi.answer.token, byApi.headers.get('set-auth-token')]).toEqual([undefined, null])
+  expect(await giveCode(cookie, '000000')).toMatchObject({ status: 401, session: '' })
+  expect(await giveCode('', totp(key))).toMatchObject({ status: 401, session: '' })
+  const right = await giveCode(cookie, totp(key))
+  expect([right.status, await isSignedIn(right.session)]).toEqual([303, true])
+  const { rows } = await stack.sql.query(
+    'select secret, backup_codes from two_factors t join users u on u.id = t.user_id where email = $1',
+    [email],
+  )
+  for (const plain of [key, recoveryCodes[0] ?? '']) expect(JSON.stringify(rows)).not.toContain(plain)
+})
+
+test('a recovery code signs in once, and new ones end the old', async () => {
+  const { email, recoveryCodes, token } = await makeCoded()
+  const [first = '', second = ''] = recoveryCodes
+  const used = await giveCode((await beginSignIn(email)).cookie, first)
+  expect([used.status, await isSignedIn(used.session)]).toEqual([303, true])
+  expect((await giveCode((await beginSignIn(email)).cookie, first)).status).toBe(401)
+  expect((await post('/account/two-factor/recovery-codes', token, { recovery_password: 'x' })).status).toBe(400)
+  expect((await post('/account/two-factor/recovery-codes', token, { recovery_password: password })).status).toBe(200)
+  expect((await giveCode((await beginSignIn(email)).cookie, second)).status).toBe(401)
+})
+
+test('after five wrong codes one signs in anew, and after ten in a row no code is taken for a quarter of an hour', async () => {
+  const { email, key } = await makeCoded()
+  for (let round = 0; round < 2; round++) {
+    const { cookie } = await beginSignIn(email)
+    for (let attempt = 0; attempt < 5; attempt++) await giveCode(cookie, '000000')
+    expect(await giveCode(cookie, totp(key))).toMatchObject({ session: '' })
+  }
+  const { cookie } = await beginSignIn(email)
+  const refused = await giveCode(cookie, totp(key))
+  expect([refused.status, refused.session]).toEqual([429, ''])
+  await stack.sql.query(
+    "update two_factors set locked_until = now() - interval '1 second' where user_id = (select id from users where email = $1)",
+    [email],
+  )
+  expect((await giveCode((await beginSignIn(email)).cookie, totp(key))).status).toBe(303)
+})
+
+test('codes are turned off by the password', async () => {
+  const { email, token } = await makeCoded()
+  expect((await post('/account/two-factor/off', token, { off_password: 'a wrong horse' })).status).toBe(400)
+  expect((await beginSignIn(email)).session).toBe('')
+  expect((await post('/account/two-factor/off', token, { off_password: password })).status).toBe(303)
+  expect(await isSignedIn((await beginSignIn(email)).session)).toBe(true)
+})
+
+test('an account whose address is not confirmed gets no two-factor codes, which would lock its true owner out', async () => {
+  const { email, token } = await makePerson()
+  await stack.sql.query('update users set email_verified = false where email = $1', [email])
+  expect((await post('/account/two-factor', token, { password })).status).toBe(403)
 })

@@ -4,6 +4,7 @@ import type { BrowserContext, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { launchBrowser } from './support/browser.ts'
 import { startStack } from './support/stack.ts'
+import { totp } from './support/totp.ts'
 
 const [stack, browser] = await Promise.all([startStack(), launchBrowser()])
 const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
@@ -188,6 +189,60 @@ test(
   },
 )
 
+test(
+  'two-factor codes from the QR code to a sign-in, and the sessions that come of it',
+  { timeout: 60_000 },
+  async () => {
+    const { context, page } = await openBrowser()
+    const email = `eve-${crypto.randomUUID()}@example.com`
+    await page.goto('/sign-up')
+    await signUp(page, 'Eve', email)
+    await confirmAddress(page, email)
+    await page.goto('/account')
+    await page.getByRole('link', { name: 'Set up' }).click()
+    await page.getByLabel('Your password').fill('a wrong horse')
+    await page.getByRole('button', { name: 'Show the code to scan' }).click()
+    await page.getByText('This is not your password.').waitFor()
+    await page.getByLabel('Your password').fill(password)
+    await page.keyboard.press('Enter')
+    await page.getByRole('img', { name: 'QR code for your app' }).waitFor()
+    const key = (await page.getByLabel('key for the app', { exact: true }).textContent())?.trim() ?? ''
+    await page.getByLabel('Code', { exact: true }).fill(totp(key))
+    await page.getByRole('button', { name: 'Turn the codes on' }).click()
+    await page.getByText('Two-factor codes are on.').waitFor()
+
+    const other = await openBrowser()
+    await other.page.goto('/sign-in?next=/account/sessions')
+    await other.page.getByLabel('E-mail').fill(email)
+    await other.page.getByLabel('Password').fill(password)
+    await other.page.getByRole('button', { name: 'Sign in' }).click()
+    await other.page.getByLabel('Code', { exact: true }).fill('000000')
+    await other.page.getByRole('button', { name: 'Sign in' }).click()
+    await other.page.getByText('This code is wrong').waitFor()
+    await other.page.getByLabel('Code', { exact: true }).fill(totp(key))
+    await other.page.getByRole('button', { name: 'Sign in' }).click()
+    await other.page.getByText('This one').waitFor()
+    // The sign-in before the codes, which turning them on renewed, and this one.
+    await other.page
+      .getByRole('row', { name: /Signed in|Chrome/ })
+      .nth(2)
+      .waitFor()
+    await other.page
+      .getByRole('row')
+      .filter({ hasNotText: 'This one' })
+      .getByRole('button', { name: 'Sign out' })
+      .click()
+    await other.page.getByText('The device is signed out.').waitFor()
+    await page.goto('/account')
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    other.page.on('dialog', (dialog) => void dialog.accept())
+    await other.page.getByRole('button', { name: 'Sign out everywhere' }).click()
+    await other.page.getByText('You are signed out everywhere.').waitFor()
+    await Promise.all([context.close(), other.context.close()])
+    expect(complaints.filter((text) => !/status of 40[01]/.test(text))).toEqual([])
+  },
+)
+
 /** Pages by who opens them, after the walk above has filled them. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
@@ -195,6 +250,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     [
       '/sign-in',
       '/sign-up',
+      '/two-factor',
       '/verify-email?token=x',
       '/forgot-password',
       '/reset-password?token=x',
@@ -218,7 +274,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/settings',
     ].map((path) => `/programs/1${path}`),
   ],
-  ['advertiser', ['/programs/new', '/members', '/account']],
+  ['advertiser', ['/programs/new', '/members', '/account', '/account/sessions', '/account/two-factor']],
   ['partner', ['', '/links', '/commissions', '/withdrawals', '/notifications'].map((path) => `/partner${path}`)],
 ]
 

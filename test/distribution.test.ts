@@ -24,6 +24,7 @@ const referenceTables: Record<string, string> = {
   users: 'people, who belong to several programs',
   sessions: 'people',
   accounts: 'people',
+  two_factors: 'people',
   verifications: 'people',
   sign_in_attempts: 'people',
   mails: 'people, on this machine only',

@@ -1,16 +1,19 @@
 import { kyselyAdapter } from '@better-auth/kysely-adapter'
-import { APIError, createAuthMiddleware } from 'better-auth/api'
+import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { bearer } from 'better-auth/plugins/bearer'
-import { expressionBuilder, Kysely, sql } from 'kysely'
+import { twoFactor } from 'better-auth/plugins/two-factor'
+import { Kysely } from 'kysely'
 import { NeonDialect } from 'kysely-neon'
 import type { SessionEnv } from './sessions.ts'
-import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
-import { kysely, now } from '../kysely.ts'
+import { connect, type DatabaseEnv, openDatabase } from '../database.ts'
+import { kysely } from '../kysely.ts'
 import { isName } from '../names.ts'
 import { canMail, mailIsMissing, type MailEnv, sendMail } from '../notifications/mail.ts'
 import type { DB } from '../schema.ts'
+import { countAttempts, delayAfter } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
+import { confirmationSeconds } from './email-address.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
@@ -23,24 +26,26 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
 }
 
 /**
- * Tries in a quarter of an hour, counted in the database so that changing isolates is no way round. More are refused from an
- * address, and for an account from that address. What strangers try elsewhere at an account refuses its person nothing: it delays
- * sign-in, and of reset mails no more are sent.
+ * Tries in a quarter of an hour. More are refused from an address, and for an account from that address. What strangers try elsewhere
+ * at an account refuses its person nothing: it delays sign-in, and of reset mails no more are sent.
  */
-const attemptWindowSeconds = 15 * 60
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
-const undelayedAttemptsPerAccount = 20
 /** Mails that somebody else than their reader may cause, by what is tried. */
 const mailsPerAccount = { reset: 20, verification: 5, 'sign-up': 5 } as const
 /** What must not tell whether an address has an account answers after so many milliseconds at the earliest. */
 const leastAnswerMs = 500
-const verificationSeconds = 24 * 60 * 60
 
 /** What a try is counted as. Asking for a reset and using one counts apart from passwords. */
-const guardedPaths = new Map<string, 'sign-in' | keyof typeof mailsPerAccount>([
+const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | keyof typeof mailsPerAccount>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],
+  ['/verify-password', 'sign-in'],
+  ['/two-factor/enable', 'sign-in'],
+  ['/two-factor/disable', 'sign-in'],
+  ['/two-factor/generate-backup-codes', 'sign-in'],
+  ['/two-factor/verify-totp', 'two-factor'],
+  ['/two-factor/verify-backup-code', 'two-factor'],
   ['/sign-up/email', 'sign-up'],
   ['/request-password-reset', 'reset'],
   ['/reset-password', 'reset'],
@@ -120,7 +125,7 @@ export function openAuth({ env, executionCtx }: AuthContext) {
     },
     emailVerification: {
       sendOnSignUp: true,
-      expiresIn: verificationSeconds,
+      expiresIn: confirmationSeconds,
       sendVerificationEmail: async ({ user, token }) => {
         await sendMail(db, env, {
           to: user.email,
@@ -141,7 +146,8 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         google: { clientId: env.GOOGLE_CLIENT_ID, clientSecret: env.GOOGLE_CLIENT_SECRET ?? '' },
       }),
     },
-    plugins: [bearer({ requireSignature: true })],
+    // In this order, since the token that `bearer` gives is no session's before the code.
+    plugins: [secondFactor(), bearer({ requireSignature: true })],
     hooks: {
       // A refusal is returned: what is thrown here would reach callers on the server as an exception.
       before: createAuthMiddleware(async (ctx) => {
@@ -155,7 +161,7 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         const email: unknown = ctx.body?.email
         if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
           return new APIError('BAD_REQUEST', { message: 'Enter an e-mail address, and text without NUL.' })
-        const account = email?.toLowerCase()
+        const account = email?.toLowerCase() ?? (await getSessionFromCtx(ctx))?.user.email
         const address = ctx.headers && countedAddress(ctx.headers)
         const keys = {
           address: `${kind} from ${address}`,
@@ -169,7 +175,7 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         const isOver = (key: string, limit: number) => (attempts.get(key) ?? 0) > limit
         if (isOver(keys.address, attemptsPerAddress) || isOver(keys.both, attemptsPerAccountAndAddress))
           return tooManyTries()
-        if (kind === 'sign-in') {
+        if (kind === 'sign-in' || kind === 'two-factor') {
           await sleep(delayAfter(attempts.get(keys.account) ?? 0))
           return undefined
         }
@@ -252,6 +258,33 @@ export function openAuth({ env, executionCtx }: AuthContext) {
   })
 }
 
+/**
+ * Codes of an app (TOTP) and recovery codes, asked for after every way to sign in. Ten wrong ones in a row close the account's codes for
+ * a quarter of an hour.
+ */
+function secondFactor() {
+  const plugin = twoFactor({
+    issuer: 'Partner Tracking',
+    schema: {
+      user: { fields: { twoFactorEnabled: 'two_factor_enabled' satisfies keyof DB['users'] } },
+      twoFactor: {
+        modelName: 'two_factors' satisfies keyof DB,
+        fields: {
+          userId: 'user_id',
+          backupCodes: 'backup_codes',
+          failedVerificationCount: 'failed_verification_count',
+          lockedUntil: 'locked_until',
+        } satisfies Record<string, keyof DB['two_factors']>,
+      },
+    },
+  })
+  const after = plugin.hooks.after.map((hook) => ({
+    ...hook,
+    matcher: (context: Parameters<typeof hook.matcher>[0]) => hook.matcher(context) || context.path === '/callback/:id',
+  }))
+  return { ...plugin, hooks: { after } }
+}
+
 function tooManyTries(): APIError {
   return new APIError('TOO_MANY_REQUESTS', { message: 'Too many tries. Wait 15 minutes, then try again.' })
 }
@@ -260,11 +293,6 @@ function tooManyTries(): APIError {
 const resetAnswer = {
   status: true,
   message: 'If this email exists in our system, check your email for the reset link',
-}
-
-/** How long an answer waits after so many tries at its account, in milliseconds: 5 s at most. */
-export function delayAfter(attempts: number): number {
-  return Math.min(5000, 100 * Math.max(0, attempts - undelayedAttemptsPerAccount))
 }
 
 async function sleep(milliseconds: number): Promise<void> {
@@ -280,34 +308,4 @@ function isStorable(body: unknown): boolean {
 /** Whether it may be an e-mail address: what is longer is in no index. */
 function isAddress(email: unknown): email is string {
   return typeof email === 'string' && email.length <= 320 && /^[^\s@]+@[^\s@]+$/.test(email)
-}
-
-/** Counts one try for each key, in one statement, and says how many there were in the window of each. */
-async function countAttempts(db: Database, keys: string[]): Promise<Map<string, number>> {
-  if (keys.length === 0) return new Map()
-  const eb = expressionBuilder<DB, 'sign_in_attempts'>()
-  const isOver = eb(
-    'sign_in_attempts.window_started_at',
-    '<',
-    sql<Date>`now() - make_interval(secs => ${attemptWindowSeconds})`,
-  )
-  const rows = await db.query(
-    kysely
-      .insertInto('sign_in_attempts')
-      // In the order of the keys, so that two tries cannot wait for each other in a circle.
-      .values(keys.toSorted().map((key) => ({ key, attempts: 1 })))
-      .onConflict((oc) =>
-        oc.column('key').doUpdateSet({
-          attempts: eb
-            .case()
-            .when(isOver)
-            .then(1)
-            .else(eb('sign_in_attempts.attempts', '+', 1))
-            .end(),
-          window_started_at: eb.case().when(isOver).then(now).else(eb.ref('sign_in_attempts.window_started_at')).end(),
-        }),
-      )
-      .returning(['key', 'attempts']),
-  )
-  return new Map(rows.map(({ key, attempts }) => [key, attempts]))
 }

@@ -7,7 +7,9 @@ import { readSessionToken, type SessionEnv } from './sessions.ts'
 
 /** What a page needs to know of the person who looks at it. Names and roles are those that hold now. */
 export interface Viewer {
-  user: { id: string; name: string; email: string; emailVerified: boolean }
+  user: { id: string; name: string; email: string; emailVerified: boolean; twoFactor: boolean }
+  /** The session that the request came with. */
+  sessionId: string
   /** The partner account tied to the user, and how many of its notifications are unread. */
   partner: { id: number; name: string; payoutEmail: string | null; unread: number } | null
   workspaces: { id: string; name: string; role: Role }[]
@@ -41,7 +43,9 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
           name: eb.ref('users.name'),
           email: eb.ref('users.email'),
           emailVerified: eb.ref('users.email_verified'),
+          twoFactor: eb.ref('users.two_factor_enabled'),
         }).as('user'),
+        'sessions.id as sessionId',
         jsonObjectFrom(partnerOf(eb.ref('users.id'))).as('partner'),
         jsonArrayFrom(workspacesOf(eb.ref('users.id'))).as('workspaces'),
         jsonArrayFrom(programsOf(eb.ref('users.id'))).as('programs'),

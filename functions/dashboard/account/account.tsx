@@ -1,14 +1,18 @@
 import * as z from 'zod/mini'
+import { rename } from '../../../lib/access/account.ts'
+import { askEmailChange } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
+import { ApiError } from '../../../lib/errors.ts'
+import { nameField } from '../../../lib/names.ts'
+import { Badge, Card, Heading } from '../parts/blocks.tsx'
+import { Field, PostButton, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
+import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
-import { NewPassword, passOn } from './credentials.tsx'
+import { emailField, NewPassword, OwnPassword, passOn, passwordField, refusePassword } from './credentials.tsx'
 
-/** The person's own account. */
+/** The person's own account: their name, address and password, and the ways to the rest. */
 export const accountPages = createPages()
 
 function renderAccountPage(c: ViewerContext, shown: FormState) {
@@ -19,18 +23,35 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
     children: (
       <>
         <Heading title="Your account" lead={`${user.name}, ${user.email}`} />
-        <Card title="Password">
-          <form method="post" action="/account/password" class="stack">
-            <Problem form={shown} />
+        <Card title="Name">
+          <form method="post" action="/account/name" class="stack">
+            <div class="fields">
+              <Field name="name" label="Your name" autocomplete="name" value={user.name} form={shown} required />
+            </div>
+            <Submit>Save the name</Submit>
+          </form>
+        </Card>
+        <Card title="E-mail address">
+          <form method="post" action="/account/email" class="stack">
             <div class="fields">
               <Field
-                name="current"
-                label="Current password"
-                type="password"
-                autocomplete="current-password"
+                name="email"
+                label="New address"
+                type="email"
+                autocomplete="email"
+                hint={`It is used once you open the link that is mailed there; ${user.email} is told.`}
                 form={shown}
                 required
               />
+              <OwnPassword name="email_password" form={shown} />
+            </div>
+            <Submit>Change the address</Submit>
+          </form>
+        </Card>
+        <Card title="Password">
+          <form method="post" action="/account/password" class="stack">
+            <div class="fields">
+              <OwnPassword name="current" label="Current password" form={shown} />
               <NewPassword name="new" label="New password" form={shown} signsOut />
             </div>
             <Submit>Change the password</Submit>
@@ -40,7 +61,26 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
             one.
           </p>
         </Card>
-        <PostButton action="/sign-out">Sign out</PostButton>
+        <Card
+          title="Two-factor codes"
+          aside={user.twoFactor ? <Badge tone="good">On</Badge> : <Badge tone="warn">Off</Badge>}
+        >
+          <p>After the password, a code of an app on your phone is asked for.</p>
+          <div class="row">
+            <a class="button" href="/account/two-factor">
+              {user.twoFactor ? 'Change' : 'Set up'}
+            </a>
+          </div>
+        </Card>
+        <Card title="Sessions">
+          <p>The devices that you are signed in with.</p>
+          <div class="row">
+            <a class="button" href="/account/sessions">
+              See your sessions
+            </a>
+            <PostButton action="/sign-out">Sign out</PostButton>
+          </div>
+        </Card>
       </>
     ),
   })
@@ -48,9 +88,39 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
 
 accountPages.get('/account', requireViewer, (c) => renderAccountPage(c, emptyForm))
 
-const passwordForm = z.object({ current: optionalText, new: optionalText })
+const nameForm = z.object({ name: nameField('Enter your name.') })
 
-accountPages.post('/account/password', requireViewer, form(passwordForm), async (c) => {
+accountPages.post('/account/name', requireViewer, form(nameForm, renderAccountPage), async (c) => {
+  await rename(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
+  return redirectWith(c, '/account', 'Your name is saved.')
+})
+
+const emailForm = z.object({ email: emailField, email_password: optionalText })
+
+accountPages.post('/account/email', requireViewer, form(emailForm, renderAccountPage), async (c) => {
+  const { email, email_password: password } = c.req.valid('form')
+  const { user } = c.get('viewer')
+  const refused =
+    email === user.email
+      ? await formAgain(c, { errors: { email: 'This is your address already.' } })
+      : await refusePassword(c, 'email_password', password)
+  if (refused) return await renderAccountPage(c, refused)
+  try {
+    await askEmailChange(c.get('db'), c.env, user, email)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'rate_limited') throw error
+    return await renderAccountPage(c, await formAgain(c, { errors: { email: error.message }, status: 429 }))
+  }
+  return redirectWith(
+    c,
+    '/account',
+    `Open the link that was mailed to ${email}. Until then your address is ${user.email}.`,
+  )
+})
+
+const passwordForm = z.object({ current: optionalText, new: passwordField })
+
+accountPages.post('/account/password', requireViewer, form(passwordForm, renderAccountPage), async (c) => {
   const { current: currentPassword, new: newPassword } = c.req.valid('form')
   const response = await openAuth(c).api.changePassword({
     body: { currentPassword, newPassword, revokeOtherSessions: true },
@@ -59,8 +129,8 @@ accountPages.post('/account/password', requireViewer, form(passwordForm), async 
   })
   const refusal = passOn(c, response)
   if (refusal) {
-    const problem = 'The current password is wrong, or the new one is not 10 to 128 characters long.'
-    return renderAccountPage(c, { ...emptyForm, ...(refusal.status === 429 ? refusal : { problem, status: 400 }) })
+    const current = refusal.status === 429 ? refusal.problem : 'This is not your password.'
+    return renderAccountPage(c, { ...emptyForm, errors: { current }, status: refusal.status })
   }
   return redirectWith(c, '/account', 'Your password is changed.')
 })

@@ -1,10 +1,11 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
+import { openAuth } from '../../../lib/access/sign-in.ts'
 import { mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { safePath } from '../parts/address.ts'
 import { Field, Problem } from '../parts/fields.tsx'
-import type { FormState } from '../parts/form.ts'
-import type { PageContext } from '../parts/page.ts'
+import { formAgain, type FormState } from '../parts/form.ts'
+import type { PageContext, ViewerContext } from '../parts/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
 export const passwordField = z
@@ -12,9 +13,10 @@ export const passwordField = z
   .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))
 
 export const wrongCredentials = { status: 401, problem: 'The e-mail address or the password is wrong.' } as const
+const tooManyTries = 'Too many tries. Wait 15 minutes, then try again.'
 const refusals: Record<number, { status: FormState['status']; problem: string }> = {
   401: wrongCredentials,
-  429: { status: 429, problem: 'Too many tries. Wait 15 minutes, then try again.' },
+  429: { status: 429, problem: tooManyTries },
   503: { status: 503, problem: mailIsMissing },
 }
 
@@ -26,6 +28,36 @@ export function passOn(c: Pick<PageContext, 'header'>, response: Response) {
   }
   for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
   return undefined
+}
+
+/** What a form shows whose field `field` does not hold the signed-in person's password; undefined where it does. */
+export async function refusePassword(
+  c: ViewerContext,
+  field: string,
+  password: string,
+): Promise<FormState | undefined> {
+  const response = await openAuth(c).api.verifyPassword({
+    body: { password },
+    headers: c.req.raw.headers,
+    asResponse: true,
+  })
+  if (response.ok) return undefined
+  const isLimited = response.status === 429
+  const error = isLimited ? tooManyTries : 'This is not your password.'
+  return await formAgain(c, { errors: { [field]: error }, status: isLimited ? 429 : 400 })
+}
+
+/** The field for the password that the signed-in person has, before what a stranger at their screen must not do. */
+export function OwnPassword({
+  name,
+  label = 'Your password',
+  form,
+}: {
+  name: string
+  label?: string
+  form: FormState
+}) {
+  return <Field name={name} label={label} type="password" autocomplete="current-password" form={form} required />
 }
 
 /** Where the person wanted to go before they had to sign in. */

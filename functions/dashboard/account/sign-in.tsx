@@ -46,6 +46,9 @@ function renderSignIn(c: PageContext, shown: FormState) {
   })
 }
 
+/** What better-auth answers where the account has two-factor codes. */
+const withCode = z.object({ twoFactorRedirect: z.literal(true) })
+
 const signInForm = z.object({
   email: optionalText.check(z.trim()),
   password: optionalText,
@@ -59,7 +62,8 @@ signInPages.post('/sign-in', form(signInForm), async (c) => {
   })
   const refusal = response.status === 400 ? wrongCredentials : passOn(c, response)
   if (refusal) return renderSignIn(c, await formAgain(c, refusal))
-  return c.redirect(nextOf(c), 303)
+  const { success: needsCode } = withCode.safeParse(await response.json())
+  return c.redirect(needsCode ? withNext('/two-factor', nextOf(c)) : nextOf(c), 303)
 })
 
 for (const provider of ['github', 'google'] as const) {

@@ -1,4 +1,4 @@
-import { confirmEmail } from '../../../lib/access/email-address.ts'
+import { confirmEmail, readConfirmation } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { cameFrom, tokenInQuery } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
@@ -12,8 +12,9 @@ import { passOn, withNext } from './credentials.tsx'
 export const verificationPages = createPages()
 
 // The button, and not opening the link, confirms: mail scanners open links, and whose account it is must be signed in.
-verificationPages.get('/verify-email', (c) => {
+verificationPages.get('/verify-email', async (c) => {
   const viewer = c.get('viewer')
+  const said = await readConfirmation(c.env, tokenInQuery(c))
   const here = `/verify-email?token=${encodeURIComponent(tokenInQuery(c))}`
   return renderPlain(c, {
     title: 'Confirm your e-mail address',
@@ -22,7 +23,10 @@ verificationPages.get('/verify-email', (c) => {
         <h1>Confirm your e-mail address</h1>
         {viewer ? (
           <>
-            <p>You are signed in as {viewer.user.email}. Is this address yours?</p>
+            <p>
+              You are signed in as {viewer.user.email}.{' '}
+              {said?.updateTo ? `Shall the address of your account be ${said.updateTo}?` : 'Is this address yours?'}
+            </p>
             <PostButton action={here} class="primary">
               Yes, confirm it
             </PostButton>

@@ -61,6 +61,19 @@ export const surfaces = css`
     color: var(--warn);
     border-color: transparent;
   }
+  /* Apps scan dark on light alone. */
+  .qr {
+    width: 13rem;
+    max-width: 100%;
+    padding: 0.75rem;
+    border-radius: 0.4375rem;
+    background: #fff;
+  }
+  .qr svg {
+    display: block;
+    width: 100%;
+    height: auto;
+  }
   .empty {
     display: grid;
     justify-items: center;

@@ -1,0 +1,87 @@
+import { endSessions, listSessions } from '../../../lib/access/account.ts'
+import { visitorDevice } from '../../../lib/tracking/visitor.ts'
+import { Badge, Card, Heading } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { Day, Time } from '../parts/format.tsx'
+import { renderAccount } from '../parts/layout.tsx'
+import { createPages, requireViewer } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+
+/** The devices that a person is signed in with. */
+export const sessionPages = createPages()
+
+const address = '/account/sessions'
+
+function deviceOf(userAgent: string | null): string {
+  const { browser_name: browser, device_os: system } = visitorDevice(userAgent)
+  return [browser ?? 'A program', system].filter(Boolean).join(' on ')
+}
+
+sessionPages.get(address, requireViewer, async (c) => {
+  const viewer = c.get('viewer')
+  const sessions = await listSessions(c.get('db'), viewer.user.id)
+  return renderAccount(c, viewer, {
+    title: 'Your sessions',
+    children: (
+      <>
+        <Heading
+          title="Your sessions"
+          lead="Where you are signed in. End what you do not know, then change your password."
+        >
+          <PostButton
+            action={`${address}/end`}
+            class="danger"
+            confirm="Sign out everywhere? You have to sign in again here too."
+          >
+            Sign out everywhere
+          </PostButton>
+        </Heading>
+        <Card>
+          <Table
+            caption="Your sessions"
+            rows={sessions}
+            columns={[
+              {
+                label: 'Device',
+                cell: ({ id, user_agent: agent }) => (
+                  <>
+                    {deviceOf(agent)} {id === viewer.sessionId && <Badge tone="good">This one</Badge>}
+                  </>
+                ),
+              },
+              { label: 'Signed in', cell: ({ created_at: at }) => <Time at={at} /> },
+              { label: 'Ends', cell: ({ expires_at: at }) => <Day at={at} /> },
+              {
+                label: '',
+                right: true,
+                cell: ({ id, user_agent: agent }) => (
+                  <PostButton
+                    action={`${address}/${encodeURIComponent(id)}/end`}
+                    class="compact"
+                    label={`Sign out ${deviceOf(agent)}`}
+                  >
+                    Sign out
+                  </PostButton>
+                ),
+              },
+            ]}
+          />
+        </Card>
+        <p>
+          <a href="/account">Back to your account</a>
+        </p>
+      </>
+    ),
+  })
+})
+
+sessionPages.post(`${address}/end`, requireViewer, async (c) => {
+  await endSessions(c.get('db'), c.get('viewer').user.id, null)
+  return redirectWith(c, '/sign-in', 'You are signed out everywhere.')
+})
+
+sessionPages.post(`${address}/:sessionId/end`, requireViewer, async (c) => {
+  await endSessions(c.get('db'), c.get('viewer').user.id, c.req.param('sessionId'))
+  return redirectWith(c, address, 'The device is signed out.')
+})

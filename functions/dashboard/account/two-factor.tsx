@@ -1,0 +1,237 @@
+import { raw } from 'hono/html'
+import { encodeQR } from 'qr'
+import * as z from 'zod/mini'
+import { openAuth } from '../../../lib/access/sign-in.ts'
+import { Card, Copy, Heading } from '../parts/blocks.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { renderAccount, renderPlain } from '../parts/layout.tsx'
+import { createPages, type PageContext, requireVerified, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { Credentials, nextOf, OwnPassword, passOn, refusePassword, withNext } from './credentials.tsx'
+
+/** Two-factor codes: setting them up, turning them off, and giving one after the password. */
+export const twoFactorPages = createPages()
+
+const address = '/account/two-factor'
+const codeForm = z.object({ code: z.prefault(z.string().check(z.overwrite((text) => text.replaceAll(/\s/g, ''))), '') })
+
+twoFactorPages.get(address, requireViewer, (c) => renderTwoFactor(c, emptyForm))
+
+function renderTwoFactor(c: ViewerContext, shown: FormState) {
+  const viewer = c.get('viewer')
+  return renderAccount(c, viewer, {
+    title: 'Two-factor codes',
+    status: shown.status,
+    children: (
+      <>
+        <Heading
+          title="Two-factor codes"
+          lead="After the password, a code of an app on your phone is asked for. Whoever gets hold of the password alone stays outside."
+        />
+        {viewer.user.twoFactor ? <IsOn form={shown} /> : <IsOff form={shown} />}
+        <p>
+          <a href="/account">Back to your account</a>
+        </p>
+      </>
+    ),
+  })
+}
+
+function IsOff({ form: shown }: { form: FormState }) {
+  return (
+    <Card title="Set them up">
+      <p>You need an app for such codes: those that keep passwords mostly have one.</p>
+      <form method="post" action={address} class="stack">
+        <div class="fields">
+          <OwnPassword name="password" form={shown} />
+        </div>
+        <Submit>Show the code to scan</Submit>
+      </form>
+    </Card>
+  )
+}
+
+function IsOn({ form: shown }: { form: FormState }) {
+  return (
+    <>
+      <Card title="New recovery codes">
+        <p>They let you in without the app, each once. New ones end those that you have.</p>
+        <form method="post" action={`${address}/recovery-codes`} class="stack">
+          <div class="fields">
+            <OwnPassword name="recovery_password" form={shown} />
+          </div>
+          <Submit>Make new recovery codes</Submit>
+        </form>
+      </Card>
+      <Card title="Turn them off">
+        <p>Workspaces that demand two-factor codes are closed to you then.</p>
+        <form method="post" action={`${address}/off`} class="stack">
+          <div class="fields">
+            <OwnPassword name="off_password" form={shown} />
+          </div>
+          <div class="row">
+            <button type="submit" class="danger">
+              Turn the codes off
+            </button>
+          </div>
+        </form>
+      </Card>
+    </>
+  )
+}
+
+function CodeField({ form: shown, hint }: { form: FormState; hint: string }) {
+  return <Field name="code" label="Code" autocomplete="one-time-code" hint={hint} form={shown} required />
+}
+
+function RecoveryCodes({ codes }: { codes: string[] }) {
+  return (
+    <Card title="Recovery codes">
+      <p>Keep these where you find them without your phone. Each lets you in once. They are not shown again.</p>
+      <Copy text={codes.join('\n')} label="recovery codes" />
+    </Card>
+  )
+}
+
+twoFactorPages.post(
+  address,
+  requireViewer,
+  requireVerified,
+  form(z.object({ password: optionalText }), renderTwoFactor),
+  async (c) => {
+    const { password } = c.req.valid('form')
+    const refused = await refusePassword(c, 'password', password)
+    if (refused) return await renderTwoFactor(c, refused)
+    const made = await openAuth(c).api.enableTwoFactor({ body: { password }, headers: c.req.raw.headers })
+    if (made.method !== 'totp') throw new Error('codes of an app were asked for')
+    return await renderConfirm(c, emptyForm, made)
+  },
+)
+
+/** The page on which a first code shows that the app has the secret. The secret itself is shown once. */
+function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: string; backupCodes: string[] }) {
+  return renderAccount(c, c.get('viewer'), {
+    title: 'Two-factor codes',
+    status: shown.status,
+    children: (
+      <>
+        <Heading title="Two-factor codes" />
+        {made && (
+          <Card title="Scan this with your app">
+            <div class="qr" role="img" aria-label="QR code for your app; its key stands below as text">
+              {raw(encodeQR(made.totpURI, 'svg'))}
+            </div>
+            <p>Or type this key into it:</p>
+            <Copy text={new URL(made.totpURI).searchParams.get('secret') ?? ''} label="key for the app" />
+          </Card>
+        )}
+        {made && <RecoveryCodes codes={made.backupCodes} />}
+        <Card title="Enter the code that the app shows">
+          <form method="post" action={`${address}/confirm`} class="stack">
+            <div class="fields">
+              <CodeField form={shown} hint="Six digits. They are new every 30 seconds." />
+            </div>
+            <Submit>Turn the codes on</Submit>
+          </form>
+          {!made && (
+            <p class="small">
+              <a href={address}>Start again</a>
+            </p>
+          )}
+        </Card>
+      </>
+    ),
+  })
+}
+
+twoFactorPages.post(`${address}/confirm`, requireViewer, form(codeForm, renderConfirm), async (c) => {
+  const refusal = passOn(
+    c,
+    await openAuth(c).api.verifyTOTP({ body: c.req.valid('form'), headers: c.req.raw.headers, asResponse: true }),
+  )
+  if (refusal) {
+    const code =
+      refusal.status === 429 ? refusal.problem : 'This is not the code that the app shows now. Try the next one.'
+    return await renderConfirm(c, { ...emptyForm, errors: { code }, status: refusal.status })
+  }
+  return redirectWith(c, address, 'Two-factor codes are on.')
+})
+
+twoFactorPages.post(
+  `${address}/recovery-codes`,
+  requireViewer,
+  form(z.object({ recovery_password: optionalText }), renderTwoFactor),
+  async (c) => {
+    const { recovery_password: password } = c.req.valid('form')
+    const refused = await refusePassword(c, 'recovery_password', password)
+    if (refused) return await renderTwoFactor(c, refused)
+    const { backupCodes } = await openAuth(c).api.generateBackupCodes({
+      body: { password },
+      headers: c.req.raw.headers,
+    })
+    return renderAccount(c, c.get('viewer'), {
+      title: 'Recovery codes',
+      children: (
+        <>
+          <Heading title="Two-factor codes" />
+          <RecoveryCodes codes={backupCodes} />
+          <p>
+            <a href={address}>Done</a>
+          </p>
+        </>
+      ),
+    })
+  },
+)
+
+twoFactorPages.post(
+  `${address}/off`,
+  requireViewer,
+  form(z.object({ off_password: optionalText }), renderTwoFactor),
+  async (c) => {
+    const { off_password: password } = c.req.valid('form')
+    const refused = await refusePassword(c, 'off_password', password)
+    if (refused) return await renderTwoFactor(c, refused)
+    passOn(
+      c,
+      await openAuth(c).api.disableTwoFactor({ body: { password }, headers: c.req.raw.headers, asResponse: true }),
+    )
+    return redirectWith(c, address, 'Two-factor codes are off.')
+  },
+)
+
+twoFactorPages.get('/two-factor', async (c) =>
+  c.get('viewer') ? c.redirect(nextOf(c), 303) : renderCode(c, emptyForm),
+)
+
+/** Asked for after the password was right. */
+function renderCode(c: PageContext, shown: FormState) {
+  return renderPlain(c, {
+    title: 'Two-factor code',
+    status: shown.status,
+    children: (
+      <Card>
+        <h1>Two-factor code</h1>
+        <Problem form={shown} />
+        <Credentials action={withNext('/two-factor', nextOf(c))} submit="Sign in" form={emptyForm}>
+          <CodeField form={shown} hint="Of your app, or one of your recovery codes." />
+        </Credentials>
+        <p class="small">
+          <a href={withNext('/sign-in', nextOf(c))}>Back to sign-in</a>
+        </p>
+      </Card>
+    ),
+  })
+}
+
+twoFactorPages.post('/two-factor', form(codeForm, renderCode), async (c) => {
+  const { api } = openAuth(c)
+  const { code } = c.req.valid('form')
+  const request = { body: { code }, headers: c.req.raw.headers, asResponse: true } as const
+  const refusal = passOn(c, /^\d{6}$/.test(code) ? await api.verifyTOTP(request) : await api.verifyBackupCode(request))
+  if (!refusal) return c.redirect(nextOf(c), 303)
+  if (refusal.status === 429) return await renderCode(c, await formAgain(c, refusal))
+  const wrong = 'This code is wrong or was used. After five wrong ones, or ten minutes, sign in again.'
+  return await renderCode(c, await formAgain(c, { errors: { code: wrong }, status: 401 }))
+})
