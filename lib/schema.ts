@@ -355,6 +355,7 @@ export interface ProcessorEvents {
   program_id: Int8 | null;
   reason: string | null;
   received_at: Generated<Timestamp>;
+  waits_for: 'connection' | 'conversion' | null;
 }
 
 export interface ProcessorPayments {
@@ -411,6 +412,7 @@ export interface Programs {
   name: string;
   processor_account_id: string | null;
   processor_connected_at: Timestamp | null;
+  processor_former_account_id: string | null;
   processor_livemode: Generated<boolean>;
   workspace_id: string;
 }

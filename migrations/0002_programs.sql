@@ -24,6 +24,8 @@ create table programs (
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
   -- The connected account at the payment processor. Several programs may share one.
   processor_account_id text check (processor_account_id ~ '^acct_[A-Za-z0-9_]+$'),
+  -- The one it was connected to before: what that account still tells waits here until it is connected again.
+  processor_former_account_id text check (processor_former_account_id <> processor_account_id),
   -- So that a late message that an earlier connection ended does not end this one.
   processor_connected_at timestamptz,
   processor_livemode boolean not null default true,
@@ -32,6 +34,7 @@ create table programs (
 );
 create index programs_workspace_idx on programs (workspace_id);
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
+create index programs_processor_former_account_idx on programs (processor_former_account_id) where processor_former_account_id is not null;
 
 -- What a partner must have available in a currency before it is paid out; where there is no row, anything.
 create table minimum_payouts (

@@ -69,15 +69,20 @@ create table processor_events (
   livemode boolean not null,
   outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
   reason text,
+  -- What a parked event is applied again for, by a scheduled function: its account's connection, or another currency, in which its sale
+  -- turned out to be. Null where its sale applies it, when that is recorded.
+  waits_for text check (waits_for in ('connection', 'conversion')),
   fact jsonb not null,
   event_created_at timestamptz not null,
   received_at timestamptz not null default now(),
   deliveries integer not null default 1 check (deliveries > 0),
   last_received_at timestamptz not null default now(),
-  primary key (account_id, event_id)
+  primary key (account_id, event_id),
+  check (waits_for is null or outcome = 'parked')
 );
 create index processor_events_program_idx on processor_events (program_id, received_at desc);
 create index processor_events_account_idx on processor_events (account_id, received_at desc);
+create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_received_idx on processor_events (received_at);
 
 -- The states that stand for a connection being made at the processor: single use, tied to the session that asked.

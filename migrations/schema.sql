@@ -461,19 +461,23 @@ create table processor_events (
   livemode boolean not null,
   outcome text not null,
   reason text,
+  waits_for text,
   fact jsonb not null,
   event_created_at timestamp with time zone not null,
   received_at timestamp with time zone not null default now(),
   deliveries integer not null default 1,
   last_received_at timestamp with time zone not null default now(),
   constraint processor_events_pkey PRIMARY KEY (account_id, event_id),
+  constraint processor_events_check CHECK (((waits_for IS NULL) OR (outcome = 'parked'::text))),
   constraint processor_events_deliveries_check CHECK ((deliveries > 0)),
   constraint processor_events_outcome_check CHECK ((outcome = ANY (ARRAY['recorded'::text, 'duplicate'::text, 'ignored'::text, 'parked'::text]))),
+  constraint processor_events_waits_for_check CHECK ((waits_for = ANY (ARRAY['connection'::text, 'conversion'::text]))),
   constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
+CREATE INDEX processor_events_waiting_idx ON public.processor_events USING btree (account_id, received_at) WHERE (waits_for IS NOT NULL);
 
 create table processor_payments (
   account_id text not null,
@@ -546,12 +550,14 @@ create table programs (
   lead_auth_policy text not null default 'server_verified'::text,
   attribution_model text not null default 'last_click'::text,
   processor_account_id text,
+  processor_former_account_id text,
   processor_connected_at timestamp with time zone,
   processor_livemode boolean not null default true,
   created_at timestamp with time zone not null default now(),
   constraint programs_pkey PRIMARY KEY (id),
   constraint programs_workspace_key UNIQUE (id, workspace_id),
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
+  constraint programs_check CHECK ((processor_former_account_id <> processor_account_id)),
   constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
   constraint programs_cookie_window_days_check CHECK (((cookie_window_days >= 1) AND (cookie_window_days <= 3650))),
@@ -562,6 +568,7 @@ create table programs (
   constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 );
 CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
+CREATE INDEX programs_processor_former_account_idx ON public.programs USING btree (processor_former_account_id) WHERE (processor_former_account_id IS NOT NULL);
 CREATE INDEX programs_workspace_idx ON public.programs USING btree (workspace_id);
 CREATE TRIGGER programs_audit AFTER INSERT OR UPDATE ON public.programs FOR EACH ROW EXECUTE FUNCTION audit_program();
 
@@ -913,7 +920,7 @@ CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
 AS $function$
 begin
   with disconnected as (
-    update programs p set processor_account_id = null, processor_connected_at = null
+    update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
     where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
       and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
     returning p.id
@@ -942,6 +949,7 @@ begin
     else became(event, 'ignored', event.fact->>'reason')
   end;
   if event.outcome is null then
+    reason := event.reason;
     return;
   end if;
   event := log_event(event);
@@ -963,9 +971,11 @@ begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
-  if sale.id is not null then
-    perform settle_reversals(sale);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    return case when event.outcome is null then became(event, 'recorded', null) else event end;
   end if;
+  perform settle_reversals(sale);
   event.program_id := sale.program_id;
   return became(event, 'recorded', null);
 end $function$
@@ -985,6 +995,10 @@ begin
   perform learn_payments(event.account_id, ids);
   program := program_of_purchase(event.account_id, fact);
   if program.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    end if;
     return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
       else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
   end if;
@@ -993,7 +1007,7 @@ begin
     select from processor_payments p where p.account_id = event.account_id and (p.payment_id = fact->>'asks_invoice_of'
       or p.transaction_id = fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
   ) then
-    return event;
+    return became(event, null, 'invoice');
   end if;
   event.program_id := program.id;
   buyer := find_buyer(program, fact, case when event.livemode then stem end);
@@ -1019,20 +1033,36 @@ AS $function$
 declare
   fact jsonb := event.fact || answer;
   ids text[] := array_remove(array[fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id'], null);
+  is_in_its_currency boolean;
   sale sales;
 begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
-  if not exists (select from programs p where p.processor_account_id = event.account_id) then
-    return became(event, 'ignored', 'No program is connected to this account.');
-  end if;
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    elsif not exists (select from programs p where p.processor_account_id = event.account_id) then
+      return became(event, 'ignored', 'No program is connected to this account.');
+    end if;
+  end if;
   if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
     and not exists (select from processor_payments p where p.account_id = event.account_id and p.payment_id = any (ids)
       and rank_of_id(p.transaction_id) = 3) then
-    return event;
+    return became(event, null, 'invoice');
   end if;
-  perform keep_reversals(event, fact);
+  is_in_its_currency := sale.id is null or jsonb_array_length(fact->'reversals') = 0 or exists (
+    select from jsonb_array_elements(fact->'reversals') r
+    where r->>'currency' = sale.currency or exists (
+      select from processor_reversals v
+      where v.account_id = event.account_id and v.reversal_id = r->>'reversal_id' and v.currency = sale.currency
+    )
+  );
+  if not is_in_its_currency and not answer ? 'is_converted' then
+    return became(event, null, 'conversion');
+  end if;
+  perform keep_reversals(event, fact, sale.currency);
   if sale.id is not null then
     perform settle_reversals(sale);
   end if;
@@ -1040,9 +1070,7 @@ begin
 
   if jsonb_array_length(fact->'reversals') = 0 then
     return became(event, 'ignored', 'The charge has no refund that took money.');
-  elsif not exists (
-    select from jsonb_array_elements(fact->'reversals') r where r->>'currency' = coalesce(sale.currency::text, r->>'currency')
-  ) then
+  elsif not is_in_its_currency then
     perform tell_unconverted(sale, fact);
     return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
       fact#>>'{reversals,0,currency}', sale.currency));
@@ -1882,20 +1910,24 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact jsonb)
+CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact jsonb, sale_currency text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
     invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at)
-  select event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
+  select distinct on (t.reversal_id) event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
     fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
     case when t.returned then now() end
-  from jsonb_to_recordset(fact->'reversals')
-    as t (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)
-  order by t.reversal_id
+  from rows from (jsonb_to_recordset(fact->'reversals')
+    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)) with ordinality
+    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, place)
+  order by t.reversal_id, t.currency = sale_currency desc, t.place
   on conflict (account_id, reversal_id) do update set
+    amount_cents = case when stored.currency <> sale_currency and excluded.currency = sale_currency then excluded.amount_cents
+      else stored.amount_cents end,
+    currency = case when excluded.currency = sale_currency then excluded.currency else stored.currency end,
     event_id = coalesce(stored.event_id, excluded.event_id),
     returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
     returned_at = coalesce(stored.returned_at, excluded.returned_at);
@@ -2018,15 +2050,17 @@ CREATE OR REPLACE FUNCTION public.log_event(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, fact, event_created_at)
-  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason, event.fact,
-    event.event_created_at)
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact,
+    event_created_at)
+  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
+    event.waits_for, event.fact, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
     program_id = coalesce(excluded.program_id, stored.program_id),
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
-    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end
+    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
+    waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
   returning * into event;
   return event;
 end $function$
@@ -2127,6 +2161,36 @@ begin
       case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
   end if;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.park_disconnected(event processor_events, ids text[])
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  has_other boolean;
+begin
+  if not exists (select from programs p where p.processor_former_account_id = event.account_id) then
+    return event;
+  end if;
+  if event.fact->>'kind' = 'purchase' then
+    select p.id into event.program_id from programs p where p.processor_former_account_id = event.account_id and case
+      when event.fact->>'program_id' is not null then p.id = (event.fact->>'program_id')::bigint
+      else exists (select from customers c where c.program_id = p.id and c.click_id = event.fact->>'click_id')
+    end limit 1;
+  else
+    select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
+    where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
+      and s.transaction_id = any (ids_of_payment(event.account_id, ids))
+    order by s.program_id limit 1;
+  end if;
+  has_other := exists (select from programs p where p.processor_account_id = event.account_id);
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds')) then
+    return event;
+  end if;
+  event.waits_for := 'connection';
+  return became(event, 'parked', 'Its account is disconnected. It is applied when the account is connected again within 90 days.');
 end $function$
 ;
 
@@ -2854,9 +2918,14 @@ begin
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
-  update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.'
+  update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
   from unnest(told) t
   where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+  update processor_events e set waits_for = 'conversion'
+  from processor_reversals v
+  where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
+    and v.currency <> sale.currency and v.livemode <> sale.is_test
+    and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
 end $function$
 ;
 

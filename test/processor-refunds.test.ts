@@ -1,16 +1,18 @@
 import { describe, expect, test } from 'vitest'
 import { apiKeyHash, generateApiKey } from '../lib/access/api-keys.ts'
-import { charge, type Generation, invoicePayment, refund, type Shop } from '../lib/local/stripe-events.ts'
+import { charge, dispute, type Generation, invoicePayment, refund, type Shop } from '../lib/local/stripe-events.ts'
 import { rejectCommission } from '../lib/money/commissions.ts'
 import { refundSale } from '../lib/money/refunds.ts'
-import { bill, oneTime } from './support/payments.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept, told, type Told } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { send, sold, tell, stripe, rows, salesOf } = await openWebhook(endpoint)
+const { env, send, sold, tell, stripe, rows, salesOf } = await openWebhook(endpoint)
 
 describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s generation', (generation) => {
   test.for<[what: string, events: Told[], expected: { refunded: number; reversed: number; status: string }]>([
@@ -204,6 +206,80 @@ describe("Stripe's API", () => {
     const shop = await createShop(sql)
     stripe.fail(status, 1)
     expect(await aRefund(shop)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+  })
+})
+
+const inEuros = (shop: Shop, more: object = {}) => ({
+  ...refund(shop, { id: 're_1', amount: 4500, currency: 'eur', charge: 'ch_1', payment_intent: 'pi_1' }),
+  ...more,
+})
+const disputedInEuros = (shop: Shop) => dispute(shop, { id: 'dp_1', amount: 4500, currency: 'eur', ...paidBy })
+
+describe('a refund or dispute in another currency than its sale', () => {
+  const transaction = { id: 'txn_1', amount: -5000, currency: 'usd', exchange_rate: 1.1111 }
+  const half = { refunded: 5000, reversed: 1000, status: 'refunded' }
+  /** A charge of 100.00 dollars that became 90.00 euros of the account. */
+  const chargedIn = {
+    object: 'charge',
+    amount: 10_000,
+    currency: 'usd',
+    balance_transaction: { amount: 9000, currency: 'eur' },
+  }
+
+  test.for<
+    [what: string, asked: Record<string, object>, object: (shop: Shop) => Record<string, unknown>, asks: number]
+  >([
+    ['whose balance transaction is expanded', {}, (shop) => inEuros(shop, { balance_transaction: transaction }), 0],
+    [
+      'of which Stripe is asked',
+      { re_1: { amount: 4500, currency: 'eur', balance_transaction: transaction } },
+      inEuros,
+      1,
+    ],
+    [
+      'whose charge was converted',
+      { re_1: { amount: 4500, currency: 'eur', balance_transaction: 'txn_1', charge: { ...chargedIn } } },
+      inEuros,
+      1,
+    ],
+    ['that is a dispute', { ch_1: chargedIn }, disputedInEuros, 1],
+  ])("is reversed in proportion by Stripe's own conversion: one %s", async ([, asked, object, asks]) => {
+    for (const [id, known] of Object.entries(asked)) stripe.objects.set(id, { id, ...known })
+    for (const order of ['sale first', 'sale last']) {
+      const shop = await createShop(sql)
+      const paid = () => send(shop, 'checkout.session.completed', oneTime(shop))
+      const reversed = object(shop)
+      const type = reversed['object'] === 'dispute' ? 'charge.dispute.funds_withdrawn' : 'refund.created'
+      if (order === 'sale first') await paid()
+      stripe.calls.length = 0
+      expect(await send(shop, type, reversed)).toMatchObject({
+        body: { outcome: order === 'sale first' ? 'recorded' : 'parked' },
+      })
+      if (order === 'sale first') expect(stripe.calls).toHaveLength(asks)
+      else await paid()
+      await applyParkedEvents(db, openStripe(env), { limit: 100 })
+      expect(await salesOf(shop), order).toMatchObject([half])
+      expect(await send(shop, type, reversed)).toMatchObject({ body: { outcome: 'duplicate' } })
+      const back = type === 'refund.created' ? 'refund.failed' : 'charge.dispute.funds_reinstated'
+      await send(shop, back, { ...reversed, status: type === 'refund.created' ? 'failed' : 'won' })
+      expect(await salesOf(shop), order).toMatchObject([{ refunded: 0, reversed: 0 }])
+      expect(await rows(`select from outbox where kind = 'refund_not_converted' and program_id = $1`, shop)).toEqual([])
+    }
+    stripe.objects.clear()
+  })
+
+  test.each(['sale first', 'sale last'])('raises one notice where Stripe converted nothing: %s', async (order) => {
+    const shop = await createShop(sql)
+    const paid = () => send(shop, 'checkout.session.completed', oneTime(shop))
+    if (order === 'sale first') await paid()
+    await send(shop, 'refund.created', inEuros(shop))
+    if (order === 'sale last') await paid()
+    await applyParkedEvents(db, openStripe(env), { limit: 100 })
+    await send(shop, 'refund.updated', inEuros(shop))
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
+    expect(
+      await rows(`select payload from outbox where kind = 'refund_not_converted' and program_id = $1`, shop),
+    ).toEqual([{ payload: { transaction_id: 'pi_1', amount_cents: 4500, currency: 'eur' } }])
   })
 })
 

@@ -12,6 +12,8 @@ export interface LocalStripe {
   invoices: Map<string, string>
   /** Charge to its refunds, for `GET /v1/refunds`. */
   refunds: Map<string, object[]>
+  /** Refunds and charges by their ids, as they are answered where they are asked for one by one. */
+  objects: Map<string, object>
   /** Code to account, for `POST /oauth/token`; a code works once. */
   accounts: Map<string, string>
   /** Answers this instead for the next `times` calls; 0 breaks the connection. */
@@ -50,6 +52,9 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
       const start = after === null ? 0 : refunds.findIndex((refund) => 'id' in refund && refund.id === after) + 1
       return list(pathname, refunds.slice(start, start + 1), start + 1 < refunds.length)
     }
+    const [, objectId = ''] = /^\/v1\/(?:refunds|charges)\/(.+)$/.exec(pathname) ?? []
+    const object = stripe.objects.get(objectId)
+    if (object) return { status: 200, body: object }
     if (pathname === '/oauth/token') {
       const code = new URLSearchParams(body).get('code') ?? ''
       const account = stripe.accounts.get(code)
@@ -107,6 +112,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     calls: [],
     invoices: new Map(),
     refunds: new Map(),
+    objects: new Map(),
     accounts: new Map(),
     fail: (status, times) => void failures.push(...Array.from({ length: times }, () => status)),
     async close() {

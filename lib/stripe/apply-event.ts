@@ -3,9 +3,10 @@ import { call, type Database } from '../database.ts'
 import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
 import { newClickIdStem } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
-import { invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
+import { askConversions, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
+import { inEachCurrency } from './conversions.ts'
 import type { WebhookEvent, Reversal } from './facts.ts'
-import { asReversal } from './read-refund.ts'
+import { reversalsOf } from './read-refund.ts'
 
 /** What became of an event, as the log keeps it, and what is to be told because of it. */
 export interface AppliedEvent {
@@ -18,42 +19,65 @@ export interface AppliedEvent {
 
 /** What Stripe was asked because no event told it. */
 interface StripeAnswer {
-  /** The refunds of a charge, one by one. */
+  /** The refunds of a charge, one by one; what was told, in each currency that Stripe converted it to. */
   reversals?: Reversal[]
+  is_converted?: boolean
   /** The invoice that the payment intent paid; null where it paid none. */
   invoice_id?: string | null
 }
 
 /**
  * Applies an event: its whole effect and its row in the log are one transaction, so whatever breaks, sending it again is right, and
- * sending it twice changes nothing. One database request, two where Stripe was asked for an invoice.
+ * sending it twice changes nothing. One database request, and one more for each thing that Stripe had to be asked.
  */
 export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEvent): Promise<AppliedEvent> {
   const { account_id: accountId, fact } = event
   const answer: StripeAnswer = {}
   if (fact.kind === 'charge_refunds') {
     const refunds = await refundsOfCharge(stripe, accountId, fact.charge_id)
-    answer.reversals = refunds.flatMap((refund) => asReversal(refund) ?? [])
+    answer.reversals = refunds.flatMap(reversalsOf)
   }
-  const applied = await apply(db, event, answer)
-  if (applied) return applied
-  const intentId =
-    fact.kind === 'purchase' ? fact.asks_invoice_of : 'payment_intent_id' in fact ? fact.payment_intent_id : null
-  if (intentId === null) throw new Error('an event was not applied')
-  answer.invoice_id = await invoiceOfPaymentIntent(stripe, accountId, intentId)
-  const appliedNow = await apply(db, event, answer)
-  if (!appliedNow) throw new Error('an event was not applied though Stripe had answered')
-  return appliedNow
+  let applied = await apply(db, event, answer)
+  while (applied.outcome === null) {
+    await ask(stripe, event, applied.reason, answer)
+    applied = await apply(db, event, answer)
+  }
+  return { ...applied, outcome: applied.outcome }
 }
 
-/** Undefined, with nothing done, where Stripe must be asked for the invoice of the event's payment. */
-async function apply(db: Database, event: WebhookEvent, answer: StripeAnswer): Promise<AppliedEvent | undefined> {
+/** Adds to the answer what Stripe says to a question of `apply_event`, which asks each once. */
+async function ask(
+  stripe: Stripe,
+  { account_id: accountId, fact }: WebhookEvent,
+  question: string | null,
+  answer: StripeAnswer,
+): Promise<void> {
+  const intentId =
+    fact.kind === 'purchase' ? fact.asks_invoice_of : 'payment_intent_id' in fact ? fact.payment_intent_id : null
+  if (question === 'invoice' && intentId !== null && answer.invoice_id === undefined) {
+    answer.invoice_id = await invoiceOfPaymentIntent(stripe, accountId, intentId)
+  } else if (question === 'conversion' && 'charge_id' in fact && !answer.is_converted) {
+    const { charge_id: chargeId } = fact
+    const told = answer.reversals ?? (fact.kind === 'reversals' ? fact.reversals : [])
+    const inAll = told.map(async (reversal) => {
+      const refundId = reversal.reason === 'refund' ? reversal.reversal_id : null
+      return inEachCurrency(reversal, await askConversions(stripe, accountId, { refundId, chargeId }))
+    })
+    answer.reversals = (await Promise.all(inAll)).flat()
+    answer.is_converted = true
+  } else {
+    throw new Error('an event was not applied')
+  }
+}
+
+/** The outcome is null, with nothing done, where Stripe must be asked first; the reason is then what. */
+async function apply(db: Database, event: WebhookEvent, answer: StripeAnswer) {
   const statement = call('apply_event', {
     told: JSON.stringify(event),
     answer: JSON.stringify(answer),
     stem: newClickIdStem(Date.now()),
   })
   const [row] = await retryBinding(() => db.query(statement))
-  if (!row || row.outcome === null) return undefined
+  if (!row) throw new Error('an event was not applied')
   return { outcome: row.outcome, reason: row.reason, outbox: messagesAbout(row) }
 }

@@ -1,5 +1,6 @@
 import { Stripe } from 'stripe'
 import { ApiError } from '../errors.ts'
+import { type Conversion, conversionsOf } from './conversions.ts'
 
 /** The variables by which a function reaches Stripe's API. */
 export interface StripeEnv {
@@ -52,6 +53,23 @@ export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeI
       .autoPagingToArray({ limit: 1000 }),
   )
   return refunds ?? []
+}
+
+/** What Stripe converted for a refund and its charge, or for the charge of a dispute; nothing where it knows no such thing. */
+export async function askConversions(
+  stripe: Stripe,
+  accountId: string,
+  { refundId, chargeId }: { refundId: string | null; chargeId: string | null },
+): Promise<Conversion[]> {
+  const options = { stripeAccount: accountId }
+  if (refundId !== null) {
+    const expand = ['balance_transaction', 'charge.balance_transaction']
+    return conversionsOf(await answered(() => stripe.refunds.retrieve(refundId, { expand }, options)))
+  }
+  if (chargeId === null) return []
+  return conversionsOf(
+    await answered(() => stripe.charges.retrieve(chargeId, { expand: ['balance_transaction'] }, options)),
+  )
 }
 
 /**

@@ -1,9 +1,10 @@
-import { sql } from 'kysely'
+import { type ExpressionBuilder, sql } from 'kysely'
 import { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
+import type { DB } from '../schema.ts'
 import { openStripe, type StripeEnv } from './client.ts'
 
 /** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
@@ -59,8 +60,8 @@ export async function takeConnectState(db: Database, state: string, sessionToken
   return taken?.works ? taken.program_id : undefined
 }
 
-/** Connects a program to the account that a callback's `code` stands for. A code works once and for five minutes. */
-export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<void> {
+/** Connects a program to the account that a callback's `code` stands for, and returns that. A code works once and for five minutes. */
+export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<string> {
   let token: Awaited<ReturnType<Stripe['oauth']['token']>>
   try {
     token = await openStripe(env).oauth.token({ grant_type: 'authorization_code', code })
@@ -71,11 +72,17 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
   }
   if (!token.stripe_user_id) throw new Error('Stripe confirmed a connection without naming its account')
   await connectProcessor(db, programId, token.stripe_user_id, token.livemode ?? true)
+  return token.stripe_user_id
 }
+
+/** The account that a program was connected to last. */
+const former = (eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) =>
+  eb.fn.coalesce('p.processor_account_id', 'p.processor_former_account_id')
 
 /**
  * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
- * on another's payments by naming their account: refused with `conflict`.
+ * on another's payments by naming their account: refused with `conflict`. What the account told while it was disconnected is applied by
+ * `applyParkedEvents`.
  */
 export async function connectProcessor(
   db: Database,
@@ -88,7 +95,12 @@ export async function connectProcessor(
     kysely.selectNoFrom(sql`pg_advisory_xact_lock(hashtextextended(${accountId}, 0))`.as('lock')),
     kysely
       .updateTable('programs as p')
-      .set({ processor_account_id: accountId, processor_connected_at: now, processor_livemode: livemode })
+      .set({
+        processor_account_id: accountId,
+        processor_former_account_id: (eb) => eb.fn<string | null>('nullif', [former(eb), eb.val(accountId)]),
+        processor_connected_at: now,
+        processor_livemode: livemode,
+      })
       .where('p.id', '=', programId)
       .where((eb) =>
         eb.not(
@@ -108,7 +120,7 @@ export async function connectProcessor(
 }
 
 /**
- * Disconnects the payment processor: its events no longer reach the program. The last program of an account gives the access
+ * Disconnects the payment processor: what it tells from then on is parked until the account is connected again. The last program of an account gives the access
  * back to Stripe; where Stripe does not take it, the advertiser can end it in their own dashboard.
  */
 export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
@@ -116,7 +128,7 @@ export async function disconnectProcessor(db: Database, env: ConnectEnv, program
   const [row] = await db.query(
     kysely
       .updateTable('programs as p')
-      .set({ processor_account_id: null, processor_connected_at: null })
+      .set({ processor_account_id: null, processor_former_account_id: former, processor_connected_at: null })
       .where('p.id', '=', programId)
       .returning((eb) => [
         account.as('account_id'),

@@ -62,6 +62,7 @@ export interface Reversals {
   charge_id: string | null
   /** Where the payload still names it (before 2025-03-31), and of a credit note. */
   invoice_id: string | null
+  /** One can stand here in several currencies: the sale's counts, or else the first. */
   reversals: Reversal[]
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { conversionsOf, inEachCurrency } from './conversions.ts'
 import { type Fact, ignored, type Reversal } from './facts.ts'
 import { amount, currency, freeText, id, reference } from './payload.ts'
 
@@ -14,13 +15,16 @@ const refund = z.looseObject({
   payment_intent: reference,
 })
 
-/** What a refund does: takes (`pending`, `succeeded`), gives back (`failed`, `canceled`), or nothing yet (undefined). */
-export function asReversal(object: unknown): Reversal | undefined {
+/**
+ * What a refund does: takes (`pending`, `succeeded`), gives back (`failed`, `canceled`), or nothing yet (none). It is told in its own
+ * currency and, where its balance transaction is expanded, in that of the account.
+ */
+export function reversalsOf(object: unknown): Reversal[] {
   const { id: refundId, amount: refunded, currency: unit, status, reason } = refund.parse(object)
   const returned = status === 'failed' || status === 'canceled'
   // Refunds had no status before 2016; such a one has been paid.
-  if (!returned && status && status !== 'pending' && status !== 'succeeded') return undefined
-  return {
+  if (!returned && status && status !== 'pending' && status !== 'succeeded') return []
+  const reversal: Reversal = {
     reversal_id: refundId,
     reason: 'refund',
     reason_text: reason,
@@ -28,19 +32,20 @@ export function asReversal(object: unknown): Reversal | undefined {
     currency: unit,
     returned,
   }
+  return inEachCurrency(reversal, conversionsOf(object))
 }
 
 /** Reads `refund.created`, `refund.updated`, `refund.failed` and the older `charge.refund.updated`. */
 export function readRefund(object: unknown): Fact {
   const { charge: chargeId, payment_intent: paymentIntentId, status } = refund.parse(object)
-  const reversal = asReversal(object)
-  if (!reversal) return ignored(`The refund is ${status}: nothing was refunded yet.`)
+  const reversals = reversalsOf(object)
+  if (reversals.length === 0) return ignored(`The refund is ${status}: nothing was refunded yet.`)
   return {
     kind: 'reversals',
     payment_intent_id: paymentIntentId,
     charge_id: chargeId,
     invoice_id: null,
-    reversals: [reversal],
+    reversals,
   }
 }
 

@@ -4,12 +4,23 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
-import type { Fact } from './facts.ts'
+import type { WebhookEvent } from './facts.ts'
 
 /** A webhook event in the log, and what became of it. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
 
-/** Events of this program, and those of its account that named no program. */
+/** What of a row of the log is applied again. Nothing but a fact is ever stored in `fact`. */
+export type LoggedEvent = WebhookEvent
+export const loggedEventColumns = [
+  'e.event_id',
+  'e.event_type',
+  'e.account_id',
+  'e.livemode',
+  'e.event_created_at',
+  'e.fact',
+] as const
+
+/** Events of this program, and those of its account that named no program: of one it was connected to before, while they wait for that. */
 function webhookEventsOf(programId: number) {
   return kysely
     .selectFrom('processor_events as e')
@@ -17,7 +28,16 @@ function webhookEventsOf(programId: number) {
       join.on((eb) =>
         eb.or([
           eb('p.id', '=', eb.ref('e.program_id')),
-          eb.and([eb('e.program_id', 'is', null), eb('p.processor_account_id', '=', eb.ref('e.account_id'))]),
+          eb.and([
+            eb('e.program_id', 'is', null),
+            eb.or([
+              eb('p.processor_account_id', '=', eb.ref('e.account_id')),
+              eb.and([
+                eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
+                eb('e.waits_for', '=', 'connection'),
+              ]),
+            ]),
+          ]),
         ]),
       ),
     )
@@ -78,17 +98,7 @@ export async function replayWebhookEvent(
   eventId: string,
 ): Promise<AppliedEvent> {
   const [event] = await db.query(
-    webhookEventsOf(programId)
-      .where('e.event_id', '=', eventId)
-      .select((eb) => [
-        'e.event_id',
-        'e.event_type',
-        'e.account_id',
-        'e.livemode',
-        'e.event_created_at',
-        // Nothing but a fact is ever stored there.
-        eb.ref('e.fact').$castTo<Fact>().as('fact'),
-      ]),
+    webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
   if (!event) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
   return await applyEvent(db, stripe, event)
@@ -97,7 +107,7 @@ export async function replayWebhookEvent(
 const end = sql<Date>`now() - interval '90 days'`
 
 /**
- * Deletes what is older than 90 days: webhook events, and refunds and unpaid sessions whose sale did not come in that time; `limit`
+ * Deletes what is older than 90 days: webhook events, parked ones too, and refunds and unpaid sessions whose sale did not come in that time; `limit`
  * of each at most. What became part of a sale stays. Returns how many rows went, and whether more wait.
  */
 export async function deleteOldWebhookEvents(

@@ -1,8 +1,9 @@
 -- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `told` is JSON of a row of
 -- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` is what the processor was asked
--- beside that: `reversals`, all refunds of a charge, and `invoice_id`, which a payment intent paid. `stem` is the beginning of a click id, for a
+-- beside that: `reversals`, all refunds of a charge or what was told in more currencies, and `invoice_id`, which a payment intent paid. `stem` is the beginning of a click id, for a
 -- second customer. The whole effect and the row in the log are one transaction, so whatever breaks, sending the event again is right, and
--- sending it twice changes nothing. The outcome is null, with nothing done, where the processor must be asked for the invoice.
+-- sending it twice changes nothing. The outcome is null, with nothing done, where the processor must be asked first: the reason is then
+-- `invoice` or `conversion`.
 create or replace function apply_event(
   told jsonb, answer jsonb, stem text,
   out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[]
@@ -19,6 +20,7 @@ begin
     else became(event, 'ignored', event.fact->>'reason')
   end;
   if event.outcome is null then
+    reason := event.reason;
     return;
   end if;
   event := log_event(event);
@@ -31,15 +33,17 @@ end $$;
 -- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, fact, event_created_at)
-  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason, event.fact,
-    event.event_created_at)
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact,
+    event_created_at)
+  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
+    event.waits_for, event.fact, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
     program_id = coalesce(excluded.program_id, stored.program_id),
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
-    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end
+    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
+    waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
   returning * into event;
   return event;
 end $$;
@@ -52,12 +56,41 @@ begin
   return event;
 end $$;
 
+-- Parks an event of a program that is disconnected from the event's account until it is connected again: of the one that a purchase's metadata
+-- or click names, else of the one with the payment's sale. While the account has no other program, refunds and disputes of unknown sales
+-- wait too, since their sale may be waiting. Returns the event without an outcome where it has nothing to wait for.
+create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
+declare
+  has_other boolean;
+begin
+  if not exists (select from programs p where p.processor_former_account_id = event.account_id) then
+    return event;
+  end if;
+  if event.fact->>'kind' = 'purchase' then
+    select p.id into event.program_id from programs p where p.processor_former_account_id = event.account_id and case
+      when event.fact->>'program_id' is not null then p.id = (event.fact->>'program_id')::bigint
+      else exists (select from customers c where c.program_id = p.id and c.click_id = event.fact->>'click_id')
+    end limit 1;
+  else
+    select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
+    where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
+      and s.transaction_id = any (ids_of_payment(event.account_id, ids))
+    order by s.program_id limit 1;
+  end if;
+  has_other := exists (select from programs p where p.processor_account_id = event.account_id);
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds')) then
+    return event;
+  end if;
+  event.waits_for := 'connection';
+  return became(event, 'parked', 'Its account is disconnected. It is applied when the account is connected again within 90 days.');
+end $$;
+
 -- The account's owner took the service's access away. Its programs are disconnected, unless they were connected again since, or in live
 -- mode where the event is of test mode.
 create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
 begin
   with disconnected as (
-    update programs p set processor_account_id = null, processor_connected_at = null
+    update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
     where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
       and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
     returning p.id

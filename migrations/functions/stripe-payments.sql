@@ -82,9 +82,11 @@ begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
-  if sale.id is not null then
-    perform settle_reversals(sale);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    return case when event.outcome is null then became(event, 'recorded', null) else event end;
   end if;
+  perform settle_reversals(sale);
   event.program_id := sale.program_id;
   return became(event, 'recorded', null);
 end $$;

@@ -11,6 +11,10 @@ begin
   perform learn_payments(event.account_id, ids);
   program := program_of_purchase(event.account_id, fact);
   if program.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    end if;
     return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
       else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
   end if;
@@ -19,7 +23,7 @@ begin
     select from processor_payments p where p.account_id = event.account_id and (p.payment_id = fact->>'asks_invoice_of'
       or p.transaction_id = fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
   ) then
-    return event;
+    return became(event, null, 'invoice');
   end if;
   event.program_id := program.id;
   buyer := find_buyer(program, fact, case when event.livemode then stem end);

@@ -3,6 +3,7 @@ import { createApiKey, listApiKeys, retireApiKey } from '../../../lib/access/pro
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type ProgramSettings, readProgram, updateProgram } from '../../../lib/programs/programs.ts'
+import { readWaitingEvents } from '../../../lib/stripe/parked-events.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
 import { idInPath } from '../parts/address.ts'
@@ -28,9 +29,10 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
   const program = c.get('program')
   const db = c.get('db')
   const address = addressIn(program.id)
-  const [settings, keys] = await Promise.all([
+  const [settings, keys, waiting] = await Promise.all([
     readProgram(db, program.id),
     may(program.roles, 'api-key:manage') ? listApiKeys(db, program.id) : undefined,
+    may(program.roles, 'processor:manage') ? readWaitingEvents(db, program.id) : undefined,
   ])
   if (!settings) throw new ApiError('not_found', 'There is no such program among yours.')
   return renderProgram(c, {
@@ -50,8 +52,13 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
         <TrackerTag baseUrl={c.env.BASE_URL} program={program} />
         {may(program.roles, 'program:update') && <Terms address={address} form={shown} settings={settings} />}
         {keys && <ApiKeys address={`${address}/keys`} keys={keys} made={madeKey} />}
-        {may(program.roles, 'processor:manage') && (
-          <StripeConnection env={c.env} programId={program.id} accountId={settings.processor_account_id} />
+        {waiting && (
+          <StripeConnection
+            env={c.env}
+            programId={program.id}
+            accountId={settings.processor_account_id}
+            waiting={waiting}
+          />
         )}
         {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}
         {may(program.roles, 'member:manage') && (

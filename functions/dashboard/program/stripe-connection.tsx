@@ -9,10 +9,14 @@ import {
   disconnectProcessor,
   takeConnectState,
 } from '../../../lib/stripe/connect.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { openStripe } from '../../../lib/stripe/client.ts'
+import { applyParkedEvents, type WaitingEvents } from '../../../lib/stripe/parked-events.ts'
 import { Badge, Card } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form } from '../parts/form.ts'
+import { formatDate, formatNumber } from '../parts/format.tsx'
 import { createPages, type DashboardEnv, type PageContext, requireProgram, requireViewer } from '../parts/page.ts'
 
 /** Connecting a program to the account of its payment processor. */
@@ -31,9 +35,10 @@ interface StripeConnectionProps {
   env: DashboardEnv
   programId: number
   accountId: string | null
+  waiting: WaitingEvents[]
 }
 
-export function StripeConnection({ env, programId, accountId }: StripeConnectionProps) {
+export function StripeConnection({ env, programId, accountId, waiting }: StripeConnectionProps) {
   const address = `${settingsOf(programId)}/processor`
   return (
     <Card
@@ -41,6 +46,9 @@ export function StripeConnection({ env, programId, accountId }: StripeConnection
       aside={accountId ? <Badge tone="good">Connected</Badge> : <Badge>Not connected</Badge>}
     >
       {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
+      {waiting.map((events) => (
+        <Waiting {...events} isConnected={events.account_id === accountId} />
+      ))}
     </Card>
   )
 }
@@ -54,11 +62,29 @@ function Connected({ accountId, address }: { accountId: string; address: string 
       <PostButton
         action={`${address}/disconnect`}
         class="danger"
-        confirm="Disconnect Stripe? Payments are no longer recorded from then on."
+        confirm="Disconnect Stripe? What it tells from then on is recorded only if you connect it again within 90 days."
       >
         Disconnect
       </PostButton>
     </>
+  )
+}
+
+const keptDays = 90
+
+/** What an account told while it was disconnected. */
+function Waiting({ account_id: id, events, oldest_at: at, isConnected }: WaitingEvents & { isConnected: boolean }) {
+  const until = new Date(at.getTime() + keptDays * 24 * 60 * 60 * 1000)
+  return (
+    <p>
+      <strong>
+        {eventCount(events)} of <code>{id}</code> {events === 1 ? 'waits' : 'wait'}
+      </strong>
+      , told while it was disconnected.{' '}
+      {isConnected
+        ? 'They are applied within five minutes.'
+        : `They are applied when this account is connected again. Each is kept ${keptDays} days, the oldest until ${formatDate(until)}.`}
+    </p>
   )
 }
 
@@ -112,9 +138,18 @@ stripeConnectionPages.post(
     }
     if (accountId === undefined) throw new ApiError('invalid_request', noAccount)
     await connectProcessor(c.get('db'), programId, accountId)
-    return redirectWith(c, settingsOf(programId), 'Stripe is connected.')
+    return redirectWith(c, settingsOf(programId), await applyWaited(c, accountId))
   },
 )
+
+/** Applies what had waited for an account and says that it is connected; the scheduled function goes on where much had waited. */
+async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accountId: string): Promise<string> {
+  const { applied, outbox } = await applyParkedEvents(get('db'), openStripe(env), { limit: 100, accountId })
+  await sendSoon(env, outbox)
+  return `Stripe is connected.${applied === 0 ? '' : ` What it had told meanwhile is applied: ${eventCount(applied)}.`}`
+}
+
+const eventCount = (count: number) => `${formatNumber(count)} ${count === 1 ? 'event' : 'events'}`
 
 /** Where Stripe leads back to after somebody let us into their account. */
 stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
@@ -128,8 +163,8 @@ stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
   }
   const code = c.req.query('code')
   if (code === undefined) return redirectWith(c, settingsOf(program.id), 'Stripe was not connected.', 'bad')
-  await connectByCode(c.get('db').actingAs(c.get('viewer').user.id), c.env, program.id, code)
-  return redirectWith(c, settingsOf(program.id), 'Stripe is connected.')
+  const accountId = await connectByCode(c.get('db').actingAs(c.get('viewer').user.id), c.env, program.id, code)
+  return redirectWith(c, settingsOf(program.id), await applyWaited(c, accountId))
 })
 
 stripeConnectionPages.post(

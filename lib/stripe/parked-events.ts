@@ -1,0 +1,87 @@
+import { sql } from 'kysely'
+import type { Stripe } from 'stripe'
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import type { OutboxMessage } from '../notifications/outbox.ts'
+import { applyEvent } from './apply-event.ts'
+import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
+
+/**
+ * Applies parked events whose time has come, the longest waiting first: those of an account that is connected again, all or
+ * `accountId`'s, and refunds and disputes in another currency than their sale, of which Stripe must be asked what it converted.
+ * Each is a transaction of its own and may be applied twice; one that fails stays for the next run. Returns how many do not wait
+ * any more, and what is to be told because of them.
+ */
+export async function applyParkedEvents(
+  db: Database,
+  stripe: Stripe,
+  { limit, accountId }: { limit: number; accountId?: string },
+): Promise<{ applied: number; failed: number; outbox: OutboxMessage[] }> {
+  const events = await db.query(dueEvents(limit, accountId))
+  const done = { applied: 0, failed: 0, outbox: [] as OutboxMessage[] }
+  for (const event of events) {
+    try {
+      const { outbox } = await applyEvent(db, stripe, event)
+      done.applied += 1
+      done.outbox.push(...outbox)
+    } catch (error) {
+      done.failed += 1
+      const name = error instanceof Error ? error.name : typeof error
+      console.error(JSON.stringify({ error: 'parked_event_failed', event_id: event.event_id, name }))
+    }
+  }
+  return done
+}
+
+function dueEvents(limit: number, accountId: string | undefined) {
+  return kysely
+    .selectFrom('processor_events as e')
+    .select(loggedEventColumns)
+    .where('e.waits_for', 'is not', null)
+    .where((eb) =>
+      eb.or([
+        eb('e.waits_for', '=', 'conversion'),
+        eb.exists(
+          eb
+            .selectFrom('programs as p')
+            .whereRef('p.processor_account_id', '=', 'e.account_id')
+            .where((of) => of.or([of('e.program_id', 'is', null), of('p.id', '=', of.ref('e.program_id'))])),
+        ),
+      ]),
+    )
+    .$if(accountId !== undefined, (query) => query.where('e.account_id', '=', accountId ?? ''))
+    .orderBy('e.received_at')
+    .limit(limit)
+    .$castTo<LoggedEvent>()
+}
+
+export type WaitingEvents = Awaited<ReturnType<typeof readWaitingEvents>>[number]
+
+/**
+ * How many events wait for a program's account to be connected again, and since when: of the account that it was connected to
+ * before; of the connected one only until the next run of `applyParkedEvents`.
+ */
+export async function readWaitingEvents(db: Database, programId: number) {
+  return await db.query(
+    kysely
+      .selectFrom('processor_events as e')
+      .innerJoin('programs as p', (join) =>
+        join.on((eb) =>
+          eb.or([
+            eb('p.processor_account_id', '=', eb.ref('e.account_id')),
+            eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
+          ]),
+        ),
+      )
+      .select((eb) => [
+        'e.account_id',
+        eb.cast<number>(eb.fn.countAll(), 'bigint').as('events'),
+        sql<Date>`min(${eb.ref('e.received_at')})`.as('oldest_at'),
+      ])
+      .where('p.id', '=', programId)
+      .where('e.waits_for', '=', 'connection')
+      .where((eb) => eb.or([eb('e.program_id', 'is', null), eb('e.program_id', '=', programId)]))
+      .groupBy('e.account_id')
+      .orderBy('e.account_id'),
+  )
+}
