@@ -11,8 +11,8 @@ const app = createApp<KeyedEnv>()
 
 /**
  * POST /api/v1/track/sale, program API key. Body: `saleRequest`.
- * 200 `{success, sale_id, transaction_id, attributed, commission_id, commission_cents, currency}`; 409 `duplicate_transaction`
- * with the stored sale's `sale_id` and `same_payload`.
+ * 200 `{success, sale_id, transaction_id, attributed, commission_id, commission_cents, currency, warning?}`; 409
+ * `duplicate_transaction` with `same_payload`, and of the stored sale `sale_id`, `attributed` and `commission_id`.
  */
 for (const path of paths) {
   app.post(path, limitBody, readKey, accept('json', saleRequest, checkKey), async (c) => {

@@ -1946,6 +1946,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.known_transaction(given sales, of_account_id text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  known sales;
+begin
+  perform lock_payments(of_account_id, array[given.transaction_id]);
+  known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
+  return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.learn_payments(of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -2506,7 +2519,8 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
-    if not completes then
+    -- A sale that has a customer keeps them; one that has none is given the one whom a later call of its key names.
+    if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
     update sales s set
@@ -2834,6 +2848,21 @@ begin
   where p.processor_account_id = of_account_id and s.is_test = of_test
     and s.transaction_id = any (ids_of_payment(of_account_id, ids))
   order by s.processor_event_id is null, s.program_id, s.id limit 1;
+  return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.sale_of_processor_id(of_program_id bigint, processor_id text)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  account_id text := (select p.processor_account_id from programs p where p.id = of_program_id);
+  sale sales;
+begin
+  perform lock_payments(account_id, array[processor_id]);
+  sale := sale_of_payments(account_id, false, array[processor_id]);
+  select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
   return sale;
 end $function$
 ;
@@ -3258,6 +3287,9 @@ begin
     select s.* into sale from sales s
     where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
   end if;
+  if sale.id is null and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
+    sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
+  end if;
   if sale.id is null then
     return;
   end if;
@@ -3302,13 +3334,14 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_variable
 declare
   given sales;
+  account_id text;
   recorded record;
   stored sales;
   valid_after timestamptz;
@@ -3319,13 +3352,16 @@ begin
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
         and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
-    is_recurring, subscription_id, additional_data
+    is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
   into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
-    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data
-  from api_keys k where k.key_hash = hash;
+    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id
+  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_retired is distinct from false or not program_matches then
     return;
+  end if;
+  if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
+    given.transaction_id := known_transaction(given, account_id);
   end if;
   if of_click_id is not null and given.customer_id is null then
     select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
@@ -3334,15 +3370,22 @@ begin
       where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
         or c.customer_key = track_sale.customer_key)
       order by c.click_id = of_click_id desc limit 1;
-    -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
+    -- A sale that is refused as a duplicate binds no key to the click, unless this gives it its customer, and neither does a test sale.
     elsif not exists (
-      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = track_sale.transaction_id
+      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+        and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
     ) then
       given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
     end if;
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
+  -- What was refunded before the sale was known here, or had its customer.
+  if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
+    perform settle_reversals(stored);
+  elsif not recorded.inserted and stored.refunded_cents > 0 then
+    perform settle_refunds(stored.program_id, stored.id, null);
+  end if;
   sale_id := stored.id;
   customer_id := stored.customer_id;
   commission_id := recorded.commission_id;

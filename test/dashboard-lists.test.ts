@@ -57,6 +57,15 @@ test.each(filters)('the CSV of the event list holds %s', async (_what, query, wh
   expect(rows.map(([id, type, at]) => ({ at, type, id }))).toEqual(await listed(where))
 })
 
+test('sales in another currency than the program’s stand apart, and say so', async () => {
+  const range = '?dateFrom=2026-10-30&dateTo=2026-11-02'
+  expect(await get(base + range)).toMatch(/figures above are in USD only[^<]+In other currencies: €[\d.,]+ revenue/)
+  const shown = await get(`${base}/events${range}&eventType=conversion`)
+  const notes = shown.match(/in another currency than the program/g) ?? []
+  expect(notes).toHaveLength(Array.from(shown.matchAll(/<strong>€/g)).length)
+  expect(notes).not.toEqual([])
+})
+
 test('the overview and its CSV show what the performance read answers', async () => {
   for (const query of ['', '?period=90d', '?dateFrom=2026-10-30&dateTo=2026-11-02']) {
     const response = await fetch(`${stack.baseUrl}/api/tracking/performance/${sandbox.programId}${query}`, {

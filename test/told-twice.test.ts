@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
-import { oneTime } from './support/payments.ts'
+import { bill, oneTime } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept } from './support/webhook.ts'
@@ -139,6 +139,92 @@ test('ten calls and two refunds of one amount at once take two', async () => {
       index % 3 === 0 ? tell(shop, `re_${index % 2}`, 3000) : refund({ refund_amount_cents: 3000 }),
     )
     expect(await salesOf(shop)).toMatchObject([{ refunded: 6000, reversed: 1200 }])
+  }
+})
+
+/** What Stripe tells where the metadata names nobody. */
+const nobody = { customerKey: null, clickId: null }
+
+test('a sale that nobody brought is given its customer when the call names them, with the processor’s amount and date', async () => {
+  const { shop, sale } = await openShop()
+  const session = oneTime({ ...shop, ...nobody, email: 'bob@example.com' }, { tax: 1900 })
+  await send(shop, 'checkout.session.completed', session)
+  await tell(shop, 're_1', 5000)
+  expect(await salesOf(shop)).toMatchObject([{ partner_id: null, commission: null, refunded: 5000 }])
+  const fields = { transaction_id: 'pi_1', customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
+  const answer = await sale(fields)
+  const again = await sale({ ...fields, customer_key: 'user-2', click_id: undefined })
+  expect(answer).toMatchObject({
+    status: 409,
+    body: { error: { code: 'duplicate_transaction', attributed: true, commission_id: expect.any(Number) } },
+  })
+  expect(again.body.error).toMatchObject({
+    attributed: true,
+    commission_id: answer.body.error?.['commission_id'],
+    sale_id: answer.body.error?.['sale_id'],
+  })
+  expect(await salesOf(shop)).toMatchObject([
+    { partner_id: shop.partnerId, known_as: 'user-1', base: 8100, commission: 1620, refunded: 5000, reversed: 810 },
+  ])
+})
+
+test('a sale keeps the customer it has, and the key it was told with', async () => {
+  const { shop, sale } = await openSold()
+  const other = await sale({ transaction_id: 'pi_1', customer_key: 'user-2', amount_cents: 10_000 })
+  expect(other.body.error).toMatchObject({ attributed: true, same_payload: false })
+  const unknown = { transaction_id: 'order-1', customer_key: 'user-3', amount_cents: 10_000 }
+  await sale(unknown)
+  expect((await sale({ ...unknown, customer_key: 'user-1' })).body.error).toMatchObject({
+    attributed: false,
+    commission_id: null,
+  })
+  expect(await salesOf(shop)).toMatchObject([{ known_as: 'user-1' }, { known_as: null, commission: null }])
+})
+
+test('ten calls that name a sale’s customer at once make one commission', async () => {
+  for (let round = 0; round < 3; round++) {
+    const { shop, sale } = await openShop()
+    await send(shop, 'checkout.session.completed', oneTime({ ...shop, ...nobody, email: 'bob@example.com' }))
+    const fields = { transaction_id: 'pi_1', customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
+    const answers = await Promise.all(Array.from({ length: 10 }, () => sale(fields)))
+    expect(new Set(answers.map(({ status, body }) => `${status} ${String(body.error?.['commission_id'])}`)).size).toBe(
+      1,
+    )
+    expect(await salesOf(shop)).toMatchObject([{ commission: 2000, known_as: 'user-1' }])
+  }
+})
+
+const ids = ['in_1', 'pi_1', 'ch_1', 'cs_1']
+
+test.for(ids)('%s means the payment that Stripe told: 409, and a refund by it is of that sale', async (id) => {
+  const { shop, sale, refund } = await openShop()
+  await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
+  await tell(shop, 're_1', 1000)
+  const { status, body } = await sale({ transaction_id: id, customer_key: 'user-1', amount_cents: 10_000 })
+  expect({ status, ...body.error }).toMatchObject({ status: 409, attributed: true })
+  expect(await refund({ transaction_id: id, refund_amount_cents: 2000 })).toMatchObject({ deduction_cents: 400 })
+  expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, commission: 2000 }])
+})
+
+test.for(['in_1', 'pi_1', 'cs_1'])('%s told by the call first is the sale of the payment', async (id) => {
+  const { shop, sale } = await openShop()
+  await tell(shop, 're_1', 1000)
+  const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
+  expect(await sale(fields)).toMatchObject({ status: 200 })
+  await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
+  await send(shop, 'invoice.paid', bill(shop))
+  expect(await salesOf(shop)).toMatchObject([{ transaction_id: id, refunded: 1000, reversed: 200 }])
+})
+
+test('a call and the events of a payment at once make one sale, whichever id the call has', async () => {
+  for (const id of ids.filter((one) => one !== 'ch_1')) {
+    const { shop, sale } = await openShop()
+    const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
+    await atOnce(12, (index) => {
+      if (index % 3 === 0) return send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
+      return index % 3 === 1 ? send(shop, 'invoice.paid', bill(shop)) : sale(fields)
+    })
+    expect(await salesOf(shop)).toMatchObject([{ amount: 10_000, commission: 2000 }])
   }
 })
 

@@ -46,7 +46,7 @@ const tag = '<script async src="{{api_base_url}}/js/svc-tracker.js" data-svc-pro
 const examples: Record<string, string> = {
   program_id: 'PROGRAM_ID',
   domain: 'shop.example.com',
-  currency: 'usd',
+  currency: 'PROGRAM_CURRENCY',
 }
 
 /** The pages of `docs/`, rendered. Code that stands in the instructions of `svc init` is taken from there, so that it stands once. */

@@ -18,7 +18,7 @@ export const remedies: Record<ErrorCode, string> = {
   method_not_allowed: 'Use a method that the header `Allow` names.',
   conflict: 'Read the thing again; it has changed since.',
   duplicate_transaction:
-    'Nothing where `same_payload` is true: the sale is recorded. Else give each sale an id of its own.',
+    'Nothing where `same_payload` is true, or where Stripe told the payment: the sale is recorded. Else give each sale an id of its own.',
   link_disabled: 'Turn the link on again in the dashboard, or take it from your pages.',
   payload_too_large: 'Send less: `additional_data` is for a few fields.',
   unsupported_media_type: 'Send the header `Content-Type: application/json`.',

@@ -7,6 +7,8 @@ const error = z.object({
   details: z.optional(z.array(z.object({ field: z.string(), message: z.string() }))),
   sale_id: z.optional(id()),
   same_payload: z.optional(z.boolean()),
+  attributed: z.optional(z.boolean()),
+  commission_id: z.optional(z.nullable(id())),
 })
 
 /** The platform envelope. */

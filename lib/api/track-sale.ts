@@ -30,6 +30,7 @@ const saleResponse = () =>
     commission_id: z.nullable(id()),
     commission_cents: cents(),
     currency: currency(),
+    warning: z.optional(z.string()),
     test_mode: z.optional(z.literal(true)),
   })
 
@@ -40,13 +41,14 @@ export const trackSale = (): Operation => ({
   path: '/api/v1/track/sale',
   summary: 'Record a sale',
   description:
-    'Records a sale and the commission of the partner it is attributed to: by `customer_key`, else by a valid `click_id`. From the server only. Not for sales that the connected payment processor reports: they would count twice.',
+    'Records a sale and the commission of the partner it is attributed to: by `customer_key`, else by a valid `click_id`. From the server only. A sale is known by its `transaction_id`, and one that the connected payment processor reports by any id it has there (invoice, payment intent, charge, checkout session): told again it is 409, counts once, and is given its customer where it had none.',
   auth: 'key',
   body: body(saleRequest, {
-    transaction_id: 'Your id of the sale, unique for ever. A second call with it is 409.',
+    transaction_id:
+      'Your id of the sale, unique for ever. A second call with it is 409, with the stored sale’s `sale_id` and `commission_id`, whether it is `attributed`, and whether it is the `same_payload`.',
     customer_key: 'The id of the user that the lead was sent with.',
     amount_cents: 'Amount in the minor unit of the currency.',
-    currency: 'ISO 4217 code. Default `usd`.',
+    currency: 'ISO 4217 code. Default `usd`. Send the program’s own.',
     click_id: 'The visitor’s click id, for a customer who never was a lead.',
     clickId: 'The same as `click_id`.',
     is_recurring: 'A renewal of a subscription.',
@@ -60,7 +62,7 @@ export const trackSale = (): Operation => ({
   success: {
     schemas: [saleResponse()],
     description:
-      'The sale is recorded. `attributed: false`: no partner brought the customer, and there is no commission.',
+      'The sale is recorded. `attributed: false`: no partner brought the customer, and there is no commission. `warning`: the sale is in another currency than the program’s.',
   },
   errors: [...bodyErrors, 'duplicate_transaction', ...keyErrors, ...serverErrors],
   examples: [
@@ -117,6 +119,23 @@ export const trackSale = (): Operation => ({
       },
     },
     {
+      name: 'other_currency',
+      summary: 'A sale in another currency than the program’s',
+      body: { transaction_id: 'order-1004', customer_key: 'user-1', amount_cents: 1000, currency: 'eur' },
+      status: 200,
+      response: {
+        success: true,
+        sale_id: 4,
+        transaction_id: 'order-1004',
+        attributed: true,
+        commission_id: 3,
+        commission_cents: 200,
+        currency: 'eur',
+        warning:
+          "This sale is in EUR, and the program's currency is USD. It is recorded: its commission is earned and paid in EUR, and the program's figures in USD leave it out. If EUR is a mistake, refund this sale and send it in USD.",
+      },
+    },
+    {
       name: 'test',
       summary: 'A test sale',
       body: {
@@ -128,7 +147,7 @@ export const trackSale = (): Operation => ({
       status: 200,
       response: {
         success: true,
-        sale_id: 4,
+        sale_id: 5,
         transaction_id: 'order-1001',
         attributed: true,
         commission_id: null,
@@ -150,6 +169,8 @@ export const trackSale = (): Operation => ({
             'A sale with the transaction_id "order-1001" is recorded already. Treat this as done, or send another transaction_id.',
           sale_id: 1,
           same_payload: true,
+          attributed: true,
+          commission_id: 1,
         },
       },
     },

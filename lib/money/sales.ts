@@ -26,12 +26,15 @@ export interface RecordedSale {
   commission_id: number | null
   commission_cents: number
   currency: string
+  /** What is to be known of it though it is recorded: that it is in another currency than the program's. */
+  warning?: string
 }
 
 /**
  * Records a sale that the integrator's server sent: its customer is that of `customer_key`, else that of a valid click, to
  * which the key is then bound; with neither the sale is kept without attribution and earns nothing. A transaction id that
- * is taken is refused with `duplicate_transaction`, which says whether the stored sale is the same. `requestId` (uuid) marks the
+ * is taken is refused with `duplicate_transaction`, which says whether the stored sale is the same; where that has no customer yet, it is
+ * given this one and earns its commission. Any id of a payment that the connected processor told of means the sale of that payment. `requestId` (uuid) marks the
  * sale as this request's, so that a try whose answer was lost is not taken for a duplicate.
  */
 export async function recordSale(
@@ -64,7 +67,14 @@ export async function recordSale(
     throw new ApiError(
       'duplicate_transaction',
       `A sale with the transaction_id "${sale.transaction_id}" is recorded already. Treat this as done, or send another transaction_id.`,
-      { data: { sale_id: row.sale_id, same_payload: row.same_payload } },
+      {
+        data: {
+          sale_id: row.sale_id,
+          same_payload: row.same_payload,
+          attributed: row.customer_id !== null,
+          commission_id: row.commission_id,
+        },
+      },
     )
   }
   return {
@@ -74,5 +84,14 @@ export async function recordSale(
     commission_id: row.commission_id,
     commission_cents: row.commission_cents ?? 0,
     currency: sale.currency,
+    ...(row.program_currency !== sale.currency && {
+      warning: otherCurrencyWarning(sale.currency, row.program_currency ?? ''),
+    }),
   }
+}
+
+/** What the sender of a sale in another currency than the program's should know. */
+function otherCurrencyWarning(currency: string, programCurrency: string): string {
+  const [is, own] = [currency.toUpperCase(), programCurrency.toUpperCase()]
+  return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} leave it out. If ${is} is a mistake, refund this sale and send it in ${own}.`
 }

@@ -51,6 +51,18 @@ begin
   return refund;
 end $$;
 
+-- The live sale that one of the processor's ids means in a program, locked; all null where it means none.
+create or replace function sale_of_processor_id(of_program_id bigint, processor_id text) returns sales language plpgsql as $$
+declare
+  account_id text := (select p.processor_account_id from programs p where p.id = of_program_id);
+  sale sales;
+begin
+  perform lock_payments(account_id, array[processor_id]);
+  sale := sale_of_payments(account_id, false, array[processor_id]);
+  select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
+  return sale;
+end $$;
+
 -- A refund of the API; `refundSale` in lib/money/refunds.ts is its only caller. A refund is known by its key or, where its answer was lost,
 -- by its request; one without an id is the processor's of the same amount that no other call was, where it told one. The outcome is `refunded` or `reversed` where this request took it, now or then; `refund_already_applied`;
 -- `already_reversed` where nothing was left to take from sale or commission; or `no_commission`.
@@ -76,6 +88,9 @@ begin
   if sale.id is null then
     select s.* into sale from sales s
     where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
+  end if;
+  if sale.id is null and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
+    sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
   end if;
   if sale.id is null then
     return;

@@ -60,7 +60,8 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
-    if not completes then
+    -- A sale that has a customer keeps them; one that has none is given the one whom a later call of its key names.
+    if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
     update sales s set
@@ -112,17 +113,29 @@ begin
   end if;
 end $$;
 
+-- The transaction id of the sale that a call means by one of the processor's ids: of the sale that is known to be of the same payment, else
+-- the id itself. Until this transaction ends, no event about the payment is applied.
+create or replace function known_transaction(given sales, of_account_id text) returns text language plpgsql as $$
+declare
+  known sales;
+begin
+  perform lock_payments(of_account_id, array[given.transaction_id]);
+  known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
+  return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
+end $$;
+
 -- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller and says what is given and answered. `stem` is the beginning of a
 -- click id, for a second customer.
 create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
   amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_retired boolean, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
-  out customer_id bigint, out commission_id bigint, out commission_cents bigint
+  out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text
 ) language plpgsql as $$
 #variable_conflict use_variable
 declare
   given sales;
+  account_id text;
   recorded record;
   stored sales;
   valid_after timestamptz;
@@ -133,13 +146,16 @@ begin
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
         and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
-    is_recurring, subscription_id, additional_data
+    is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
   into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
-    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data
-  from api_keys k where k.key_hash = hash;
+    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id
+  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_retired is distinct from false or not program_matches then
     return;
+  end if;
+  if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
+    given.transaction_id := known_transaction(given, account_id);
   end if;
   if of_click_id is not null and given.customer_id is null then
     select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
@@ -148,15 +164,22 @@ begin
       where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
         or c.customer_key = track_sale.customer_key)
       order by c.click_id = of_click_id desc limit 1;
-    -- A sale that is refused as a duplicate binds no key to the click, and neither does a test sale.
+    -- A sale that is refused as a duplicate binds no key to the click, unless this gives it its customer, and neither does a test sale.
     elsif not exists (
-      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = track_sale.transaction_id
+      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+        and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
     ) then
       given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
     end if;
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
+  -- What was refunded before the sale was known here, or had its customer.
+  if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
+    perform settle_reversals(stored);
+  elsif not recorded.inserted and stored.refunded_cents > 0 then
+    perform settle_refunds(stored.program_id, stored.id, null);
+  end if;
   sale_id := stored.id;
   customer_id := stored.customer_id;
   commission_id := recorded.commission_id;

@@ -68,6 +68,8 @@ export interface SaleData {
   commission_id?: number | null
   commission_cents?: number
   currency?: string
+  /** Where the sale is in another currency than the program's: what that means. */
+  warning?: string
 }
 
 export interface RefundData {
@@ -84,6 +86,12 @@ export interface SvcError {
   code: string
   message: string
   details?: { field: string; message: string }[]
+  /** Of a sale that was recorded before (409): its id there, and whether it is the one that was sent. */
+  sale_id?: number
+  same_payload?: boolean
+  /** Whether a partner brought that sale's customer, now that this call named one, and its commission. */
+  attributed?: boolean
+  commission_id?: number | null
   [name: string]: unknown
 }
 
@@ -119,7 +127,10 @@ export class SvcClient {
     }))
   }
 
-  /** Records a sale. Status 409 means that it was recorded before: nothing is left to do. */
+  /**
+   * Records a sale. Status 409 means that it was recorded before: nothing is left to do. `data.warning` says where it is in another
+   * currency than the program's.
+   */
   trackSale(sale: SaleInput): Promise<Result<SaleData>> {
     return this.#send('sale', () => {
       if (!(Number.isSafeInteger(sale.amount) && sale.amount > 0))
@@ -238,7 +249,7 @@ export interface PaidInvoice {
 
 /**
  * The renewal that an `invoice.paid` event is, for `trackSale`, or null where it is none: not a `subscription_cycle`, nothing
- * paid, or no customer key. Only for shops that have not connected their Stripe account; with both, renewals count twice.
+ * paid, or no customer key. Only for shops that have not connected their Stripe account, which tells its renewals by itself.
  */
 export function renewalFromInvoice(invoice: PaidInvoice): SaleInput | null {
   const details = invoice.parent?.subscription_details

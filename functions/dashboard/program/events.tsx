@@ -93,7 +93,7 @@ eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), a
     children: (
       <>
         <Filters asked={asked} address={addressIn(c.get('program').id)} />
-        <Events asked={asked} page={page} programId={c.get('program').id} />
+        <Events asked={asked} page={page} program={c.get('program')} />
       </>
     ),
   })
@@ -130,10 +130,10 @@ function Filters({ asked: { query, raw, refused, from, to }, address }: { asked:
 interface EventsProps {
   asked: Asked
   page: Awaited<ReturnType<typeof readListPage>>
-  programId: number
+  program: { id: number; currency: string }
 }
 
-function Events({ asked, page, programId }: EventsProps) {
+function Events({ asked, page, program }: EventsProps) {
   const isFiltered = Object.values(asked.raw).some(Boolean)
   return (
     <List
@@ -142,11 +142,11 @@ function Events({ asked, page, programId }: EventsProps) {
       columns={[
         { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
         { label: 'Type', cell: (event) => <Kind event={event} /> },
-        { label: 'What', cell: (event) => <What event={event} /> },
+        { label: 'What', cell: (event) => <What event={event} currency={program.currency} /> },
         { label: 'From', cell: (event) => <From event={event} /> },
         { label: 'Click id', cell: ({ click_id: id }) => <ClickId id={id} /> },
       ]}
-      empty={isFiltered ? noneFits(addressIn(programId)) : noneYet(programId)}
+      empty={isFiltered ? noneFits(addressIn(program.id)) : noneYet(program.id)}
       position={
         <>
           Page {page.number} of {page.pageCount} of this list, which holds the newest {listPages * pageSize} events of a
@@ -187,7 +187,7 @@ function Kind({ event }: { event: TrackingEvent }) {
   return <Badge>Click</Badge>
 }
 
-function What({ event }: { event: TrackingEvent }) {
+function What({ event, currency }: { event: TrackingEvent; currency: string }) {
   if (event.event_type === 'conversion') {
     return (
       <div>
@@ -198,6 +198,9 @@ function What({ event }: { event: TrackingEvent }) {
           {event.payment_status !== 'paid' && `, ${event.payment_status}`}
         </span>
         <Refunded event={event} />
+        {event.currency !== currency && (
+          <div class="muted small">in another currency than the program's: not in its figures</div>
+        )}
       </div>
     )
   }

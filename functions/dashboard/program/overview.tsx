@@ -147,7 +147,7 @@ function Figures({ performance: { metrics }, currency }: PerformanceProps) {
           </Metric>
         ))}
       </dl>
-      <OtherCurrencies others={metrics.otherCurrencies} />
+      <OtherCurrencies others={metrics.otherCurrencies} currency={currency} />
     </>
   )
 }
@@ -167,19 +167,24 @@ function TrendOf({ trend: { trend, trendDirection: direction } }: { trend: Trend
   )
 }
 
-function OtherCurrencies({ others }: { others: Performance['metrics']['otherCurrencies'] }) {
+interface OtherCurrenciesProps {
+  others: Performance['metrics']['otherCurrencies']
+  currency: string
+}
+
+function OtherCurrencies({ others, currency: own }: OtherCurrenciesProps) {
   const entries = Object.entries(others)
   if (entries.length === 0) return null
   return (
     <p class="muted small">
-      In other currencies, not in the figures above:{' '}
+      The figures above are in {own.toUpperCase()} only, and nothing is converted. In other currencies:{' '}
       {entries
         .map(
           ([currency, other]) =>
             `${formatAmount(other.totalRevenue, currency)} revenue (${formatAmount(other.totalRefunds, currency)} refunded) and ${formatAmount(other.totalPartnersCommission, currency)} commission`,
         )
         .join('; ')}
-      .
+      . Partners earn and are paid these commissions in the currency of the sale.
     </p>
   )
 }
