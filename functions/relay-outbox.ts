@@ -11,7 +11,7 @@ function queueOf(env: QueueEnv): ReturnType<typeof openQueue> {
   return opened.queue
 }
 
-const relayMilliseconds = 45_000 // It runs every minute.
+const relayMilliseconds = 45_000
 
 /** Scheduled: sends what is in the outbox and was not delivered, after a function or the queue failed. */
 export default {

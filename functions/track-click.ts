@@ -6,9 +6,10 @@ import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
+import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
 
-interface Env extends DatabaseEnv {
+interface Env extends DatabaseEnv, CountEnv {
   RATE_LIMIT?: RateLimit
   ADDRESS_RATE_LIMIT?: RateLimit
 }
@@ -44,7 +45,9 @@ for (const path of ['/', '/api/v1/track/click']) {
         data: { eventId: event_id, programId: program_id, test_mode: true },
       })
     }
-    return c.json({ success: true, ...(await recordClick(db, click, clickIdOrNull(body.existing_click_id))) })
+    const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
+    countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+    return c.json({ success: true, ...recorded })
   })
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }

@@ -30,7 +30,7 @@ export const watched: Record<keyof HealthFigures, Watched> = {
   database_seconds: { what: 'Time of one request to the database', most: 2, look: 'Database down' },
   schema_current: { what: 'Whether the schema is that of this version', least: 1, look: 'Rollback' },
   outbox_undelivered: { what: 'Outbox rows not delivered', look: 'Queue backlog' },
-  outbox_oldest_seconds: { what: 'Age of the oldest of them', most: 900, look: 'Queue backlog' },
+  outbox_oldest_seconds: { what: 'Age of the oldest of them', most: 2700, look: 'Queue backlog' },
   clicks_uncounted_oldest_seconds: { what: 'Age of the oldest click not counted', most: 7200, look: 'Late counting' },
   commissions_due_oldest_seconds: { what: 'How long the oldest commission is due', most: 7200, look: 'Late counting' },
   queue_messages: { what: 'Messages in the queue', most: 10_000, look: 'Queue backlog' },

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import trackClick from '../functions/track-click.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
@@ -430,5 +431,57 @@ describe('any site may call it from the browser', () => {
       'access-control-expose-headers': 'Retry-After,X-Request-Id',
     })
     expect(answer.headers.has('access-control-allow-credentials')).toBe(false)
+  })
+})
+
+describe('counting', () => {
+  afterEach(() => vi.useRealTimers())
+
+  /** Clicks as in the isolate of a Worker that may ask for counting, and what it asked. */
+  async function clicking(fetch: () => Promise<Response>) {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })
+    const waited: Promise<unknown>[] = []
+    const context = {
+      waitUntil: (promise: Promise<unknown>) => waited.push(promise),
+      passThroughOnException() {},
+      props: {},
+    }
+    const init = {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ affiliate_url: url }),
+    }
+    const click = async () => {
+      const response = await trackClick.request('/', init, { ...api.stack.env, COUNT: { fetch } }, context)
+      expect(response.status).toBe(200)
+    }
+    return { click, waited }
+  }
+
+  test('is asked for 25 seconds after a click, once for all clicks until then, and by no answer waited for', async () => {
+    const fetch = vi.fn(() => Promise.resolve(new Response()))
+    const { click, waited } = await clicking(fetch)
+    await click()
+    await click()
+    await vi.advanceTimersByTimeAsync(24_900)
+    await click()
+    expect([fetch.mock.calls.length, waited.length]).toEqual([0, 1])
+    await vi.advanceTimersByTimeAsync(100)
+    expect(fetch).toHaveBeenCalledTimes(1)
+    await click()
+    await vi.advanceTimersByTimeAsync(25_000)
+    expect(fetch).toHaveBeenCalledTimes(2)
+  })
+
+  test('that fails is no failure of a click, and is asked for again', async () => {
+    const fetch = vi.fn(() => Promise.reject(new Error('unreachable')))
+    const { click, waited } = await clicking(fetch)
+    await vi.advanceTimersByTimeAsync(60_000)
+    await click()
+    await vi.advanceTimersByTimeAsync(25_000)
+    await expect(Promise.all(waited)).resolves.toBeDefined()
+    await click()
+    await vi.advanceTimersByTimeAsync(25_000)
+    expect(fetch).toHaveBeenCalledTimes(2)
   })
 })

@@ -4,7 +4,8 @@ import { type Addresses, localEnvironment, localOnlyEnvironment } from '../../li
 import { startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort } from '../../lib/local/postgres.ts'
 import { startQueue } from '../../lib/local/queue.ts'
-import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers } from '../../lib/local/workers.ts'
+import { bundleFunctions, type FunctionEntry, startWorkers } from '../../lib/local/workers.ts'
+import { readTestFunctions } from '../support/functions.ts'
 
 // A part of the service in a process of its own, so that its CPU time can be told from the rest. It ends with its parent.
 
@@ -44,7 +45,7 @@ async function startNeon(): Promise<void> {
 async function startFunctions(): Promise<void> {
   const queue = await startQueue()
   const port = await freePort()
-  const functions = [...readFunctions().map((entry) => ({ ...entry, rateLimits: [] })), empty]
+  const functions = [...readTestFunctions().map((entry) => ({ ...entry, rateLimits: [] })), empty]
   const addresses: Addresses = {
     baseUrl: `http://127.0.0.1:${port}`,
     databaseUrl: options.database.DATABASE_URL,

@@ -6,7 +6,8 @@ import { startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort, startPostgres } from '../../lib/local/postgres.ts'
 import { startQueue } from '../../lib/local/queue.ts'
 import { startLocalStripe } from '../../lib/local/stripe.ts'
-import { bundleFunctions, readFunctions, startWorkers } from '../../lib/local/workers.ts'
+import { bundleFunctions, startWorkers } from '../../lib/local/workers.ts'
+import { readTestFunctions } from '../support/functions.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { patiently, webhookSecret } from './world.ts'
 
@@ -46,7 +47,7 @@ export async function startStand() {
         deadLetterQueueUrl: queue.deadLetterUrl,
         stripeApiUrl: stripe.url,
       }
-      const functions = readFunctions()
+      const functions = readTestFunctions()
         .filter(({ name }) => names === 'all' || names.includes(name))
         .map((entry) => ({ ...entry, rateLimits: [] }))
       const environment = localEnvironment(addresses, { ...generateSecrets(), STRIPE_WEBHOOK_SECRET: webhookSecret })

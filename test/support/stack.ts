@@ -90,9 +90,10 @@ export async function startStack(
 ): Promise<TestStack> {
   const { visibilityTimeoutSeconds, rateLimit } = options
   // Most files need no workerd and no queue, and loading them takes longer than most tests.
-  const [{ startQueue }, { readFunctions, startWorkers }] = await Promise.all([
+  const [{ startQueue }, { startWorkers }, { readTestFunctions }] = await Promise.all([
     import('../../lib/local/queue.ts'),
     import('../../lib/local/workers.ts'),
+    import('./functions.ts'),
   ])
   const [endpoint, queue, stripe, port] = await Promise.all([
     startEndpoint(),
@@ -111,7 +112,7 @@ export async function startStack(
   }
   const environment = { ...localEnvironment(addresses, generateSecrets()), ...options.environment }
   const logs: string[] = []
-  const all = readFunctions()
+  const all = readTestFunctions()
   const wanted = all.filter(({ name }) => options.functions?.includes(name) ?? true)
   const bound = wanted.flatMap(({ services }) => Object.values(services).map(({ name }) => name))
   const functions = all
