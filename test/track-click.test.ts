@@ -434,29 +434,29 @@ describe('any site may call it from the browser', () => {
   })
 })
 
+/** Clicks as in the isolate of a Worker that may ask for counting, and what it asked. */
+async function clicking(fetch: () => Promise<Response>) {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })
+  const waited: Promise<unknown>[] = []
+  const context = {
+    waitUntil: (promise: Promise<unknown>) => waited.push(promise),
+    passThroughOnException() {},
+    props: {},
+  }
+  const init = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ affiliate_url: url }),
+  }
+  const click = async () => {
+    const response = await trackClick.request('/', init, { ...api.stack.env, COUNT: { fetch } }, context)
+    expect(response.status).toBe(200)
+  }
+  return { click, waited }
+}
+
 describe('counting', () => {
   afterEach(() => vi.useRealTimers())
-
-  /** Clicks as in the isolate of a Worker that may ask for counting, and what it asked. */
-  async function clicking(fetch: () => Promise<Response>) {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })
-    const waited: Promise<unknown>[] = []
-    const context = {
-      waitUntil: (promise: Promise<unknown>) => waited.push(promise),
-      passThroughOnException() {},
-      props: {},
-    }
-    const init = {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ affiliate_url: url }),
-    }
-    const click = async () => {
-      const response = await trackClick.request('/', init, { ...api.stack.env, COUNT: { fetch } }, context)
-      expect(response.status).toBe(200)
-    }
-    return { click, waited }
-  }
 
   test('is asked for 25 seconds after a click, once for all clicks until then, and by no answer waited for', async () => {
     const fetch = vi.fn(() => Promise.resolve(new Response()))
