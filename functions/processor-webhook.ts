@@ -6,6 +6,7 @@ import { ApiError } from '../lib/errors.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import { applyEvent } from '../lib/stripe/apply-event.ts'
 import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
+import { sealPayload } from '../lib/stripe/sealed-payload.ts'
 import { readEvent, verifyWebhookEvent } from '../lib/stripe/read-event.ts'
 
 const paths = ['/', '/api/v1/webhooks/stripe']
@@ -28,6 +29,8 @@ app.on('POST', paths, limitEvent, async (c) => {
   const body = await c.req.text()
   const verified = await verifyWebhookEvent(body, c.req.header('stripe-signature'), c.env.STRIPE_WEBHOOK_SECRET)
   const event = await readEvent(verified, (email) => emailHash(c.env.EMAIL_HASH_KEY, email))
+  if (event.livemode && 'unread' in event.fact)
+    event.payload = await sealPayload(c.env.EMAIL_HASH_KEY, event.event_id, body)
   const { outcome, reason, outbox } = await applyEvent(openDatabase(c.env), openStripe(c.env), event)
   console.log(
     JSON.stringify({

@@ -259,7 +259,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_reversed' | 'commission_refunded' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted';
+  kind: 'commission_reversed' | 'commission_refunded' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored';
   partner_id: Int8;
   payload: Json;
   program_id: Int8;
@@ -352,6 +352,7 @@ export interface ProcessorEvents {
   last_received_at: Generated<Timestamp>;
   livemode: boolean;
   outcome: 'recorded' | 'duplicate' | 'ignored' | 'parked';
+  payload: Uint8Array | null;
   program_id: Int8 | null;
   reason: string | null;
   received_at: Generated<Timestamp>;

@@ -23,7 +23,8 @@ create table programs (
   lead_auth_policy text not null default 'server_verified' check (lead_auth_policy in ('server_verified', 'browser_allowed')),
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
   -- The connected account at the payment processor. Several programs may share one.
-  processor_account_id text check (processor_account_id ~ '^acct_[A-Za-z0-9_]+$'),
+  -- `platform` for the account whose key the deployment has; its events name none.
+  processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
   -- The one it was connected to before: what that account still tells waits here until it is connected again.
   processor_former_account_id text check (processor_former_account_id <> processor_account_id),
   -- So that a late message that an earlier connection ended does not end this one.

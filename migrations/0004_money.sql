@@ -48,6 +48,7 @@ create table sales (
 );
 create index sales_date_idx on sales (program_id, is_test, sale_date, id) where customer_id is not null;
 create index sales_customer_idx on sales (program_id, customer_id) where customer_id is not null;
+create index sales_subscription_idx on sales (program_id, subscription_id) where subscription_id is not null;
 -- The status of a program asks for its last test sale. Live sales are found by the primary key, newest first; the few test sales
 -- among them would be looked for through all of them.
 create index sales_test_idx on sales (program_id, id) where is_test;

@@ -1,7 +1,8 @@
 -- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
 create domain notification_kind as text check (value in (
   'commission_reversed', 'commission_refunded', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
-  'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted'
+  'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
+  'payment_ignored'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 200);

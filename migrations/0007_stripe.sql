@@ -73,6 +73,8 @@ create table processor_events (
   -- turned out to be. Null where its sale applies it, when that is recorded.
   waits_for text check (waits_for in ('connection', 'conversion')),
   fact jsonb not null,
+  -- A live event that no schema reads, whole, for 30 days: encrypted, as customers' data is in it (lib/stripe/sealed-payload.ts).
+  payload bytea,
   event_created_at timestamptz not null,
   received_at timestamptz not null default now(),
   deliveries integer not null default 1 check (deliveries > 0),
@@ -84,6 +86,7 @@ create index processor_events_program_idx on processor_events (program_id, recei
 create index processor_events_account_idx on processor_events (account_id, received_at desc);
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_received_idx on processor_events (received_at);
+create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
 
 -- The states that stand for a connection being made at the processor: single use, tied to the session that asked.
 create table processor_connect_states (

@@ -20,7 +20,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -463,6 +463,7 @@ create table processor_events (
   reason text,
   waits_for text,
   fact jsonb not null,
+  payload bytea,
   event_created_at timestamp with time zone not null,
   received_at timestamp with time zone not null default now(),
   deliveries integer not null default 1,
@@ -475,6 +476,7 @@ create table processor_events (
   constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
+CREATE INDEX processor_events_payload_idx ON public.processor_events USING btree (received_at) WHERE (payload IS NOT NULL);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
 CREATE INDEX processor_events_waiting_idx ON public.processor_events USING btree (account_id, received_at) WHERE (waits_for IS NOT NULL);
@@ -564,7 +566,7 @@ create table programs (
   constraint programs_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
   constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
-  constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^acct_[A-Za-z0-9_]+$'::text)),
+  constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'::text)),
   constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 );
 CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
@@ -655,6 +657,7 @@ create table sales (
 );
 CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
+CREATE INDEX sales_subscription_idx ON public.sales USING btree (program_id, subscription_id) WHERE (subscription_id IS NOT NULL);
 CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
 CREATE TRIGGER sales_sound AFTER INSERT OR UPDATE ON public.sales FOR EACH ROW EXECUTE FUNCTION refuse_unsound_sale();
 
@@ -952,6 +955,7 @@ begin
     reason := event.reason;
     return;
   end if;
+  event := tell_ignored_payment(event);
   event := log_event(event);
   outcome := event.outcome;
   reason := event.reason;
@@ -2063,14 +2067,16 @@ CREATE OR REPLACE FUNCTION public.log_event(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact,
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact, payload,
     event_created_at)
   values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.fact, event.event_created_at)
+    event.waits_for, event.fact, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
     program_id = coalesce(excluded.program_id, stored.program_id),
+    fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
+    payload = excluded.payload,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
@@ -3068,6 +3074,56 @@ begin
   perform write_outbox(commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
     'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
     'currency', commission.currency, 'reason', commission.reason));
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_ignored_payment(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
+  ids text[] := array(select jsonb_array_elements_text(told->'payment_ids'));
+  sale sales;
+  known record;
+  of_cause text;
+begin
+  if event.outcome <> 'ignored' or not event.livemode or told is null then
+    return event;
+  end if;
+  sale := sale_of_payments(event.account_id, false, ids);
+  -- A payment that is recorded is not lost by an event that says less of it.
+  if sale.id is not null and event.fact->>'kind' = 'purchase' then
+    return event;
+  end if;
+  select f.program_id, f.partner_id into known from (
+    select sale.program_id, sale.partner_id, 1 as place where sale.partner_id is not null
+    union all
+    select c.program_id, c.partner_id, 2 from programs p
+    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
+    join customers c on c.program_id = k.program_id and c.id = k.customer_id
+    where p.processor_account_id = event.account_id
+    union all
+    select s.program_id, s.partner_id, 3 from programs p
+    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
+    where p.processor_account_id = event.account_id and s.partner_id is not null and not s.is_test
+  ) f order by f.place, f.program_id, f.partner_id limit 1;
+  if known.program_id is null then
+    return event;
+  end if;
+  event.program_id := coalesce(event.program_id, known.program_id);
+  of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
+  if not exists (
+    select from outbox o where o.program_id = known.program_id and o.kind = 'payment_ignored' and o.audience = 'advertiser'
+      and o.cause = of_cause
+  ) then
+    perform write_outbox(known.program_id, 'payment_ignored', 'advertiser', known.partner_id, of_cause, jsonb_build_object(
+      'transaction_id', coalesce(sale.transaction_id, event.fact#>>'{sale,transaction_id}'),
+      'amount_cents', coalesce((event.fact#>>'{sale,amount_cents}')::bigint, 0),
+      'currency', coalesce(event.fact#>>'{sale,currency}', (select p.currency from programs p where p.id = known.program_id)),
+      'reason', event.reason));
+  end if;
+  return event;
 end $function$
 ;
 

@@ -53,7 +53,7 @@ describe('an event that changes nothing is answered 200 and kept with its reason
       'of the platform itself',
       'checkout.session.completed',
       oneTime,
-      /connected account/,
+      /not connected to this account/,
       (shop) => ({ ...shop, account: '' }),
     ],
     [

@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { dispute, refund, type Shop } from '../lib/local/stripe-events.ts'
+import { dispute, invoicePayment, refund, type Shop, stripeEvent } from '../lib/local/stripe-events.ts'
 import { openStripe } from '../lib/stripe/client.ts'
-import { deleteOldWebhookEvents, listWebhookEvents, replayWebhookEvent } from '../lib/stripe/webhook-events.ts'
+import { openPayload, sealPayload } from '../lib/stripe/sealed-payload.ts'
+import {
+  deleteOldWebhookEvents,
+  listUnreadEvents,
+  listWebhookEvents,
+  replayWebhookEvent,
+} from '../lib/stripe/webhook-events.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -45,7 +51,9 @@ describe('the log of webhook events', () => {
     await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_early')
     await sql.query('update programs set processor_account_id = $2 where id = $1', [shop.programId, shop.account])
-    expect(await replayWebhookEvent(db, client, shop.programId, 'evt_early')).toMatchObject({ outcome: 'recorded' })
+    expect(await replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, shop.programId, 'evt_early')).toMatchObject({
+      outcome: 'recorded',
+    })
     expect(await salesOf(shop)).toMatchObject([{ known_as: 'user-1', commission: 2000 }])
   })
 
@@ -61,7 +69,7 @@ describe('the log of webhook events', () => {
     )
     const before = await salesOf(shop)
     for (const id of ['evt_c', 'evt_a', 'evt_b', 'evt_a']) {
-      expect(await replayWebhookEvent(db, client, shop.programId, id)).toMatchObject({
+      expect(await replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, shop.programId, id)).toMatchObject({
         outcome: 'recorded',
         outbox: [],
       })
@@ -73,9 +81,11 @@ describe('the log of webhook events', () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_mine')
     const other = await createShop(sql)
-    await expect(replayWebhookEvent(db, client, other.programId, 'evt_mine')).rejects.toMatchObject({
-      code: 'not_found',
-    })
+    await expect(replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, other.programId, 'evt_mine')).rejects.toMatchObject(
+      {
+        code: 'not_found',
+      },
+    )
   })
 
   test('deletes after 90 days, and what was parked with it; what became part of a sale stays', async () => {
@@ -127,6 +137,129 @@ describe('account.application.deauthorized', () => {
       body: { outcome: stays ? 'ignored' : 'recorded' },
     })
     expect(await connected(shop)).toBe(stays)
+  })
+})
+
+const unreadable = (shop: Shop) => ({ ...oneTime(shop), amount_total: 'a hundred' })
+
+/** The events of a shop's account, and what is kept of those that were not read. */
+const kept = (shop: Shop) =>
+  rows(
+    `select e.outcome, e.payload is not null as kept, e.payload::text as payload from processor_events e
+    join programs p on p.processor_account_id = e.account_id where p.id = $1 order by e.event_id`,
+    shop,
+  )
+
+const notices = (shop: Shop) =>
+  rows(`select kind, payload->>'reason' as reason from outbox where program_id = $1 and kind = 'payment_ignored'`, shop)
+const unknown = { metadata: {}, id: 'in_9', payment_intent: 'pi_9', charge: 'ch_9' }
+
+describe('a payload that no schema reads', () => {
+  const client = openStripe(env)
+  test('is kept encrypted, and recorded when it is replayed after a mend', async () => {
+    const shop = await createShop(sql)
+    const answer = await send(shop, 'checkout.session.completed', unreadable(shop), 'evt_unread')
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { outcome: 'ignored', reason: expect.stringMatching(/could not be read: amount_total/) },
+    })
+    expect(await kept(shop)).toEqual([
+      { outcome: 'ignored', kept: true, payload: expect.stringMatching(/^\\x[0-9a-f]+$/) },
+    ])
+    expect(await replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, shop.programId, 'evt_unread')).toMatchObject({
+      outcome: 'ignored',
+    })
+    expect(await kept(shop)).toMatchObject([{ kept: true }])
+
+    // The mend: what stands for a schema that reads it is a payload that today's schema reads.
+    const mended = JSON.stringify(stripeEvent(shop, 'evt_unread', 'checkout.session.completed', oneTime(shop)))
+    await sql.query('update processor_events set payload = $2 where account_id = $1', [
+      shop.account,
+      await sealPayload(env.EMAIL_HASH_KEY, 'evt_unread', mended),
+    ])
+    expect(await listUnreadEvents(db, shop.programId)).toEqual([{ event_id: 'evt_unread', program_id: shop.programId }])
+    expect(await replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, shop.programId, 'evt_unread')).toMatchObject({
+      outcome: 'recorded',
+    })
+    expect(await salesOf(shop)).toMatchObject([{ amount: 10_000, commission: 2000 }])
+    expect(await kept(shop)).toMatchObject([{ outcome: 'recorded', kept: false }])
+    expect(await listUnreadEvents(db, shop.programId)).toEqual([])
+  })
+
+  test('of test mode, of a type that is not used, or read, is not kept', async () => {
+    const shop = await createShop(sql)
+    await send({ ...shop, livemode: false }, 'checkout.session.completed', unreadable(shop))
+    await send(shop, 'product.created', { id: 'prod_1' })
+    await send(shop, 'checkout.session.completed', oneTime(shop))
+    expect((await kept(shop)).map((event) => event['kept'])).toEqual([false, false, false])
+  })
+
+  test('is kept for 30 days', async () => {
+    const shop = await createShop(sql)
+    await send(shop, 'checkout.session.completed', unreadable(shop), 'evt_old')
+    await send(shop, 'checkout.session.completed', unreadable(shop), 'evt_new')
+    await sql.query(
+      `update processor_events set received_at = now() - interval '31 days' where account_id = $1 and event_id = 'evt_old'`,
+      [shop.account],
+    )
+    await deleteOldWebhookEvents(db, 10)
+    expect(await kept(shop)).toMatchObject([{ kept: true }, { kept: false }])
+  })
+
+  test('does not open under another secret or for another event', async () => {
+    const sealed = await sealPayload('secret', 'evt_1', 'text')
+    expect(await sealPayload('secret', 'evt_1', 'text')).not.toBe(sealed)
+    expect(await openPayload('secret', 'evt_1', sealed)).toBe('text')
+    expect(await openPayload('other', 'evt_1', sealed)).toBeUndefined()
+    expect(await openPayload('secret', 'evt_2', sealed)).toBeUndefined()
+  })
+})
+
+describe('a live event that is ignored', () => {
+  test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>], told: number]>([
+    ['a renewal of a known customer without metadata', (shop) => ['invoice.paid', bill(shop, unknown)], 1],
+    [
+      'a renewal of a known subscription, the customer unknown',
+      (shop) => ['invoice.paid', bill({ ...shop, customer: 'cus_other' }, unknown)],
+      1,
+    ],
+    [
+      'a renewal of nobody who is known',
+      (shop) => ['invoice.paid', bill({ ...shop, customer: 'cus_other' }, { ...unknown, subscription: 'sub_other' })],
+      0,
+    ],
+    [
+      'a first invoice, whose session may come yet',
+      (shop) => ['invoice.paid', bill(shop, { ...unknown, billing_reason: 'subscription_create' })],
+      0,
+    ],
+    ['the invoice of a payment that is recorded', (shop) => ['invoice.paid', bill(shop, { metadata: {} })], 0],
+    [
+      'a refund of a known payment that cannot be read',
+      (shop) => [
+        'refund.created',
+        {
+          ...refund(shop, { id: 're_1', amount: 1, ...paidBy }),
+          amount: 'one',
+        },
+      ],
+      1,
+    ],
+    ['a type that is not used', (shop) => ['customer.updated', { id: shop.customer, object: 'customer' }], 0],
+  ])('%s', async (_, event, told) => {
+    const shop = await createShop(sql)
+    await send(shop, 'invoice.paid', bill(shop))
+    await send(
+      shop,
+      'invoice_payment.paid',
+      invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 1 }),
+    )
+    const [type, object] = event(shop)
+    for (let times = 0; times < 2; times++) {
+      await send(shop, type, object, 'evt_ignored')
+      await send({ ...shop, livemode: false }, type, object)
+    }
+    expect(await notices(shop)).toHaveLength(told)
   })
 })
 

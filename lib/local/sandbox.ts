@@ -11,6 +11,7 @@ import { addPartner } from '../programs/partners.ts'
 import { createProgram, programDefaults, programSettings, type ProgramSettings } from '../programs/programs.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
 import { addMember, createPerson, tiePartner } from './people.ts'
+import { ownAccount } from '../stripe/facts.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 
@@ -36,6 +37,7 @@ export async function createSandbox(
   db: Database,
   env: SessionEnv,
   settings: Partial<ProgramSettings> = {},
+  isOwnAccount = false,
 ): Promise<Sandbox> {
   const tag = crypto.randomUUID().slice(0, 8)
   const person = (name: string) => createPerson(db, env, { name, email: `${name.toLowerCase()}-${tag}@example.com` })
@@ -49,7 +51,7 @@ export async function createSandbox(
   await createWorkspace(db, { name: `Other ${tag}`, ownerId: outsider.userId })
   await addMember(db, workspaceId, billing.userId, 'billing')
 
-  const connectedAccountId = `acct_${tag}`
+  const connectedAccountId = isOwnAccount ? ownAccount : `acct_${tag}`
   const programId = await createProgram(db, workspaceId, {
     ...programDefaults,
     name: `Sandbox program ${tag}`,
@@ -88,6 +90,7 @@ const sandboxOptions = {
   'cookie-window-days': { type: 'string' },
   'lead-commission-cents': { type: 'string' },
   currency: { type: 'string' },
+  'own-account': { type: 'boolean' },
   'attribution-model': { type: 'string' },
   'commission-duration-months': { type: 'string' },
   'minimum-payout-cents': { type: 'string' },
@@ -103,7 +106,8 @@ const help = `Makes a workspace with a program, an API key, a partner and people
   --currency eur                                        of the program, ISO 4217
   --attribution-model last_click|first_click            which click counts
   --commission-duration-months 12                       from the first purchase on
-  --minimum-payout-cents 5000                           what a partner must have to be paid`
+  --minimum-payout-cents 5000                           what a partner must have to be paid
+  --own-account                                         events of Stripe carry no account`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
 function parseNumber(text: string | undefined, factor = 1): number | undefined {
@@ -143,9 +147,10 @@ async function main(): Promise<void> {
   const minimumPayoutCents = minimumPayoutFrom(values)
   const { baseUrl, environment } = readState()
   const db = openDatabase(environment)
-  const sandbox = await createSandbox(db, environment, settings)
+  const sandbox = await createSandbox(db, environment, settings, values['own-account'])
   await setMinimumPayout(db, sandbox.programId, settings.currency ?? programDefaults.currency, minimumPayoutCents)
   const addresses = {
+    connectedAccountId: values['own-account'] ? null : sandbox.connectedAccountId,
     databaseUrl: environment.DATABASE_URL,
     queueUrl: environment.QUEUE_URL,
     deadLetterQueueUrl: environment.DEAD_LETTER_QUEUE_URL,

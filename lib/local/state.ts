@@ -30,6 +30,8 @@ const stackState = z.object({
     AWS_SECRET_ACCESS_KEY: z.string(),
     AWS_ENDPOINT_URL: z.optional(z.string()),
     AUTH_SECRET: z.string(),
+    EMAIL_HASH_KEY: z.string(),
+    STRIPE_SECRET_KEY: z.string(),
     STRIPE_WEBHOOK_SECRET: z.string(),
     STRIPE_API_URL: z.optional(z.string()),
   }),

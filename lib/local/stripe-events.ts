@@ -3,6 +3,8 @@
  * Fields that the service does not read are there where they show what a payload is like.
  */
 
+import { ownAccount } from '../stripe/facts.ts'
+
 export type Generation = 'old' | 'new'
 
 /** Who sells and who buys. */
@@ -23,7 +25,7 @@ export interface Shop {
 export interface StripeEvent {
   id: string
   type: string
-  account: string
+  account?: string
   livemode: boolean
   created: number
   data: { object: Record<string, unknown> }
@@ -36,7 +38,7 @@ export function stripeEvent(shop: Shop, id: string, type: string, object: Record
   return {
     id,
     object: 'event',
-    account: shop.account,
+    ...(shop.account !== ownAccount && { account: shop.account }),
     api_version: apiVersions[shop.generation],
     created: shop.now,
     data: { object },

@@ -1,6 +1,7 @@
 import { Stripe } from 'stripe'
 import { ApiError } from '../errors.ts'
 import { type Conversion, conversionsOf } from './conversions.ts'
+import { ownAccount } from './facts.ts'
 
 /** The variables by which a function reaches Stripe's API. */
 export interface StripeEnv {
@@ -29,6 +30,9 @@ export function openStripe(env: StripeEnv): Stripe {
   })
 }
 
+/** Whose objects a call is about. */
+const of = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
+
 /** The invoice that a payment intent paid, or null where it paid none. */
 export async function invoiceOfPaymentIntent(
   stripe: Stripe,
@@ -38,7 +42,7 @@ export async function invoiceOfPaymentIntent(
   const payments = await answered(() =>
     stripe.invoicePayments.list(
       { payment: { type: 'payment_intent', payment_intent: paymentIntentId }, limit: 1 },
-      { stripeAccount: accountId },
+      of(accountId),
     ),
   )
   const invoice = payments?.data[0]?.invoice
@@ -48,9 +52,7 @@ export async function invoiceOfPaymentIntent(
 /** The refunds of a charge, each as Stripe's API shows it now. */
 export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeId: string): Promise<unknown[]> {
   const refunds = await answered(() =>
-    stripe.refunds
-      .list({ charge: chargeId, limit: 100 }, { stripeAccount: accountId })
-      .autoPagingToArray({ limit: 1000 }),
+    stripe.refunds.list({ charge: chargeId, limit: 100 }, of(accountId)).autoPagingToArray({ limit: 1000 }),
   )
   return refunds ?? []
 }
@@ -61,7 +63,7 @@ export async function askConversions(
   accountId: string,
   { refundId, chargeId }: { refundId: string | null; chargeId: string | null },
 ): Promise<Conversion[]> {
-  const options = { stripeAccount: accountId }
+  const options = of(accountId)
   if (refundId !== null) {
     const expand = ['balance_transaction', 'charge.balance_transaction']
     return conversionsOf(await answered(() => stripe.refunds.retrieve(refundId, { expand }, options)))

@@ -6,6 +6,7 @@ import { kysely, now } from '../kysely.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
 import type { DB } from '../schema.ts'
 import { openStripe, type StripeEnv } from './client.ts'
+import { ownAccount } from './facts.ts'
 
 /** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
 export interface ConnectEnv extends StripeEnv {
@@ -144,7 +145,7 @@ export async function disconnectProcessor(db: Database, env: ConnectEnv, program
           .as('is_last'),
       ]),
   )
-  if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID) return
+  if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID || row.account_id === ownAccount) return
   try {
     await openStripe(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: row.account_id })
   } catch (error) {

@@ -1,4 +1,10 @@
 /**
+ * Stands for the account whose key this deployment has: its events name none. The program that it belongs to is connected to it as
+ * others are to theirs, by `npm run own-account`.
+ */
+export const ownAccount = 'platform'
+
+/**
  * What the service takes from one webhook event, whatever the payload's generation: all that is needed to apply it now or again,
  * and all that the log keeps, under the names of its columns. It holds no e-mail address, only its keyed hash. The functions of
  * migrations/functions/stripe-*.sql read it.
@@ -6,11 +12,13 @@
 export interface WebhookEvent {
   event_id: string
   event_type: string
-  /** The connected account, `acct_…`. */
+  /** The connected account, `acct_…`, or {@link ownAccount}. */
   account_id: string
   livemode: boolean
   event_created_at: Date
   fact: Fact
+  /** A live event that no schema reads, whole, as `sealPayload` makes it. */
+  payload: string | null
 }
 
 export type Fact = Purchase | Reversals | ChargeRefunds | InvoicePayment | Deauthorization | Ignored
@@ -32,6 +40,8 @@ export interface Purchase {
   awaits_payment: boolean
   /** All ids that the payload names the payment by: of its session, charges, intents and invoice. */
   payment_ids: string[]
+  /** No other event need say whose the payment is, so that somebody is told where this one does not. */
+  told_alone: boolean
   /** The payment intent of which Stripe must be asked whether it paid an invoice, where nothing else told it. */
   asks_invoice_of: string | null
   sale: PurchaseSale | null
@@ -99,6 +109,14 @@ export interface Deauthorization {
 export interface Ignored {
   kind: 'ignored'
   reason: string
+  /** Of a payload that no schema reads: what it says it is about, as far as that can be told. */
+  unread?: Unread
+}
+
+export interface Unread {
+  payment_ids: string[]
+  processor_customer_id: string | null
+  subscription_id: string | null
 }
 
 export const ignored = (reason: string): Ignored => ({ kind: 'ignored', reason })

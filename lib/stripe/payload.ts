@@ -17,6 +17,12 @@ export const reference = z.pipe(
   z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
 )
 
+/** The same of a payload in which it may be anything. */
+export const looseReference = z.pipe(
+  z.optional(z.unknown()),
+  z.transform((value) => z.safeParse(reference, value).data ?? null),
+)
+
 /** Unix seconds as ISO 8601. */
 export const unixTime = z.pipe(
   z.int().check(z.gte(0), z.lte(8_640_000_000_000)),

@@ -55,6 +55,7 @@ export async function readCheckout(
     settles_lead: !awaitsPayment,
     awaits_payment: awaitsPayment,
     payment_ids: [checkout.id, checkout.payment_intent, checkout.invoice].filter((one) => one !== null),
+    told_alone: true,
     asks_invoice_of: null,
     sale: null,
   }

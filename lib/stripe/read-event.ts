@@ -5,8 +5,8 @@ import { maxAmountCents } from '../money.ts'
 import { readCheckout } from './read-checkout-session.ts'
 import { readCreditNote } from './read-credit-note.ts'
 import { readDispute } from './read-dispute.ts'
-import { type Fact, ignored, type WebhookEvent } from './facts.ts'
-import { type HashEmail, id, unixTime } from './payload.ts'
+import { type Fact, ignored, ownAccount, type Unread, type WebhookEvent } from './facts.ts'
+import { type HashEmail, id, looseReference, unixTime } from './payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
@@ -60,7 +60,14 @@ const envelope = z.looseObject({
   data: z.looseObject({ object: z.unknown() }),
 })
 
-type Reader = (event: { type: string; object: unknown; created: string }, hashEmail: HashEmail) => Fact | Promise<Fact>
+interface Told {
+  type: string
+  account: string | null | undefined
+  object: unknown
+  created: string
+}
+
+type Reader = (event: Told, hashEmail: HashEmail) => Fact | Promise<Fact>
 
 const readers: Readonly<Record<string, Reader>> = {
   'checkout.session.completed': ({ type, object, created }, hash) => readCheckout(type, object, created, hash),
@@ -79,14 +86,12 @@ const readers: Readonly<Record<string, Reader>> = {
   'charge.dispute.funds_reinstated': ({ type, object }) => readDispute(type, object),
   'charge.dispute.closed': ({ type, object }) => readDispute(type, object),
   'credit_note.created': ({ object }) => readCreditNote(object),
-  'account.application.deauthorized': () => ({ kind: 'deauthorization' }),
+  'account.application.deauthorized': ({ account }) =>
+    account ? { kind: 'deauthorization' } : ignored('It is not of a connected account.'),
 }
 
 /** The events that a webhook endpoint at Stripe must send. */
 export const handledEventTypes: readonly string[] = Object.keys(readers)
-
-/** Stands for the account in the log where an event is the platform's own. */
-const platformAccount = 'platform'
 
 /**
  * Reads a verified webhook event. What is not used, and what is not in a shape that any known API version sends, becomes `ignored` with
@@ -100,19 +105,15 @@ export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<We
   return {
     event_id: eventId,
     event_type: type,
-    account_id: account ?? platformAccount,
+    account_id: account || ownAccount,
     livemode,
     event_created_at: new Date(created),
-    fact: await readFact({ type, object: data.object, created }, account, hashEmail),
+    fact: await readFact({ type, account, object: data.object, created }, hashEmail),
+    payload: null,
   }
 }
 
-async function readFact(
-  event: { type: string; object: unknown; created: string },
-  account: string | null | undefined,
-  hashEmail: HashEmail,
-): Promise<Fact> {
-  if (!account) return ignored('It is not of a connected account.')
+async function readFact(event: Told, hashEmail: HashEmail): Promise<Fact> {
   const read = readers[event.type]
   if (!read) return ignored('Events of this type are not used.')
   try {
@@ -121,7 +122,34 @@ async function readFact(
   } catch (error) {
     if (!(error instanceof z.core.$ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
-    return ignored(`It could not be read: ${fields || 'the object'} has a form that no known API version sends.`)
+    const reason = `It could not be read: ${fields || 'the object'} has a form that no known API version sends.`
+    return { ...ignored(reason), unread: aboutUnread(event.object) }
+  }
+}
+
+const about = z.looseObject({
+  id: looseReference,
+  payment_intent: looseReference,
+  charge: looseReference,
+  latest_charge: looseReference,
+  invoice: looseReference,
+  customer: looseReference,
+  subscription: looseReference,
+})
+
+const aboutParent = z.looseObject({
+  parent: z.looseObject({ subscription_details: z.looseObject({ subscription: looseReference }) }),
+})
+
+/** The ids of a payload that no schema reads, so that somebody can be told where it is about a payment or a customer that is known. */
+function aboutUnread(object: unknown): Unread {
+  const found = about.safeParse(object).data
+  const parent = aboutParent.safeParse(object).data?.parent
+  const ids = [found?.id, found?.payment_intent, found?.charge, found?.latest_charge, found?.invoice]
+  return {
+    payment_ids: ids.filter((one) => typeof one === 'string'),
+    processor_customer_id: found?.customer ?? null,
+    subscription_id: parent?.subscription_details.subscription ?? found?.subscription ?? null,
   }
 }
 

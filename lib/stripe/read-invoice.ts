@@ -99,6 +99,8 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     settles_lead: false,
     awaits_payment: false,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
+    // A session may say it of a first or a single invoice.
+    told_alone: paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual',
     asks_invoice_of: null,
     sale: {
       transaction_id: paid.id,

@@ -4,7 +4,10 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
+import { emailHash } from '../tracking/customers.ts'
 import type { WebhookEvent } from './facts.ts'
+import { readEvent } from './read-event.ts'
+import { openPayload } from './sealed-payload.ts'
 
 /** A webhook event in the log, and what became of it. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
@@ -18,6 +21,7 @@ export const loggedEventColumns = [
   'e.livemode',
   'e.event_created_at',
   'e.fact',
+  sql<string | null>`e.payload::text`.as('payload'),
 ] as const
 
 /** Events of this program, and those of its account that named no program: of one it was connected to before, while they wait for that. */
@@ -89,11 +93,12 @@ export async function listWebhookEvents(
 
 /**
  * Applies an event of the log again, as it would be if Stripe delivered it again: what was recorded changes nothing, what could not
- * be recorded may now be. Refuses with `not_found`.
+ * be recorded may now be. A payload that no schema read is read anew; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,
   stripe: Stripe,
+  secret: string,
   programId: number,
   eventId: string,
 ): Promise<AppliedEvent> {
@@ -101,14 +106,53 @@ export async function replayWebhookEvent(
     webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
   if (!event) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
-  return await applyEvent(db, stripe, event)
+  return await applyEvent(db, stripe, await readAgain(event, secret))
+}
+
+/** An event that no schema read when it came, as the schemas of today read it. */
+async function readAgain(event: WebhookEvent, secret: string): Promise<WebhookEvent> {
+  if (event.payload === null) return event
+  const text = await openPayload(secret, event.event_id, event.payload)
+  if (text === undefined) return event
+  const read = await readEvent(JSON.parse(text), (email) => emailHash(secret, email))
+  return 'unread' in read.fact ? event : read
+}
+
+/** The events whose payload is kept because no schema read it, oldest first, with a program that each can be replayed for. */
+export async function listUnreadEvents(
+  db: Database,
+  programId: number | undefined,
+): Promise<{ event_id: string; program_id: number }[]> {
+  const query = kysely
+    .selectFrom('processor_events as e')
+    .innerJoin('programs as p', (join) =>
+      join.on((eb) =>
+        eb(
+          'p.id',
+          '=',
+          eb.fn.coalesce(
+            'e.program_id',
+            eb
+              .selectFrom('programs as connected')
+              .select((inner) => inner.fn.min('connected.id').as('id'))
+              .whereRef('connected.processor_account_id', '=', 'e.account_id'),
+          ),
+        ),
+      ),
+    )
+    .where('e.payload', 'is not', null)
+    .select(['e.event_id', 'p.id as program_id'])
+    .orderBy('e.event_created_at')
+    .orderBy('e.event_id')
+  return await db.query(programId === undefined ? query : query.where('p.id', '=', programId))
 }
 
 const end = sql<Date>`now() - interval '90 days'`
 
 /**
- * Deletes what is older than 90 days: webhook events, parked ones too, and refunds and unpaid sessions whose sale did not come in that time; `limit`
- * of each at most. What became part of a sale stays. Returns how many rows went, and whether more wait.
+ * Deletes what is older than 90 days: webhook events, parked ones too, and refunds and unpaid sessions whose sale did not come in that time;
+ * `limit` of each at most, and payloads that no schema read after 30. What became part of a sale stays. Returns how many rows went, and
+ * whether more wait.
  */
 export async function deleteOldWebhookEvents(
   db: Database,
@@ -146,6 +190,11 @@ export async function deleteOldWebhookEvents(
         return eb(eb.refTuple('program_id', 'session_id'), 'in', old.limit(limit).$asTuple('program_id', 'session_id'))
       })
       .returning('session_id'),
+    kysely
+      .updateTable('processor_events')
+      .set({ payload: null })
+      .where('payload', 'is not', null)
+      .where('received_at', '<', sql<Date>`now() - interval '30 days'`),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
   ])
   const counts = { webhook_events: events.length, reversals: reversals.length, sessions: sessions.length }

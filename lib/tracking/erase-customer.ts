@@ -123,7 +123,7 @@ function eraseWebhookEvents(programId: number, known: Known) {
   return kysely
     .updateTable('processor_events as e')
     .from(known.select(['id', 'customer_key', 'click_id', 'email_hash']).as('k'))
-    .set({ fact: (eb) => sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb` })
+    .set({ fact: (eb) => sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb`, payload: null })
     .where('e.program_id', '=', programId)
     .where((eb) => {
       const fact = (field: string) => sql<string | null>`${eb.ref('e.fact')}->>${sql.lit(field)}`
@@ -132,7 +132,9 @@ function eraseWebhookEvents(programId: number, known: Known) {
         eb(fact('click_id'), '=', eb.ref('k.click_id')),
         eb(fact('email_hash'), '=', sql<string | null>`encode(${eb.ref('k.email_hash')}, 'hex')`),
         eb(
-          fact('processor_customer_id'),
+          sql<
+            string | null
+          >`coalesce(${fact('processor_customer_id')}, ${eb.ref('e.fact')}#>>'{unread,processor_customer_id}')`,
           'in',
           eb
             .selectFrom('processor_customers as p')

@@ -23,6 +23,7 @@ begin
     reason := event.reason;
     return;
   end if;
+  event := tell_ignored_payment(event);
   event := log_event(event);
   outcome := event.outcome;
   reason := event.reason;
@@ -30,21 +31,73 @@ begin
   outbox_ids := written_outbox_ids();
 end $$;
 
--- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so.
+-- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so. What is
+-- read of an event is kept as it was read first, unless nothing could be.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact,
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact, payload,
     event_created_at)
   values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.fact, event.event_created_at)
+    event.waits_for, event.fact, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
     program_id = coalesce(excluded.program_id, stored.program_id),
+    fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
+    payload = excluded.payload,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
   returning * into event;
+  return event;
+end $$;
+
+-- Tells the advertiser, once for a payment, that a live event about it was ignored though a partner brought its customer. That is so where
+-- no schema reads what is told of a known payment, customer or subscription, and where nothing says whose a payment of a known
+-- customer or subscription is. Returns the event with the program that it is about.
+create or replace function tell_ignored_payment(event processor_events) returns processor_events language plpgsql as $$
+declare
+  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
+  ids text[] := array(select jsonb_array_elements_text(told->'payment_ids'));
+  sale sales;
+  known record;
+  of_cause text;
+begin
+  if event.outcome <> 'ignored' or not event.livemode or told is null then
+    return event;
+  end if;
+  sale := sale_of_payments(event.account_id, false, ids);
+  -- A payment that is recorded is not lost by an event that says less of it.
+  if sale.id is not null and event.fact->>'kind' = 'purchase' then
+    return event;
+  end if;
+  select f.program_id, f.partner_id into known from (
+    select sale.program_id, sale.partner_id, 1 as place where sale.partner_id is not null
+    union all
+    select c.program_id, c.partner_id, 2 from programs p
+    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
+    join customers c on c.program_id = k.program_id and c.id = k.customer_id
+    where p.processor_account_id = event.account_id
+    union all
+    select s.program_id, s.partner_id, 3 from programs p
+    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
+    where p.processor_account_id = event.account_id and s.partner_id is not null and not s.is_test
+  ) f order by f.place, f.program_id, f.partner_id limit 1;
+  if known.program_id is null then
+    return event;
+  end if;
+  event.program_id := coalesce(event.program_id, known.program_id);
+  of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
+  if not exists (
+    select from outbox o where o.program_id = known.program_id and o.kind = 'payment_ignored' and o.audience = 'advertiser'
+      and o.cause = of_cause
+  ) then
+    perform write_outbox(known.program_id, 'payment_ignored', 'advertiser', known.partner_id, of_cause, jsonb_build_object(
+      'transaction_id', coalesce(sale.transaction_id, event.fact#>>'{sale,transaction_id}'),
+      'amount_cents', coalesce((event.fact#>>'{sale,amount_cents}')::bigint, 0),
+      'currency', coalesce(event.fact#>>'{sale,currency}', (select p.currency from programs p where p.id = known.program_id)),
+      'reason', event.reason));
+  end if;
   return event;
 end $$;
 

@@ -57,6 +57,8 @@ function textOf({ kind, payload, partner_name: partner }: ListedNotification): s
       return `Your withdrawal of ${amount} was refused. The amount stays in your balance.${why}`
     case 'refund_not_converted':
       return `Review by hand: ${amount} was refunded${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
+    case 'payment_ignored':
+      return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} The delivery log has it.`
     case 'balance_negative':
       return `Review by hand: a reversal${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':

@@ -12,6 +12,7 @@ import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { ConnectEnv } from '../../../lib/stripe/connect.ts'
 
 export interface DashboardEnv extends AuthEnv, ConnectEnv, RelayEnv {
+  EMAIL_HASH_KEY: string
   RATE_LIMIT?: RateLimit
 }
 

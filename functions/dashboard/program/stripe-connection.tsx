@@ -12,6 +12,7 @@ import {
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { openStripe } from '../../../lib/stripe/client.ts'
 import { applyParkedEvents, type WaitingEvents } from '../../../lib/stripe/parked-events.ts'
+import { ownAccount } from '../../../lib/stripe/facts.ts'
 import { Badge, Card } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
@@ -57,7 +58,14 @@ function Connected({ accountId, address }: { accountId: string; address: string 
   return (
     <>
       <p>
-        Stripe account <code>{accountId}</code>. Its payments, refunds and disputes arrive by themselves.
+        {accountId === ownAccount ? (
+          'The Stripe account of this deployment itself.'
+        ) : (
+          <>
+            Stripe account <code>{accountId}</code>.
+          </>
+        )}{' '}
+        Its payments, refunds and disputes arrive by themselves.
       </p>
       <PostButton
         action={`${address}/disconnect`}

@@ -105,7 +105,13 @@ webhookEventPages.post(
   async (c) => {
     const program = c.get('program')
     const eventId = c.req.param('eventId')
-    const { outcome, reason, outbox } = await replayWebhookEvent(c.get('db'), openStripe(c.env), program.id, eventId)
+    const { outcome, reason, outbox } = await replayWebhookEvent(
+      c.get('db'),
+      openStripe(c.env),
+      c.env.EMAIL_HASH_KEY,
+      program.id,
+      eventId,
+    )
     await sendSoon(c.env, outbox)
     const text = `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`
     return redirectWith(c, deliveryLogOf(program.id), text, outcome === 'parked' ? 'bad' : 'good')

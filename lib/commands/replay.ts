@@ -1,0 +1,37 @@
+import { parseArgs } from 'node:util'
+import { openDatabase } from '../database.ts'
+import { LocalStackError } from '../local/postgres.ts'
+import { readState } from '../local/state.ts'
+import { openStripe } from '../stripe/client.ts'
+import { listUnreadEvents, replayWebhookEvent } from '../stripe/webhook-events.ts'
+import { runCommand } from './command.ts'
+
+const usage = 'npm run -s replay -- --program 1   (or no option: of every program)'
+
+/**
+ * `npm run -s replay -- [--program 1]`: after a mend, applies the events of Stripe that no schema could read, whose payloads are kept for
+ * 30 days. On Neon by DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, else on the running stack.
+ */
+async function replay(): Promise<void> {
+  const { values } = parseArgs({ options: { program: { type: 'string' } } })
+  const programId = values.program === undefined ? undefined : Number(values.program)
+  if (programId !== undefined && !Number.isSafeInteger(programId))
+    throw new LocalStackError('--program takes the id of a program.')
+  const { DATABASE_URL, EMAIL_HASH_KEY = '', STRIPE_SECRET_KEY = '', STRIPE_API_URL } = process.env
+  if (DATABASE_URL && !(EMAIL_HASH_KEY && STRIPE_SECRET_KEY))
+    throw new LocalStackError('DATABASE_URL is set, so set EMAIL_HASH_KEY and STRIPE_SECRET_KEY as well.')
+  const env = DATABASE_URL
+    ? { DATABASE_URL, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, ...(STRIPE_API_URL && { STRIPE_API_URL }) }
+    : readState().environment
+  const db = openDatabase(env)
+  const stripe = openStripe(env)
+  const events = await listUnreadEvents(db, programId)
+  for (const { event_id: id, program_id: program } of events) {
+    // What is to be told is in the outbox, from which the relay sends it within a minute.
+    const { outcome, reason } = await replayWebhookEvent(db, stripe, env.EMAIL_HASH_KEY, program, id)
+    console.log(`${id}: ${outcome}${reason === null ? '' : `. ${reason}`}`)
+  }
+  console.log(`${events.length} event${events.length === 1 ? '' : 's'} replayed.`)
+}
+
+await runCommand(usage, replay)

@@ -1,0 +1,134 @@
+import { describe, expect, test } from 'vitest'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { checkoutSession, creditNote, refund } from '../lib/local/stripe-events.ts'
+import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
+import { ownAccount } from '../lib/stripe/facts.ts'
+import { bill, oneTime, paidBy } from './support/payments.ts'
+import { createShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { env, stripe, send, post, salesOf } = await openWebhook(endpoint)
+
+describe('a payment link', () => {
+  const noMetadata = { metadata: {}, payment_intent: 'pi_1' }
+  test.each([
+    ['the click id', 'its click', true],
+    ['what is no click id', 'order-17', false],
+    ['the click id of another account', 'another', false],
+  ])('with %s in client_reference_id', async (_, reference, attributed) => {
+    const [shop, other] = [await createShop(sql), await createShop(sql)]
+    const id = { 'its click': shop.clickId, another: other.clickId }[reference] ?? reference
+    const session = { ...oneTime(shop, noMetadata), client_reference_id: id }
+    const answer = await send(shop, 'checkout.session.completed', session)
+    expect(answer.body.outcome).toBe(attributed ? 'recorded' : 'ignored')
+    expect(await salesOf(shop)).toMatchObject(
+      attributed ? [{ amount: 10_000, commission: 2000, partner_id: shop.partnerId, customer: 'cus_ann' }] : [],
+    )
+    expect(await salesOf(other)).toEqual([])
+  })
+
+  test('the click id of the metadata comes first', async () => {
+    const [shop, other] = [await createShop(sql), await createShop(sql)]
+    const session = { ...checkoutSession(shop, { id: 'cs_1', total: 5000 }), client_reference_id: other.clickId }
+    await send(shop, 'checkout.session.completed', session)
+    expect(await salesOf(shop)).toMatchObject([{ partner_id: shop.partnerId }])
+  })
+})
+
+describe('an invoice', () => {
+  test.each([
+    ['written by hand', 'manual', { sale_type: 'payment', is_recurring: false }],
+    ['of what was used, with the metadata on itself', 'subscription_threshold', { is_recurring: false }],
+    ['that renews, with the metadata on itself', 'subscription_cycle', { is_recurring: true }],
+  ])('%s is a sale', async (_, billing_reason, expected) => {
+    const shop = await createShop(sql)
+    const paid = bill(shop, { metadata: {}, billing_reason, amount_paid: 12_000, tax: 2000 })
+    const own = { program_id: String(shop.programId), svc_click_id: shop.clickId }
+    const parent = billing_reason === 'manual' ? { parent: null } : {}
+    await send(shop, 'invoice.paid', { ...paid, ...parent, metadata: own })
+    expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, base: 10_000, commission: 2000, ...expected }])
+  })
+
+  test('of a trial that became paid is a sale of the lead that its session settled', async () => {
+    const shop = await createShop(sql)
+    const trial = { payment_status: 'no_payment_required', total: 0, payment_intent: null } as const
+    const started = oneTime(shop, { ...trial, mode: 'subscription', invoice: 'in_0', subscription: 'sub_1' })
+    expect(await send(shop, 'checkout.session.completed', started)).toMatchObject({ body: { outcome: 'recorded' } })
+    expect(await salesOf(shop)).toEqual([])
+    await send(shop, 'invoice.paid', bill(shop, { billing_reason: 'subscription_cycle' }))
+    expect(await salesOf(shop)).toMatchObject([{ commission: 2000, is_recurring: true, subscription_id: 'sub_1' }])
+  })
+
+  test.each([
+    ['outside of Stripe', 2500, 2500],
+    ['to the balance of the customer or as a refund', 0, 0],
+  ])('with a credit note that gives back %s', async (_, outside, refunded) => {
+    const shop = await createShop(sql)
+    const note = creditNote(shop, { id: 'cn_1', invoice: 'in_1', amount: 2500, outside })
+    // Whichever comes first.
+    for (const first of ['note', 'invoice']) {
+      const again = { ...note, id: `cn_${first}`, invoice: `in_${first}` }
+      if (first === 'note') await send(shop, 'credit_note.created', again)
+      await send(shop, 'invoice.paid', bill(shop, { id: `in_${first}`, payment_intent: `pi_${first}` }))
+      if (first === 'invoice') await send(shop, 'credit_note.created', again)
+      await send(shop, 'credit_note.created', again)
+    }
+    expect(await salesOf(shop)).toMatchObject([
+      { refunded, reversed: refunded / 5 },
+      { refunded, reversed: refunded / 5 },
+    ])
+  })
+})
+
+describe('the account of the deployment itself', () => {
+  test('has events without an account, and is asked without naming one', async () => {
+    const shop = { ...(await createShop(sql)), account: ownAccount }
+    await connectProcessor(db, shop.programId, ownAccount)
+    const answer = await send(shop, 'checkout.session.completed', oneTime(shop))
+    expect(answer).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
+    stripe.calls.length = 0
+    await send(shop, 'refund.created', refund(shop, { id: 're_2', amount: 1, payment_intent: 'pi_else' }))
+    expect(stripe.calls).toEqual([
+      'GET /v1/invoice_payments?payment[type]=payment_intent&payment[payment_intent]=pi_else&limit=1',
+    ])
+    await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, ...paidBy }))
+    expect(await salesOf(shop)).toMatchObject([{ commission: 2000, refunded: 5000, reversed: 1000 }])
+
+    // An account's name does not make an event the deployment's own, and Stripe sends none with this one.
+    const named = JSON.stringify({
+      id: 'evt_1',
+      type: 'account.application.deauthorized',
+      livemode: true,
+      created: 1,
+      data: { object: {} },
+    })
+    expect(await post(named)).toMatchObject({ body: { outcome: 'ignored' } })
+    await disconnectProcessor(db, { ...env, STRIPE_CLIENT_ID: 'ca_1' }, shop.programId)
+    expect(stripe.calls.some((call) => call.includes('deauthorize'))).toBe(false)
+    expect(
+      await send(shop, 'checkout.session.completed', { ...oneTime(shop), id: 'cs_2', payment_intent: 'pi_2' }),
+    ).toMatchObject({
+      body: { outcome: 'parked' },
+    })
+  })
+
+  test('is what a sandbox can have', async () => {
+    const { programId, connectedAccountId } = await createSandbox(
+      db,
+      { ...endpoint.env, AUTH_SECRET: 'secret' },
+      {},
+      true,
+    )
+    const shop = { ...(await createShop(sql)), programId, account: connectedAccountId, clickId: null }
+    expect(
+      await send(shop, 'checkout.session.completed', oneTime(shop, { id: 'cs_3', payment_intent: 'pi_3' })),
+    ).toMatchObject({
+      body: { outcome: 'recorded', reason: 'No partner brought this customer.' },
+    })
+  })
+})
+
+testWhatIsKept(sql)
