@@ -823,6 +823,7 @@ create table workspaces (
   created_at timestamp with time zone not null default now(),
   constraint workspaces_pkey PRIMARY KEY (id)
 );
+CREATE TRIGGER workspaces_audit AFTER UPDATE OF requires_two_factor ON public.workspaces FOR EACH ROW WHEN ((old.requires_two_factor <> new.requires_two_factor)) EXECUTE FUNCTION audit_workspace();
 
 create view link_click_counts as
  SELECT program_id,
@@ -1322,6 +1323,17 @@ AS $function$
 begin
   perform write_program_audit(new.program_id, 'withdrawal.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
     'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_workspace()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_audit(new.id, null, 'workspace.changed', new.name, null,
+    jsonb_build_object('requires_two_factor', jsonb_build_array(old.requires_two_factor, new.requires_two_factor)));
   return null;
 end $function$
 ;

@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/attempts.ts'
 import { createPerson } from '../lib/local/people.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 import { totp } from './support/totp.ts'
 
@@ -641,4 +642,24 @@ test('an account whose address is not confirmed gets no two-factor codes, which 
   const { email, token } = await makePerson()
   await stack.sql.query('update users set email_verified = false where email = $1', [email])
   expect((await post('/account/two-factor', token, { password })).status).toBe(403)
+})
+
+test('a member without codes is led to set them up by every page of a workspace that demands them', async () => {
+  const sandbox = await createSandbox(stack.db, env)
+  const page = `/workspaces/${sandbox.workspaceId}/members`
+  const demand = async () => await post(`${page}/two-factor`, sandbox.dashboardToken, { demanded: 'yes' })
+  expect((await demand()).status).toBe(409)
+  await stack.sql.query(
+    `update users set two_factor_enabled = true
+    where id = (select user_id from workspace_members where workspace_id = $1 and role = 'owner')`,
+    [sandbox.workspaceId],
+  )
+  expect((await demand()).status).toBe(303)
+  expect((await get(page, sandbox.dashboardToken)).text).toContain('Demand them no longer')
+  for (const path of ['/', `/programs/${sandbox.programId}`, page]) {
+    const { status, headers } = await get(path, sandbox.billingToken)
+    expect([path, status, headers.get('location')]).toEqual([path, 303, '/account/two-factor'])
+  }
+  const setUp = await get('/account/two-factor', sandbox.billingToken)
+  expect(setUp.text).toContain('demands two-factor codes.')
 })

@@ -70,6 +70,7 @@ const routes = {
     'POST /workspaces/:workspaceId/members/:userId/role',
     'POST /workspaces/:workspaceId/members/:userId/remove',
     'POST /workspaces/:workspaceId/members/programs',
+    'POST /workspaces/:workspaceId/members/two-factor',
     'GET /workspaces/:workspaceId/audit',
     'GET /workspaces/:workspaceId/audit.csv',
   ],

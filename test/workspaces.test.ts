@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findAccess } from '../lib/access/program-access.ts'
+import { findAccess, requireAction } from '../lib/access/program-access.ts'
 import { type Action, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
 import { findViewer } from '../lib/access/viewer.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
@@ -17,7 +17,7 @@ import { addPartner } from '../lib/programs/partners.ts'
 import { connectProcessor } from '../lib/stripe/connect.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { changeMember, listMembers, openProgram } from '../lib/programs/members.ts'
-import { createWorkspace } from '../lib/programs/workspaces.ts'
+import { createWorkspace, demandTwoFactor } from '../lib/programs/workspaces.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv, neon } = await startEndpoint()
@@ -248,4 +248,32 @@ test('of two workspaces that connect one processor account at once, one has it',
     )
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   }
+})
+
+test('a workspace that demands two-factor codes is closed to members without them, in the reads and in the pages', async () => {
+  const { workspaceId, programId, owner, members } = await workspaceWith('admin', 'guest')
+  const [admin, guest] = members
+  await openProgram(db, { programId, userId: guest?.userId ?? '', role: 'member' })
+  const demand = (isDemanded: boolean) => demandTwoFactor(db, { workspaceId, userId: owner.userId, isDemanded })
+  await expect(demand(true)).rejects.toMatchObject({ code: 'conflict' })
+  await sql.query('update users set two_factor_enabled = true where id = any ($1)', [[owner.userId, admin?.userId]])
+  await demand(true)
+  expect(await rolesOn(programId, owner.token)).toEqual(['owner'])
+  expect(await rolesOn(programId, admin?.token ?? '')).toEqual(['admin'])
+  expect(await rolesOn(programId, guest?.token ?? '')).toEqual([])
+  const headers = new Headers({ authorization: `Bearer ${guest?.token}` })
+  const viewer = await findViewer(db, env, headers)
+  expect(viewer).toMatchObject({ workspaces: [], programs: [], locked: [{ id: workspaceId, programIds: [programId] }] })
+  const { access } = await findAccess(db, env, headers, programId)
+  expect(() => requireAction(access, 'program:read')).toThrow('demands two-factor codes')
+  const stranger = await person()
+  const { access: none } = await findAccess(
+    db,
+    env,
+    new Headers({ authorization: `Bearer ${stranger.token}` }),
+    programId,
+  )
+  expect(() => requireAction(none, 'program:read')).toThrow('not an active member')
+  await demand(false)
+  expect(await rolesOn(programId, guest?.token ?? '')).toEqual(['guest', 'member'])
 })

@@ -10,6 +10,7 @@ export type AuditEntry = Awaited<ReturnType<typeof listAuditEntries>>[number]
 
 /** What can be acted on: the part of an action before its dot. */
 export const auditThings = [
+  'workspace',
   'member',
   'program',
   'api_key',

@@ -11,6 +11,8 @@ export interface Access {
   program: { id: number; workspaceId: string; name: string; currency: string; createdAt: Date } | undefined
   /** The active member's role in the program's workspace and the one the program was opened with; else empty. */
   roles: Role[]
+  /** Whether the workspace demands two-factor codes that the person lacks; they hold nothing on it then. */
+  isLocked: boolean
 }
 
 /**
@@ -43,6 +45,7 @@ function accessStatement(token: string, programId: number | undefined) {
       .innerJoin('users', 'users.id', 'sessions.user_id')
       // No program has the id 0.
       .leftJoin('programs', (join) => join.on('programs.id', '=', programId ?? 0))
+      .leftJoin('workspaces', 'workspaces.id', 'programs.workspace_id')
       .leftJoin('workspace_members', (join) =>
         join
           .onRef('workspace_members.workspace_id', '=', 'programs.workspace_id')
@@ -56,6 +59,7 @@ function accessStatement(token: string, programId: number | undefined) {
       .select(['programs.id as program_id', 'programs.workspace_id', 'programs.name as program_name'])
       .select(['programs.currency', 'programs.created_at as program_created_at'])
       .select(['workspace_members.role as workspace_role', 'program_members.role as program_role'])
+      .select(['users.two_factor_enabled', 'workspaces.requires_two_factor'])
       .where('sessions.token', '=', token)
       .where('sessions.expires_at', '>', sql<Date>`now()`)
       // They are null only where `program_id` is.
@@ -70,17 +74,25 @@ function accessStatement(token: string, programId: number | undefined) {
 
 function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]): Access {
   const { program_id: id, workspace_id: workspaceId, program_name: name, currency, program_created_at: createdAt } = row
+  const isLocked = row.workspace_role !== null && row.requires_two_factor === true && !row.two_factor_enabled
   return {
     user: { id: row.user_id, name: row.user_name, email: row.user_email },
     program: id === null ? undefined : { id, workspaceId, name, currency, createdAt },
+    isLocked,
     // A program's own grant counts only for an active member of its workspace.
-    roles: row.workspace_role === null ? [] : [row.workspace_role, row.program_role].filter((role) => role !== null),
+    roles:
+      row.workspace_role === null || isLocked
+        ? []
+        : [row.workspace_role, row.program_role].filter((role) => role !== null),
   }
 }
 
 /** Refuses with `not_found` where there is no such program, and with `forbidden` unless a role held on it carries `action`. */
 export function requireAction(access: Access, action: Action): NonNullable<Access['program']> {
   if (!access.program) throw new ApiError('not_found', 'There is no program with this id. Check the id in the address.')
+  if (access.isLocked) {
+    throw new ApiError('forbidden', 'This workspace demands two-factor codes. Set them up in your account first.')
+  }
   if (access.roles.length === 0) {
     throw new ApiError(
       'forbidden',

@@ -12,8 +12,17 @@ export interface Viewer {
   sessionId: string
   /** The partner account tied to the user, and how many of its notifications are unread. */
   partner: { id: number; name: string; payoutEmail: string | null; unread: number } | null
-  workspaces: { id: string; name: string; role: Role }[]
+  workspaces: ViewerWorkspace[]
+  /** Workspaces that demand two-factor codes, which this person lacks: they see nothing of them before. */
+  locked: { id: string; name: string; programIds: number[] }[]
   programs: ViewerProgram[]
+}
+
+export interface ViewerWorkspace {
+  id: string
+  name: string
+  role: Role
+  requiresTwoFactor: boolean
 }
 
 export interface ViewerProgram {
@@ -48,6 +57,7 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
         'sessions.id as sessionId',
         jsonObjectFrom(partnerOf(eb.ref('users.id'))).as('partner'),
         jsonArrayFrom(workspacesOf(eb.ref('users.id'))).as('workspaces'),
+        jsonArrayFrom(lockedFor(eb.ref('users.id'))).as('locked'),
         jsonArrayFrom(programsOf(eb.ref('users.id'))).as('programs'),
       ])
       .where('sessions.token', '=', token)
@@ -72,9 +82,28 @@ function workspacesOf(userId: Expression<string>) {
   return kysely
     .selectFrom('workspace_members as m')
     .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
-    .select(['w.id', 'w.name', 'm.role'])
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select(['w.id', 'w.name', 'm.role', 'w.requires_two_factor as requiresTwoFactor'])
     .where('m.user_id', '=', userId)
     .where('m.removed_at', 'is', null)
+    .where(isOpen)
+    .orderBy('w.created_at')
+    .orderBy('w.id')
+}
+
+/** Whether the workspace `w` is open to its member `u`, who may have to have two-factor codes. */
+const isOpen = sql<boolean>`(u.two_factor_enabled or not w.requires_two_factor)`
+
+function lockedFor(userId: Expression<string>) {
+  return kysely
+    .selectFrom('workspace_members as m')
+    .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select(['w.id', 'w.name'])
+    .select(sql<number[]>`array(select p.id from programs p where p.workspace_id = w.id)`.as('programIds'))
+    .where('m.user_id', '=', userId)
+    .where('m.removed_at', 'is', null)
+    .where((eb) => eb.not(isOpen))
     .orderBy('w.created_at')
     .orderBy('w.id')
 }
@@ -84,6 +113,8 @@ function programsOf(userId: Expression<string>) {
   return kysely
     .selectFrom('workspace_members as m')
     .innerJoin('programs as p', 'p.workspace_id', 'm.workspace_id')
+    .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
     .leftJoin('program_members as o', (join) =>
       join.onRef('o.program_id', '=', 'p.id').onRef('o.user_id', '=', 'm.user_id'),
     )
@@ -94,6 +125,7 @@ function programsOf(userId: Expression<string>) {
     ])
     .where('m.user_id', '=', userId)
     .where('m.removed_at', 'is', null)
+    .where(isOpen)
     .where((eb) => eb.or([eb('m.role', '<>', 'guest'), eb('o.role', 'is not', null)]))
     .orderBy('p.created_at')
     .orderBy('p.id')

@@ -14,7 +14,7 @@ export async function listMembers(db: Database, workspaceId: string) {
     kysely
       .selectFrom('workspace_members as m')
       .innerJoin('users as u', 'u.id', 'm.user_id')
-      .select(['m.user_id', 'u.name', 'u.email', 'm.role', 'm.created_at', 'm.removed_at'])
+      .select(['m.user_id', 'u.name', 'u.email', 'm.role', 'm.created_at', 'm.removed_at', 'u.two_factor_enabled'])
       .where('m.workspace_id', '=', workspaceId)
       .orderBy((eb) => eb('m.removed_at', 'is not', null))
       .orderBy('m.created_at')

@@ -93,6 +93,15 @@ end $$;
 create or replace trigger workspace_invitations_audit after insert or update on workspace_invitations
   for each row execute function audit_invitation();
 
+create or replace function audit_workspace() returns trigger language plpgsql as $$
+begin
+  perform write_audit(new.id, null, 'workspace.changed', new.name, null,
+    jsonb_build_object('requires_two_factor', jsonb_build_array(old.requires_two_factor, new.requires_two_factor)));
+  return null;
+end $$;
+create or replace trigger workspaces_audit after update of requires_two_factor on workspaces
+  for each row when (old.requires_two_factor <> new.requires_two_factor) execute function audit_workspace();
+
 create or replace function audit_program_member() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' then

@@ -1,5 +1,5 @@
 -- listMembers
-select "m"."user_id", "u"."name", "u"."email", "m"."role", "m"."created_at", "m"."removed_at"
+select "m"."user_id", "u"."name", "u"."email", "m"."role", "m"."created_at", "m"."removed_at", "u"."two_factor_enabled"
 from "workspace_members" as "m"
 inner join "users" as "u" on "u"."id" = "m"."user_id"
 where "m"."workspace_id" = $1

@@ -92,6 +92,7 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
 })
 
 const titles: Record<AuditThing, string> = {
+  workspace: 'The workspace',
   member: 'Members and sign-ins',
   program: 'Programs and their rules',
   api_key: 'API keys',

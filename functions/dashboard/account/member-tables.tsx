@@ -51,7 +51,10 @@ function MemberName({ member, viewerId }: { member: Member; viewerId: string }) 
     <div>
       <strong>{member.name}</strong>
       {member.user_id === viewerId && <span class="muted"> (you)</span>}
-      <div class="muted small">{member.email}</div>
+      <div class="muted small">
+        {member.email}
+        {member.two_factor_enabled && ', with two-factor codes'}
+      </div>
     </div>
   )
 }

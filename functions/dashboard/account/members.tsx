@@ -4,10 +4,11 @@ import { ApiError } from '../../../lib/errors.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { changeMember, listMembers, listOpenedPrograms } from '../../../lib/programs/members.ts'
 import { inviteMember, revokeInvitation } from '../../../lib/programs/invitations.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { demandTwoFactor } from '../../../lib/programs/workspaces.ts'
+import { Badge, Card, Heading } from '../parts/blocks.tsx'
+import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState } from '../parts/form.ts'
+import { emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireVerified, requireWorkspace, type WorkspaceContext } from '../parts/page.ts'
 import { ActiveMembers, Invitations, RemovedMembers } from './member-tables.tsx'
@@ -58,6 +59,7 @@ async function renderMembers(c: WorkspaceContext, shown: FormState) {
             </a>
           )}
         </Heading>
+        {isOwner(c) && <TwoFactorDemand address={address} isDemanded={workspace.requiresTwoFactor} />}
         <Invite address={address} grantable={grantable} form={shown} />
         <ActiveMembers address={address} members={active} grantable={grantable} viewerId={viewer.user.id} />
         <Invitations address={address} invitations={invitations} />
@@ -71,6 +73,22 @@ async function renderMembers(c: WorkspaceContext, shown: FormState) {
       </>
     ),
   })
+}
+
+function TwoFactorDemand({ address, isDemanded }: { address: string; isDemanded: boolean }) {
+  return (
+    <Card
+      title="Two-factor codes"
+      aside={isDemanded ? <Badge tone="good">Demanded</Badge> : <Badge>Up to each member</Badge>}
+    >
+      <p>Where they are demanded, members without them see nothing of this workspace until they have set them up.</p>
+      <div class="row">
+        <PostButton action={`${address}/two-factor`} fields={{ demanded: isDemanded ? '' : 'yes' }}>
+          {isDemanded ? 'Demand them no longer' : 'Demand them of every member'}
+        </PostButton>
+      </div>
+    </Card>
+  )
 }
 
 function Invite({ address, grantable, form: shown }: { address: string; grantable: Role[]; form: FormState }) {
@@ -120,6 +138,19 @@ memberPages.post(
       ].join('\n\n'),
     })
     return redirectWith(c, addressIn(workspaceId), `An invitation to ${email} is on its way.`)
+  },
+)
+
+memberPages.post(
+  '/workspaces/:workspaceId/members/two-factor',
+  requireWorkspace('owner:manage'),
+  form(z.object({ demanded: optionalText })),
+  async (c) => {
+    const { id: workspaceId } = c.get('workspace')
+    const isDemanded = c.req.valid('form').demanded !== ''
+    await demandTwoFactor(c.get('db'), { workspaceId, userId: c.get('viewer').user.id, isDemanded })
+    const text = isDemanded ? 'Every member needs two-factor codes now.' : 'Two-factor codes are up to each member.'
+    return redirectWith(c, addressIn(workspaceId), text)
   },
 )
 

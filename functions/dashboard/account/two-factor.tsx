@@ -29,6 +29,9 @@ function renderTwoFactor(c: ViewerContext, shown: FormState) {
           title="Two-factor codes"
           lead="After the password, a code of an app on your phone is asked for. Whoever gets hold of the password alone stays outside."
         />
+        {viewer.locked.map(({ name }) => (
+          <p class="message warn">{name} demands two-factor codes. It is open to you once you have set them up.</p>
+        ))}
         {viewer.user.twoFactor ? <IsOn form={shown} /> : <IsOff form={shown} />}
         <p>
           <a href="/account">Back to your account</a>

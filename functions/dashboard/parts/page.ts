@@ -62,6 +62,8 @@ export function requireProgram(action: Action) {
   return createMiddleware<EnvOf<ProgramContext>>(async (c, next) => {
     const viewer: Viewer | undefined = c.get('viewer')
     if (!viewer) return c.redirect(signInPath(c), 303)
+    if (viewer.locked.some(({ programIds }) => programIds.map(String).includes(c.req.param('programId') ?? '')))
+      return leadToTwoFactor(c)
     const program = viewer.programs.find(({ id }) => String(id) === c.req.param('programId'))
     if (!program) throw new ApiError('not_found', 'There is no such program among yours.')
     if (!may(program.roles, action)) throw closedPage()
@@ -75,6 +77,7 @@ export function requireWorkspace(action: Action) {
   return createMiddleware<EnvOf<WorkspaceContext>>(async (c, next) => {
     const viewer: Viewer | undefined = c.get('viewer')
     if (!viewer) return c.redirect(signInPath(c), 303)
+    if (viewer.locked.some(({ id }) => id === c.req.param('workspaceId'))) return leadToTwoFactor(c)
     const workspace = viewer.workspaces.find(({ id }) => id === c.req.param('workspaceId'))
     if (!workspace) throw new ApiError('not_found', 'There is no such workspace among yours.')
     if (!may([workspace.role], action)) throw closedPage()
@@ -103,6 +106,11 @@ export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, 
     )
   await next()
 })
+
+/** Where a member is led whose workspace demands two-factor codes that they lack. */
+export function leadToTwoFactor(c: Context): Response {
+  return c.redirect('/account/two-factor', 303)
+}
 
 function closedPage(): ApiError {
   return new ApiError(
