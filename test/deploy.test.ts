@@ -1,11 +1,17 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { promisify } from 'node:util'
-import { beforeEach, expect, test } from 'vitest'
+import { crc32, inflateRawSync } from 'node:zlib'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { planDeployment } from '../lib/commands/deploy.ts'
 import { operatorToml, readOperator } from '../lib/commands/deploy/config.ts'
+import { buildLambda } from '../lib/commands/deploy/lambda.ts'
 import { readFunctions } from '../lib/local/workers.ts'
 import { startCloudflare } from './support/cloudflare.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
 
 const wranglerToml = readFileSync('wrangler.toml', 'utf8')
 const cloudflare = await startCloudflare()
@@ -217,3 +223,55 @@ test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 6
   })
   expect(cloudflare.changes.length).toBe(before)
 })
+
+test('the consumer for Lambda, as it is zipped, takes a batch and says what failed', { timeout: 60_000 }, async () => {
+  const { neon, databaseUrl, sql, db } = await startEndpoint()
+  const folder = mkdtempSync(path.join(tmpdir(), 'lambda-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const commands = await buildLambda(folder, 'staging', given('staging')['QUEUE_URL'] ?? '')
+  expect(commands).toContain(
+    'aws lambda create-function --region eu-central-1 --function-name svc-staging-deliver-notifications',
+  )
+  const json = (name: string): unknown => JSON.parse(readFileSync(path.join(folder, name), 'utf8'))
+  expect(json('lambda-event-source.json')).toMatchObject({
+    FunctionName: 'svc-staging-deliver-notifications',
+    EventSourceArn: 'arn:aws:sqs:eu-central-1:1:notifications-staging',
+    FunctionResponseTypes: ['ReportBatchItemFailures'],
+  })
+  expect(JSON.stringify(json('lambda-policy.json'))).toContain('arn:aws:sqs:*:*:notifications-staging')
+
+  // Node has no unzip, but the one entry's place is known.
+  const archive = readFileSync(path.join(folder, 'function.zip'))
+  const [start, length] = [30 + 'index.js'.length, archive.readUInt32LE(18)]
+  const code = inflateRawSync(archive.subarray(start, start + length))
+  expect([crc32(code), code.length]).toEqual([archive.readUInt32LE(14), archive.readUInt32LE(22)])
+  expect(archive.subarray(-22).readUInt32LE(16)).toBe(start + length)
+  writeFileSync(path.join(folder, 'index.cjs'), code)
+
+  const { programId, partnerIds } = await createLedgerProgram(sql, db)
+  const { rows } = await sql.query<{ id: string }>(
+    `insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+     values ($1, 'commission_reversed', 'partner', $2, 'cause-1', '{}') returning id`,
+    [programId, partnerIds[0]],
+  )
+  const event = {
+    Records: [
+      { messageId: 'a', body: JSON.stringify({ program_id: programId, outbox_id: Number(rows[0]?.id) }) },
+      { messageId: 'b', body: 'not ours' },
+    ],
+  }
+  const script = `require('./index.cjs').handler(${JSON.stringify(event)}).then((answer) => console.log(JSON.stringify(answer)))`
+  const { stdout } = await run(process.execPath, ['-e', script], {
+    cwd: folder,
+    env: { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neon.url },
+  })
+  expect(JSON.parse(stdout)).toEqual({ batchItemFailures: [{ itemIdentifier: 'b' }] })
+  expect((await sql.query('select kind from notifications')).rows).toEqual([{ kind: 'commission_reversed' }])
+})
+
+test.each(['', 'notifications-staging', 'https://sqs.local/1/q'])(
+  'a consumer for the queue "%s" is not built',
+  async (queueUrl) => {
+    await expect(buildLambda('nowhere', 'staging', queueUrl)).rejects.toThrow('Set QUEUE_URL to the queue')
+  },
+)

@@ -9,6 +9,7 @@ import { type FunctionEntry, readFunctions } from '../local/workers.ts'
 import { runCommand } from './command.ts'
 import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
 import { readEdge } from './deploy/edge.ts'
+import { buildLambda } from './deploy/lambda.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 
 /**
@@ -106,6 +107,7 @@ export async function planDeployment(operator: Operator, wranglerToml: string, n
 }
 
 async function deployAll(): Promise<void> {
+  if (wanted.includes('lambda')) return await deployLambda()
   const wranglerToml = readFileSync(`${root}wrangler.toml`, 'utf8')
   const all = readFunctions(wranglerToml)
   const unknown = wanted.find((name) => !all.some((entry) => entry.name === name))
@@ -156,8 +158,16 @@ async function deployAll(): Promise<void> {
   }
 }
 
+async function deployLambda(): Promise<void> {
+  const { operator, problems } = readOperator(process.env)
+  if (problems.length > 0) throw new LocalStackError(problems.join('\n'))
+  const folder = `${root}dist/lambda`
+  console.log(await buildLambda(folder, operator.environment, process.env['QUEUE_URL'] ?? ''))
+}
+
 const usage = `npm run deploy                   deploys every function
 npm run deploy -- track-click    the named ones
+npm run deploy -- lambda         builds the notification consumer for AWS Lambda, and says how to put it there
 npm run deploy -- --plan         says what would change, and changes nothing
 npm run deploy -- --dry-run      builds only, and prints sizes
 
