@@ -17,7 +17,12 @@ export const errorCodes = {
   already_settled: { status: 400, title: 'The lead is settled already' },
   unauthorized: { status: 401, title: 'The Authorization header is missing or malformed, or its token is not valid' },
   api_key_retired: { status: 401, title: 'The API key was retired' },
+  api_key_expired: { status: 401, title: 'The API key has expired' },
   forbidden: { status: 403, title: 'The caller may not do this' },
+  insufficient_scope: {
+    status: 403,
+    title: 'The API key may not be used for this; `needed_scope` names what it lacks',
+  },
   not_found: { status: 404, title: 'There is nothing at this address' },
   method_not_allowed: { status: 405, title: 'The address does not take this method' },
   conflict: { status: 409, title: 'The state of the thing does not allow this' },

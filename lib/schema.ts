@@ -94,12 +94,16 @@ export interface AffiliateLeadEvents {
 
 export interface ApiKeys {
   created_at: Generated<Timestamp>;
+  created_by: string | null;
+  expires_at: Timestamp | null;
   hint: string;
   id: Generated<Int8>;
   key_hash: Uint8Array;
+  last_used_at: Timestamp | null;
   name: Generated<string>;
   program_id: Int8;
   retired_at: Timestamp | null;
+  scopes: Generated<string[]>;
 }
 
 export interface AuditLog {
@@ -660,8 +664,8 @@ export interface DatabaseFunctions {
     row: { status: string | null }
   }
   check_api_key: {
-    arguments: { hash: Uint8Array | null }
-    row: { key_retired: boolean | null }
+    arguments: { hash: Uint8Array | null; scope: string | null }
+    row: { key_refusal: string | null }
   }
   count_clicks: {
     arguments: { max_rows: number | null }
@@ -725,15 +729,15 @@ export interface DatabaseFunctions {
   }
   track_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { key_retired: boolean | null; program_matches: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
   }
   track_refund: {
     arguments: { hash: Uint8Array | null; of_transaction_id: string | null; key: string | null; wanted_cents: number | null; because: string | null; because_text: string | null; request: string | null }
-    row: { key_retired: boolean | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null }
+    row: { key_refusal: string | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null }
   }
   track_sale: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
-    row: { key_retired: boolean | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null }
   }
   track_test_click: {
     arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null }
@@ -741,7 +745,7 @@ export interface DatabaseFunctions {
   }
   track_test_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { key_retired: boolean | null; program_matches: boolean | null }
+    row: { key_refusal: string | null; program_matches: boolean | null }
   }
   write_audit: {
     arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
@@ -761,7 +765,7 @@ export const functionCalls: {
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
   ask_withdrawal: { text: 'select * from ask_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
-  check_api_key: { text: 'select * from check_api_key($1)', names: ['hash'] },
+  check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },

@@ -66,9 +66,17 @@ create table api_keys (
   name text not null default 'default' check (length(name) between 1 and 100),
   -- The last four characters, so that people can tell their keys apart.
   hint text not null check (length(hint) = 4),
+  -- What it may be used for: `track` is leads, sales, refunds and the status, `read` the status alone.
+  scopes text[] not null default '{track}' constraint api_keys_scopes check (scopes <@ '{track,read}' and cardinality(scopes) > 0),
+  created_by text references users (id) on delete set null,
   created_at timestamptz not null default now(),
+  -- Null: never.
+  expires_at timestamptz,
+  -- To the hour (use_key in functions/api-keys.sql).
+  last_used_at timestamptz,
   retired_at timestamptz
 );
+create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
 
 create table partners (

@@ -113,15 +113,22 @@ create table api_keys (
   key_hash bytea not null,
   name text not null default 'default'::text,
   hint text not null,
+  scopes text[] not null default '{track}'::text[],
+  created_by text,
   created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone,
+  last_used_at timestamp with time zone,
   retired_at timestamp with time zone,
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_hash_key UNIQUE (key_hash),
   constraint api_keys_hint_check CHECK ((length(hint) = 4)),
   constraint api_keys_key_hash_check CHECK ((length(key_hash) = 32)),
   constraint api_keys_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100))),
+  constraint api_keys_scopes CHECK (((scopes <@ '{track,read}'::text[]) AND (cardinality(scopes) > 0))),
+  constraint api_keys_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
   constraint api_keys_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
+CREATE INDEX api_keys_creator_idx ON public.api_keys USING btree (created_by);
 CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
 CREATE TRIGGER api_keys_made_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
 CREATE TRIGGER api_keys_retired_audit AFTER UPDATE OF retired_at ON public.api_keys FOR EACH ROW WHEN (((old.retired_at IS NULL) AND (new.retired_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
@@ -1387,12 +1394,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, OUT key_retired boolean)
- RETURNS boolean
+CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text)
+ RETURNS text
  LANGUAGE sql
- STABLE
 AS $function$
-  select k.retired_at is not null from api_keys k where k.key_hash = hash
+  select use_key(k, scope) from api_keys k where k.key_hash = hash
 $function$
 ;
 
@@ -3309,7 +3315,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3318,11 +3324,11 @@ declare
   key record;
   settled record;
 begin
-  select k.program_id, k.retired_at is not null as is_retired, now() - make_interval(days => p.cookie_window_days) as valid_after into key
+  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
-  key_retired := key.is_retired;
+  key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
-  if key_retired is distinct from false or not program_matches then
+  if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
@@ -3333,7 +3339,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_refund(hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT key_retired boolean, OUT program_id bigint, OUT sale_id bigint, OUT commission_id bigint, OUT currency text, OUT outcome text, OUT deduction_cents bigint, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_refund(hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT key_refusal text, OUT program_id bigint, OUT sale_id bigint, OUT commission_id bigint, OUT currency text, OUT outcome text, OUT deduction_cents bigint, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3344,8 +3350,8 @@ declare
   refund refunds;
   refunded bigint;
 begin
-  select k.program_id, k.retired_at is not null into program_id, key_retired from api_keys k where k.key_hash = hash;
-  if key_retired is distinct from false then
+  select k.program_id, use_key(k, 'track') into program_id, key_refusal from api_keys k where k.key_hash = hash;
+  if key_refusal is distinct from '' then
     return;
   end if;
   -- A live sale comes before a test sale with the same id.
@@ -3402,7 +3408,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3416,16 +3422,16 @@ declare
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
   -- said gives way to a valid click.
-  select k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id), (
+  select use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), (
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
         and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
     is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
-  into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
+  into key_refusal, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
     given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
-  if key_retired is distinct from false or not program_matches then
+  if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
   if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
@@ -3487,19 +3493,38 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_test_lead(hash bytea, claimed_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT key_retired boolean, OUT program_matches boolean)
+CREATE OR REPLACE FUNCTION public.track_test_lead(hash bytea, claimed_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 declare
   key record;
 begin
-  select k.program_id, k.retired_at is not null as is_retired into key from api_keys k where k.key_hash = hash;
-  key_retired := key.is_retired;
+  select k.program_id, use_key(k, 'track') as refusal into key from api_keys k where k.key_hash = hash;
+  key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
-  if key_retired is not distinct from false and program_matches then
+  if key_refusal is not distinct from '' and program_matches then
     perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.use_key(key api_keys, scope text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if key.retired_at is not null then
+    return 'retired';
+  elsif key.expires_at <= now() then
+    return 'expired';
+  elsif scope <> all (key.scopes) then
+    return 'scope';
+  elsif key.last_used_at is null or key.last_used_at < now() - interval '1 hour' then
+    update api_keys k set last_used_at = now()
+    where k.id = (select u.id from api_keys u where u.id = key.id for no key update skip locked);
+  end if;
+  return '';
 end $function$
 ;
 

@@ -1,6 +1,7 @@
 import { request } from 'node:http'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
 import { clickRequest } from '../lib/api/track-click.ts'
 import { errorCodes } from '../lib/errors.ts'
@@ -27,6 +28,13 @@ await api.stack.sql.query(
   `insert into api_keys (program_id, key_hash, hint, retired_at) values ($1, decode($2, 'hex'), 'last', now())`,
   [program.programId, retiredKey.keyHash],
 )
+
+const expiredKey = await generateApiKey()
+await api.stack.sql.query(
+  `insert into api_keys (program_id, key_hash, hint, expires_at) values ($1, decode($2, 'hex'), 'last', now())`,
+  [program.programId, expiredKey.keyHash],
+)
+const readKey = await createApiKey(api.stack.db, program.programId, 'reads', { scopes: ['read'], days: 30 })
 
 const names: Record<string, string> = {
   [clickPath]: 'click',
@@ -246,6 +254,46 @@ describe('API key', () => {
     const body = method === 'GET' ? undefined : await goodBody(path)
     const answer = await api.call(path, body, { method, key: retiredKey.key, databaseRequests: 1 })
     expect(answer).toMatchObject({ status: 401, body: { status: 401, error: { code: 'api_key_retired' } } })
+  })
+
+  test.for(calls)('%s: a key whose time is over is 401 with its own code', async ([path, method]) => {
+    const body = method === 'GET' ? undefined : await goodBody(path)
+    const answer = await api.call(path, body, { method, key: expiredKey.key, databaseRequests: 1 })
+    expect(answer).toMatchObject({ status: 401, body: { error: { code: 'api_key_expired' } } })
+  })
+
+  test.for(keyedPaths)('%s: a key for reading is 403 and names what is needed, whatever the body', async (path) => {
+    for (const body of [await goodBody(path), '{}']) {
+      const answer = await api.call(path, body, { key: readKey, databaseRequests: 1 })
+      expect(answer).toMatchObject({
+        status: 403,
+        body: { error: { code: 'insufficient_scope', needed_scope: 'track' } },
+      })
+    }
+  })
+
+  test('a key for reading reads the status', async () => {
+    expect(await api.call(statusPath, undefined, { method: 'GET', key: readKey })).toMatchObject({ status: 200 })
+  })
+
+  test.for([
+    ['never', 'null', true],
+    ['59 minutes ago', `now() - interval '59 minutes'`, false],
+    ['61 minutes ago', `now() - interval '61 minutes'`, true],
+  ] as const)('the use of a key that was noted %s is noted: %s, %s', async ([, at, isNoted]) => {
+    const { programId, apiKey } = await api.program()
+    await api.rows(`update api_keys set last_used_at = ${at} where program_id = $1`, [programId])
+    const bodies = Array.from({ length: 20 }, (_, n) => ({
+      transaction_id: `use-${n}`,
+      customer_key: 'key-use',
+      amount_cents: 100,
+    }))
+    for (const { status } of await api.callAll(salePath, bodies, { key: apiKey })) expect(status).toBe(200)
+    const [{ noted }] = await api.rows(
+      `select last_used_at > now() - interval '1 minute' as noted from api_keys where program_id = $1`,
+      [programId],
+    )
+    expect(noted).toBe(isNoted)
   })
 
   test.for(keyedPaths)('%s: the scheme is matched without regard to case', async (path) => {

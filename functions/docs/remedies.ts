@@ -13,6 +13,8 @@ export const remedies: Record<ErrorCode, string> = {
   already_settled: 'Nothing: the lead is recorded.',
   unauthorized: 'Send `Authorization: Bearer` and the program’s API key; check that it was copied whole.',
   api_key_retired: 'Make a new key in the program’s settings and use that one.',
+  api_key_expired: 'Make a new key in the program’s settings and use that one.',
+  insufficient_scope: 'Make a key with the scope that `needed_scope` names and use that one.',
   forbidden: 'Ask an owner of the workspace for the role that may do it.',
   not_found: 'Check the address. At a refund: no sale has this `transaction_id` in this program.',
   method_not_allowed: 'Use a method that the header `Allow` names.',

@@ -57,16 +57,29 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
 
 /** What every keyed statement answers of its key. */
 interface KeyState {
-  key_retired: boolean | null
+  key_refusal: string | null
   program_matches?: boolean | null
 }
 
-/** Refuses the call where the statement says that the key is unknown, retired, or of another program than the one named. */
+/**
+ * Refuses the call where the statement says that the key is unknown, retired, expired, not for this, or of another program than the
+ * one named.
+ */
 export function requireActiveKey<State extends KeyState>(state: State | undefined): asserts state is State {
-  if (state?.key_retired) {
+  if (state?.key_refusal === 'retired') {
     throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
   }
-  if (state?.key_retired !== false) {
+  if (state?.key_refusal === 'expired') {
+    throw new ApiError('api_key_expired', 'This API key has expired. Make a new one in the dashboard and use that.')
+  }
+  if (state?.key_refusal === 'scope') {
+    throw new ApiError(
+      'insufficient_scope',
+      'This call needs an API key with the scope track. Make one in the dashboard and use that.',
+      { data: { needed_scope: 'track' } },
+    )
+  }
+  if (state?.key_refusal !== '') {
     throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
   }
   if (state.program_matches === false) {
@@ -82,6 +95,6 @@ export function requireActiveKey<State extends KeyState>(state: State | undefine
 
 /** Refuses the key alone. For a request whose body is bad: a caller with a bad key learns of the key and nothing else. */
 export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
-  const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash) })))
+  const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope: 'track' })))
   requireActiveKey(row)
 }

@@ -1,15 +1,36 @@
-import type { InferResult } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import { type Database, hexBytes } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { generateApiKey } from './api-keys.ts'
 
-/** A key as it is stored. `hint` is its last four characters. */
+/** A key as it is stored. `hint` is its last four characters, `last_used_at` is to the hour. */
 export type StoredApiKey = InferResult<ReturnType<typeof apiKeysStatement>>[number]
 
-/** Makes an API key for a program and returns it. It is not kept and cannot be shown again. */
-export async function createApiKey(db: Database, programId: number, name: string): Promise<string> {
+/** What a key may be used for: `track` for leads, sales, refunds and the status, `read` for the status alone. */
+export const keyScopes = ['track', 'read'] as const
+export type KeyScope = (typeof keyScopes)[number]
+
+/** Makes an API key for a program and returns it. It is not kept and cannot be shown again. Without `days` it never expires. */
+export async function createApiKey(
+  db: Database,
+  programId: number,
+  name: string,
+  {
+    scopes = ['track'],
+    days,
+    createdBy = null,
+  }: { scopes?: KeyScope[]; days?: number; createdBy?: string | null } = {},
+): Promise<string> {
   const { key, keyHash, hint } = await generateApiKey()
-  const row = { program_id: programId, key_hash: hexBytes(keyHash), name, hint }
+  const row = {
+    program_id: programId,
+    key_hash: hexBytes(keyHash),
+    name,
+    hint,
+    scopes,
+    created_by: createdBy,
+    expires_at: days === undefined ? null : sql<Date>`now() + make_interval(days => ${days})`,
+  }
   await db.query(kysely.insertInto('api_keys').values(row))
   return key
 }
@@ -21,11 +42,13 @@ export async function listApiKeys(db: Database, programId: number): Promise<Stor
 
 function apiKeysStatement(programId: number) {
   return kysely
-    .selectFrom('api_keys')
-    .select(['id', 'name', 'hint', 'created_at', 'retired_at'])
-    .where('program_id', '=', programId)
-    .orderBy((eb) => eb('retired_at', 'is not', null))
-    .orderBy('id', 'desc')
+    .selectFrom('api_keys as k')
+    .leftJoin('users as u', 'u.id', 'k.created_by')
+    .select(['k.id', 'k.name', 'k.hint', 'k.scopes', 'k.created_at', 'k.expires_at', 'k.last_used_at', 'k.retired_at'])
+    .select((eb) => ['u.name as creator', eb('k.expires_at', '<=', now).as('is_expired')])
+    .where('k.program_id', '=', programId)
+    .orderBy((eb) => eb('k.retired_at', 'is not', null))
+    .orderBy('k.id', 'desc')
 }
 
 /** Retires a key for good: calls that use it are refused with `api_key_retired` from now on. */

@@ -38,7 +38,7 @@ export const cliStatus = (): Operation => ({
   description: 'How the program of the key is set up, what it has received, and what is still to do.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
-  errors: [...keyErrors, ...serverErrors],
+  errors: [...keyErrors.filter((code) => code !== 'insufficient_scope'), ...serverErrors],
   examples: [
     {
       name: 'status',

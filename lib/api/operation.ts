@@ -49,7 +49,7 @@ export const bodyErrors: ErrorCode[] = [
   'unsupported_media_type',
 ]
 export const serverErrors: ErrorCode[] = ['rate_limited', 'internal_error', 'unavailable']
-export const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired']
+export const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired', 'api_key_expired', 'insufficient_scope']
 
 /** What a refusal answers. */
 export const refused = (code: ErrorCode, message: string) => ({ success: false, error: { code, message } })

@@ -1,4 +1,4 @@
-import type { InferResult } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import { requireActiveKey } from '../access/api-keys.ts'
 import { type Database, hexBytes, retryOnce } from '../database.ts'
 import { kysely } from '../kysely.ts'
@@ -51,7 +51,7 @@ function statusStatement(keyHash: string) {
           .whereRef('e.program_id', '=', 'p.id')
           .where('e.livemode', '=', live)
       return [
-        eb('k.retired_at', 'is not', null).$castTo<boolean>().as('key_retired'),
+        sql<string>`use_key(k, null)`.as('key_refusal'),
         'p.id',
         'p.name',
         'p.domain',

@@ -71,18 +71,18 @@ end $$;
 create or replace function track_lead(
   hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
   new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
-  out key_retired boolean, out program_matches boolean, out lead_id bigint, out click_id text, out customer_status text
+  out key_refusal text, out program_matches boolean, out lead_id bigint, out click_id text, out customer_status text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
   key record;
   settled record;
 begin
-  select k.program_id, k.retired_at is not null as is_retired, now() - make_interval(days => p.cookie_window_days) as valid_after into key
+  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
-  key_retired := key.is_retired;
+  key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
-  if key_retired is distinct from false or not program_matches then
+  if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
@@ -159,15 +159,15 @@ end $$;
 create or replace function track_test_lead(
   hash bytea, claimed_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
   additional_data jsonb,
-  out key_retired boolean, out program_matches boolean
+  out key_refusal text, out program_matches boolean
 ) language plpgsql as $$
 declare
   key record;
 begin
-  select k.program_id, k.retired_at is not null as is_retired into key from api_keys k where k.key_hash = hash;
-  key_retired := key.is_retired;
+  select k.program_id, use_key(k, 'track') as refusal into key from api_keys k where k.key_hash = hash;
+  key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
-  if key_retired is not distinct from false and program_matches then
+  if key_refusal is not distinct from '' and program_matches then
     perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $$;

@@ -68,7 +68,7 @@ end $$;
 -- `already_reversed` where nothing was left to take from sale or commission; or `no_commission`.
 create or replace function track_refund(
   hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid,
-  out key_retired boolean, out program_id bigint, out sale_id bigint, out commission_id bigint, out currency text, out outcome text,
+  out key_refusal text, out program_id bigint, out sale_id bigint, out commission_id bigint, out currency text, out outcome text,
   out deduction_cents bigint, out outbox_ids bigint[]
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -78,8 +78,8 @@ declare
   refund refunds;
   refunded bigint;
 begin
-  select k.program_id, k.retired_at is not null into program_id, key_retired from api_keys k where k.key_hash = hash;
-  if key_retired is distinct from false then
+  select k.program_id, use_key(k, 'track') into program_id, key_refusal from api_keys k where k.key_hash = hash;
+  if key_refusal is distinct from '' then
     return;
   end if;
   -- A live sale comes before a test sale with the same id.

@@ -129,7 +129,7 @@ end $$;
 create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
   amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
-  out key_retired boolean, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
+  out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
   out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text
 ) language plpgsql as $$
 #variable_conflict use_variable
@@ -142,16 +142,16 @@ declare
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
   -- said gives way to a valid click.
-  select k.retired_at is not null, k.program_id = coalesce(claimed_program_id, k.program_id), (
+  select use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), (
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
         and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
     is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
-  into key_retired, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
+  into key_refusal, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
     given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
-  if key_retired is distinct from false or not program_matches then
+  if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
   if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then

@@ -2,7 +2,7 @@ import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { emptyForm } from '../parts/form.ts'
-import { Day } from '../parts/format.tsx'
+import { Day, Time } from '../parts/format.tsx'
 import { Table } from '../parts/table.tsx'
 
 /** A program's API keys. `made` is one that was just made: nobody can be shown it again. */
@@ -28,21 +28,48 @@ export function ApiKeys({ address, keys, made }: { address: string; keys: Stored
           columns={[
             { label: 'Name', cell: ({ name }) => name },
             { label: 'Key', cell: ({ hint }) => <code>svc_live_…{hint}</code> },
-            { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
+            { label: 'For', cell: ({ scopes }) => scopes.join(', ') },
+            { label: 'Made', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
+            { label: 'Expires', cell: ({ expires_at: at }) => (at ? <Day at={at} /> : 'never') },
+            { label: 'Last used', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'not yet') },
             { label: '', right: true, cell: (key) => <Retire address={address} apiKey={key} /> },
           ]}
         />
       )}
       <form method="post" action={address} class="row end">
         <Field name="key_name" label="Name of a new key" value="server" form={emptyForm} />
+        <Field name="key_scope" label="For" options={scopeOptions} form={emptyForm} />
+        <Field name="key_days" label="Expires" options={expiryOptions} form={emptyForm} />
         <button type="submit">Make a key</button>
       </form>
     </Card>
   )
 }
 
+const scopeOptions = [
+  ['track', 'Leads, sales, refunds and the status'],
+  ['read', 'The status alone'],
+] as const
+
+const expiryOptions = [
+  ['', 'Never'],
+  ['30', 'After 30 days'],
+  ['90', 'After 90 days'],
+  ['365', 'After a year'],
+] as const
+
+function Made({ at, by }: { at: Date; by: string | null }) {
+  return (
+    <span>
+      <Day at={at} />
+      {by && ` by ${by}`}
+    </span>
+  )
+}
+
 function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) {
   if (apiKey.retired_at) return <Badge>Retired</Badge>
+  if (apiKey.is_expired) return <Badge>Expired</Badge>
   return (
     <PostButton
       action={`${address}/${apiKey.id}/retire`}

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { createApiKey, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
+import { createApiKey, keyScopes, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type ProgramSettings, readProgram, updateProgram } from '../../../lib/programs/programs.ts'
@@ -138,11 +138,20 @@ settingsPages.post(
   },
 )
 
-const keyForm = z.object({ key_name: optionalText.check(shortText(100)) })
+const keyForm = z.object({
+  key_name: optionalText.check(shortText(100)),
+  key_scope: z.prefault(z.enum(keyScopes, 'Choose what the key is for.'), 'track'),
+  key_days: z.prefault(z.enum(['', '30', '90', '365'], 'Choose when the key expires.'), ''),
+})
 
 settingsPages.post('/programs/:programId/settings/keys', requireProgram('api-key:manage'), form(keyForm), async (c) => {
-  const name = c.req.valid('form').key_name || 'default'
-  return await renderSettings(c, emptyForm, await createApiKey(c.get('db'), c.get('program').id, name))
+  const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
+  const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
+    scopes: [scope],
+    ...(days && { days: Number(days) }),
+    createdBy: c.get('viewer').user.id,
+  })
+  return await renderSettings(c, emptyForm, key)
 })
 
 settingsPages.post('/programs/:programId/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {

@@ -128,7 +128,7 @@ export async function request<Data>(connection: Connection, path: string, body?:
 }
 
 function hintFor(code: string, response: Response): string {
-  if (code === 'unauthorized' || code === 'api_key_retired') {
+  if (code === 'unauthorized' || code === 'api_key_retired' || code === 'api_key_expired') {
     return 'Copy the key again, or make a new one in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
   }
   const seconds = response.headers.get('retry-after')
