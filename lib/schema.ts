@@ -5,6 +5,8 @@
 
 import type { ColumnType } from "kysely";
 
+export type AmountSource = "api" | "intent" | "invoice" | "session";
+
 export type ArrayType<T> = ArrayTypeImpl<T> extends (infer U)[]
   ? U[]
   : ArrayTypeImpl<T>;
@@ -122,8 +124,9 @@ export interface BalanceEntries {
   amount_cents: Int8;
   balance_after_cents: Int8;
   balance_before_cents: Int8;
-  cause: 'commission_credited' | 'commission_reversed' | 'reversal_returned' | 'withdrawal_paid';
+  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'withdrawal_paid';
   commission_id: Int8 | null;
+  correction_number: number | null;
   created_at: Generated<Timestamp>;
   currency: string;
   entry_number: Int8;
@@ -145,6 +148,7 @@ export interface Balances {
 
 export interface Commissions {
   amount_cents: Int8;
+  correction_count: Generated<number>;
   created_at: Generated<Timestamp>;
   credited_at: Timestamp | null;
   currency: string;
@@ -263,7 +267,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_reversed' | 'commission_refunded' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored';
+  kind: 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored';
   partner_id: Int8;
   payload: Json;
   program_id: Int8;
@@ -348,6 +352,7 @@ export interface ProcessorCustomers {
 
 export interface ProcessorEvents {
   account_id: string;
+  awaits: string[] | null;
   deliveries: Generated<number>;
   event_created_at: Timestamp;
   event_id: string;
@@ -458,7 +463,10 @@ export interface Refunds {
 export interface Sales {
   additional_data: Json | null;
   amount_cents: Int8;
+  amount_source: Generated<AmountSource>;
   commission_base_cents: Int8;
+  commission_bp: number | null;
+  commission_months: number | null;
   created_at: Generated<Timestamp>;
   currency: string;
   customer_id: Int8 | null;

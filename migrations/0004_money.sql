@@ -10,6 +10,8 @@ create domain reversal_kind as text check (value in ('none', 'partial', 'full'))
 create domain refund_key as text check (length(value) between 1 and 300);
 create domain refund_reason as text check (value in ('refund', 'chargeback'));
 create domain review_reason as text check (value in ('unverified_customer'));
+-- Who said what a sale brought. A later one of these decides over an earlier one, whichever was told first.
+create type amount_source as enum ('api', 'intent', 'session', 'invoice');
 
 -- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
 -- ever, and a unique key of a partitioned table would hold within one month only.
@@ -23,9 +25,14 @@ create table sales (
   partner_id bigint,
   customer_key id_text,
   sale_date timestamptz not null default now(),
-  amount_cents positive_cents not null,
+  -- 0 only where the invoice of a sale brought nothing; its payment_status is then `no_payment_required`, and it counts in no figure.
+  amount_cents amount_cents not null,
+  amount_source amount_source not null default 'api',
   -- What the commission is computed of: the amount, for processor sales without tax.
   commission_base_cents amount_cents not null,
+  -- The program's terms when the sale was attributed, by which its commission is computed, now and whenever it is corrected.
+  commission_bp integer,
+  commission_months integer,
   refunded_cents amount_cents not null default 0,
   currency currency_code not null,
   sale_type word_text not null default 'payment',
@@ -54,7 +61,7 @@ create index sales_subscription_idx on sales (program_id, subscription_id) where
 create index sales_test_idx on sales (program_id, id) where is_test;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` where the caller gave none, or
--- `rest:<request id>`. `applied_cents` is what it moved after capping, `deduction_cents` the commission it reversed; a
+-- `rest:<request id>`. `applied_cents` is what it moves after capping, `deduction_cents` the commission it reversed when it was taken; a
 -- refund put back (failed, or a dispute won) has `returned_at`. One that the processor told has the id it has there, and so has one
 -- that the API told without an id, where the processor's is the same: `refund_key` is then the API's, whichever came first.
 create table refunds (
@@ -71,7 +78,7 @@ create table refunds (
   returned_at timestamptz,
   request_id uuid,
   -- The part of a refund that found no room in its sale when it was told (a dispute had taken it) and found it later, when that was
-  -- returned, is a row of its own which points to the first. Rows never change what they applied.
+  -- returned, is a row of its own which points to the first. Rows change what they apply only where the sale itself becomes smaller.
   continues_refund_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -155,7 +162,10 @@ create table commissions (
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
-  amount_cents positive_cents not null,
+  -- 0 only where a correction left nothing to pay for; it is then reversed in full.
+  amount_cents amount_cents not null,
+  -- How often the amount was corrected.
+  correction_count integer not null default 0,
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,
@@ -198,15 +208,20 @@ create table balance_entries (
   amount_cents bigint not null check (amount_cents <> 0),
   balance_before_cents bigint not null,
   balance_after_cents bigint not null,
-  cause text not null check (cause in ('commission_credited', 'commission_reversed', 'reversal_returned', 'withdrawal_paid')),
+  cause text not null check (cause in (
+    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'withdrawal_paid'
+  )),
   commission_id bigint,
+  -- The how-manieth correction of the commission it is.
+  correction_number integer,
   refund_id bigint,
   withdrawal_id bigint,
   created_at timestamptz not null default now(),
   previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
   primary key (program_id, partner_id, currency, entry_number),
   unique (program_id, partner_id, currency, entry_number, balance_after_cents),
-  constraint balance_entries_cause_key unique nulls not distinct (program_id, cause, commission_id, refund_id, withdrawal_id),
+  constraint balance_entries_cause_key unique nulls not distinct (program_id, cause, commission_id, correction_number, refund_id,
+    withdrawal_id),
   foreign key (program_id, partner_id, currency, previous_entry_number, balance_before_cents)
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
   foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
@@ -218,6 +233,8 @@ create table balance_entries (
   check (
     case cause
       when 'commission_credited' then amount_cents > 0 and commission_id is not null and refund_id is null and withdrawal_id is null
+      when 'commission_corrected' then commission_id is not null and correction_number is not null and refund_id is null
+        and withdrawal_id is null
       when 'commission_reversed' then amount_cents < 0 and commission_id is not null and withdrawal_id is null
       when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and withdrawal_id is null
       else amount_cents < 0 and withdrawal_id is not null and commission_id is null and refund_id is null

@@ -19,15 +19,16 @@ create table daily_totals (
   primary key (program_id, day, slot)
 ) with (fillfactor = 50);
 
--- A refund takes its commission from the hour the commission was made in, as above. It counts in the hour of its sale, so that of any range's
--- revenue this much was refunded; one that is put back is taken off there.
+-- A refund takes its commission from the hour the commission was made in, and a correction of a sale takes its revenue from the sale's, as
+-- above. A refund counts in the hour of its sale, so that of any range's revenue this much was refunded; one that is put back is taken off
+-- there.
 create table daily_money (
   program_id bigint not null,
   day date not null,
   currency currency_code not null,
   slot smallint not null,
-  sales event_count not null default 0,
-  revenue_cents event_count not null default 0,
+  sales bigint not null default 0,
+  revenue_cents bigint not null default 0,
   commission_cents bigint not null default 0,
   refunded_cents bigint not null default 0,
   sales_by_hour bigint[],

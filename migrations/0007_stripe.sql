@@ -75,6 +75,8 @@ create table processor_events (
   fact jsonb not null,
   -- A live event that no schema reads, whole, for 30 days: encrypted, as customers' data is in it (lib/stripe/sealed-payload.ts).
   payload bytea,
+  -- What may come and give it an effect that it does not have yet (awaited_name in functions/stripe-purchases.sql).
+  awaits text[],
   event_created_at timestamptz not null,
   received_at timestamptz not null default now(),
   deliveries integer not null default 1 check (deliveries > 0),
@@ -87,6 +89,7 @@ create index processor_events_account_idx on processor_events (account_id, recei
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
+create index processor_events_awaits_idx on processor_events using gin (awaits) where awaits is not null;
 
 -- The states that stand for a connection being made at the processor: single use, tied to the session that asked.
 create table processor_connect_states (

@@ -20,7 +20,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -162,21 +162,23 @@ create table balance_entries (
   balance_after_cents bigint not null,
   cause text not null,
   commission_id bigint,
+  correction_number integer,
   refund_id bigint,
   withdrawal_id bigint,
   created_at timestamp with time zone not null default now(),
   previous_entry_number bigint generated always as (NULLIF((entry_number - 1), 0)) stored,
   constraint balance_entries_have_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint balance_entries_pkey PRIMARY KEY (program_id, partner_id, currency, entry_number),
-  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, refund_id, withdrawal_id),
+  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, withdrawal_id),
   constraint balance_entries_program_id_partner_id_currency_entry_number_key UNIQUE (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_amount_cents_check CHECK ((amount_cents <> 0)),
-  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'withdrawal_paid'::text]))),
+  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'withdrawal_paid'::text]))),
   constraint balance_entries_check CHECK (((entry_number > 1) OR (balance_before_cents = 0))),
   constraint balance_entries_check1 CHECK (((balance_before_cents + amount_cents) = balance_after_cents)),
   constraint balance_entries_check2 CHECK (
 CASE cause
     WHEN 'commission_credited'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
+    WHEN 'commission_corrected'::text THEN ((commission_id IS NOT NULL) AND (correction_number IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
     WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (withdrawal_id IS NULL))
     WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (withdrawal_id IS NULL))
     ELSE ((amount_cents < 0) AND (withdrawal_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
@@ -213,7 +215,8 @@ create table commissions (
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
-  amount_cents positive_cents not null,
+  amount_cents amount_cents not null,
+  correction_count integer not null default 0,
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none'::text,
   reason reason_text,
@@ -273,8 +276,8 @@ create table daily_money (
   day date not null,
   currency currency_code not null,
   slot smallint not null,
-  sales event_count not null default 0,
-  revenue_cents event_count not null default 0,
+  sales bigint not null default 0,
+  revenue_cents bigint not null default 0,
   commission_cents bigint not null default 0,
   refunded_cents bigint not null default 0,
   sales_by_hour bigint[],
@@ -471,6 +474,7 @@ create table processor_events (
   waits_for text,
   fact jsonb not null,
   payload bytea,
+  awaits text[],
   event_created_at timestamp with time zone not null,
   received_at timestamp with time zone not null default now(),
   deliveries integer not null default 1,
@@ -483,6 +487,7 @@ create table processor_events (
   constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
+CREATE INDEX processor_events_awaits_idx ON public.processor_events USING gin (awaits) WHERE (awaits IS NOT NULL);
 CREATE INDEX processor_events_payload_idx ON public.processor_events USING btree (received_at) WHERE (payload IS NOT NULL);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
@@ -640,8 +645,11 @@ create table sales (
   partner_id bigint,
   customer_key id_text,
   sale_date timestamp with time zone not null default now(),
-  amount_cents positive_cents not null,
+  amount_cents amount_cents not null,
+  amount_source amount_source not null default 'api'::amount_source,
   commission_base_cents amount_cents not null,
+  commission_bp integer,
+  commission_months integer,
   refunded_cents amount_cents not null default 0,
   currency currency_code not null,
   sale_type word_text not null default 'payment'::text,
@@ -925,6 +933,25 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_awaiting_invoices(sale sales, of_account_id text, ids text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  event processor_events;
+begin
+  for event in
+    update processor_events e set awaits = null, program_id = sale.program_id, outcome = 'recorded',
+      reason = 'Applied when its sale became known.'
+    where e.account_id = of_account_id and e.livemode <> sale.is_test
+      and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
+    returning e.*
+  loop
+    perform record_sale(purchased_sale(event, sale, ids, null), true);
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -1000,19 +1027,28 @@ AS $function$
 declare
   fact jsonb := event.fact;
   ids text[] := array_remove(array(select jsonb_array_elements_text(fact->'payment_ids')) || (answer->>'invoice_id'), null);
+  is_told boolean := fact->>'sale' is not null;
+  brought_nothing boolean := coalesce((fact#>>'{sale,amount_cents}')::bigint = 0, false);
   program programs;
   buyer customers;
 begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   program := program_of_purchase(event.account_id, fact);
-  if program.id is null then
+  if program.id is null and fact->>'program_id' is not null then
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
     end if;
-    return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
-      else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
+    return became(event, 'ignored', format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id'));
+  elsif is_told and (program.id is null or brought_nothing) then
+    return correct_known_purchase(event, ids);
+  elsif program.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    end if;
+    return became(event, 'ignored', 'Its metadata names no program.');
   end if;
   -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
   if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
@@ -1027,7 +1063,7 @@ begin
     perform keep_buyer(buyer, fact);
   end if;
 
-  if fact->>'sale' is not null then
+  if is_told then
     return record_purchase(event, ids, buyer);
   elsif buyer.id is null then
     return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
@@ -1345,6 +1381,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.awaited_name(of_account_id text, kind text, name text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((((of_account_id || ' '::text) || kind) || ' '::text) || name)
+;
+
 CREATE OR REPLACE FUNCTION public.became(event processor_events, outcome text, reason text)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -1424,6 +1467,174 @@ begin
       order by a.id limit 1
     );
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp integer, months integer, sale_date timestamp with time zone, first_purchase_date timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN (sale_date > (first_purchase_date + make_interval(months => months))) THEN (0)::bigint ELSE (((base_cents * commission_bp) + 5000) / 10000) END
+;
+
+CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  was commissions;
+  commission commissions;
+  entry balance_entries;
+  change_cents bigint;
+  balance_cents bigint;
+  by_cause text;
+begin
+  select c.* into was from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id;
+  commission := was;
+  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_months, sale.sale_date, first_date);
+  if was.id is null then
+    if commission.amount_cents > 0 then
+      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
+      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission.amount_cents,
+        now() + make_interval(days => p.hold_days)
+      from programs p where p.id = sale.program_id
+      returning * into commission;
+      perform count_money(sale.program_id, commission.created_at, sale.currency, 0, 0, commission.amount_cents);
+      perform enter_earlier_refunds(sale, commission);
+    end if;
+    return;
+  end if;
+  if was.rejected_at is null then
+    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
+    commission.reversed_cents := reversed_share(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
+    commission.reason := case
+      when sale.amount_cents = 0 then 'No payment was required.'
+      when commission.amount_cents = 0 then 'It is later than the program pays for.'
+      else (
+        select coalesce(r.reason_text, r.reason) from refunds r
+        where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
+        order by r.id desc limit 1
+      )
+    end;
+  else
+    commission.reversed_cents := commission.amount_cents;
+  end if;
+  if (commission.amount_cents, commission.reversed_cents, commission.reversal)
+    = (was.amount_cents, was.reversed_cents, was.reversal) then
+    return;
+  end if;
+  update commissions c set amount_cents = commission.amount_cents, reversed_cents = commission.reversed_cents,
+    reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1
+  where c.program_id = was.program_id and c.id = was.id
+  returning * into commission;
+  change_cents := commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents);
+  if change_cents = 0 then
+    return;
+  end if;
+  perform count_money(was.program_id, was.created_at, was.currency, 0, 0, change_cents);
+  if was.credited_at is null then
+    return;
+  end if;
+  by_cause := format('correction:%s:%s', was.id, commission.correction_count);
+  entry.program_id := was.program_id;
+  entry.partner_id := was.partner_id;
+  entry.currency := was.currency;
+  entry.amount_cents := change_cents;
+  entry.cause := 'commission_corrected';
+  entry.commission_id := was.id;
+  entry.correction_number := commission.correction_count;
+  balance_cents := post_entry(entry);
+  perform write_outbox(was.program_id, 'commission_corrected', 'partner', was.partner_id, by_cause, jsonb_build_object(
+    'commission_id', was.id, 'transaction_id', sale.transaction_id, 'amount_cents', abs(change_cents), 'currency', was.currency,
+    'deducted', change_cents < 0));
+  perform fit_withdrawals(commission, balance_cents, by_cause, sale.transaction_id);
+  if change_cents < 0 and was.paid_at is not null then
+    perform tell_advertiser('paid_commission_reversed', commission, change_cents, by_cause, sale.transaction_id);
+  end if;
+  if change_cents < 0 and balance_cents < 0 then
+    perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, sale.transaction_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.correct_commissions(of_sale sales, itself boolean, others boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale_ids bigint[];
+  first_date timestamptz;
+  sale sales;
+begin
+  select array_agg(locked.id) into sale_ids from (
+    select s.id from sales s
+    where s.program_id = of_sale.program_id and s.customer_id = of_sale.customer_id and not s.is_test
+      and case when s.id = of_sale.id then itself else others and s.commission_months is not null end
+    order by s.id for no key update
+  ) locked;
+  perform from commissions c where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from commissions c
+    where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) and c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
+  select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
+  for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.id loop
+    perform correct_commission(sale, first_date);
+  end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.correct_known_purchase(event processor_events, ids text[])
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale sales := sale_of_payments(event.account_id, not event.livemode, ids);
+begin
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    end if;
+    event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
+    return became(event, 'ignored', case when event.fact#>>'{sale,amount_cents}' = '0' then 'Nothing was paid.'
+      else 'Its metadata names no program.' end);
+  end if;
+  event.program_id := sale.program_id;
+  return record_purchase(event, ids, null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.correct_sale(sale sales, given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  was constant sales := sale;
+  counted boolean;
+begin
+  if given.currency <> sale.currency then
+    return sale;
+  end if;
+  sale.refunded_cents := fit_refunds(sale, given.amount_cents);
+  update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
+    amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
+    refunded_cents = sale.refunded_cents
+  where s.program_id = sale.program_id and s.id = sale.id
+  returning s.* into sale;
+  if sale.customer_id is null or sale.is_test then
+    return sale;
+  end if;
+  if was.payment_status = 'paid' then
+    counted := count_money(sale.program_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0, -was.refunded_cents);
+  end if;
+  if sale.payment_status = 'paid' then
+    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0, sale.refunded_cents);
+  end if;
+  perform correct_commissions(sale, true, move_first_purchase(sale));
+  return sale;
 end $function$
 ;
 
@@ -1661,6 +1872,30 @@ CREATE OR REPLACE FUNCTION public.first_with_prefix(ids text[], prefix text)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.fit_refunds(sale sales, new_amount_cents bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  excess_cents bigint := sale.refunded_cents - new_amount_cents;
+  refund refunds;
+begin
+  if excess_cents <= 0 then
+    return sale.refunded_cents;
+  end if;
+  for refund in
+    select r.* from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0 order by r.id desc
+  loop
+    exit when excess_cents <= 0;
+    update refunds r set applied_cents = greatest(0, refund.applied_cents - excess_cents)
+    where r.program_id = refund.program_id and r.id = refund.id;
+    excess_cents := excess_cents - refund.applied_cents;
+  end loop;
+  return new_amount_cents;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.fit_withdrawals(commission commissions, balance_cents bigint, by_cause text, of_transaction_id text)
@@ -1906,7 +2141,7 @@ CREATE OR REPLACE FUNCTION public.keep_commission_sound()
 AS $function$
 begin
   -- As a sale or a lead makes it; one expression is cheaper than several.
-  if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and (new.kind = 'sale') = (new.sale_id is not null)
+  if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
     and num_nonnulls(new.credited_at, new.paid_at, new.withdrawal_id, new.rejected_at) = 0 then
     return new;
   end if;
@@ -1921,6 +2156,7 @@ begin
     raise check_violation using message = 'A commission of a sale names the sale, and one of a lead names none.';
   end if;
   if new.reversed_cents > new.amount_cents
+    or new.amount_cents = 0 and new.reversal <> 'full'
     or new.reversal = 'none' and new.rejected_at is null and new.reversed_cents > 0
     or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
     raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
@@ -2085,16 +2321,17 @@ CREATE OR REPLACE FUNCTION public.log_event(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact, payload,
-    event_created_at)
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
+    payload, event_created_at)
   values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.fact, event.payload, event.event_created_at)
+    event.waits_for, event.awaits, event.fact, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
     program_id = coalesce(excluded.program_id, stored.program_id),
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
+    awaits = excluded.awaits,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
@@ -2183,6 +2420,37 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.move_first_purchase(sale sales)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  first_date timestamptz;
+  was_date timestamptz;
+  counted boolean;
+begin
+  select min(s.sale_date) into first_date from sales s
+  where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.amount_cents > 0;
+  select c.first_purchase_date into was_date from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  if first_date is not distinct from was_date then
+    return false;
+  end if;
+  update customers c set first_purchase_date = first_date, customer_status = case
+      when first_date is not null then 'conversion'
+      when c.signup_date is not null then 'lead'
+      else 'click'
+    end
+  where c.program_id = sale.program_id and c.id = sale.customer_id;
+  if was_date is not null then
+    counted := count_customers(sale.program_id, was_date, 0, -1);
+  end if;
+  if first_date is not null then
+    counted := count_customers(sale.program_id, first_date, 0, 1);
+  end if;
+  return true;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.move_refunded(sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text)
  RETURNS sales
  LANGUAGE plpgsql
@@ -2191,7 +2459,7 @@ begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
   if delta_cents is not null then
-    commission.reversal := case sale.refunded_cents when 0 then 'none' when sale.amount_cents then 'full' else 'partial' end;
+    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
     perform reverse_commission(commission, delta_cents, refund.id,
       case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
@@ -2322,9 +2590,10 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, refund_id, withdrawal_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id)
   values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
-    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.refund_id, entry.withdrawal_id);
+    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id,
+    entry.withdrawal_id);
   update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   return balance.balance_cents + entry.amount_cents;
@@ -2365,6 +2634,27 @@ begin
     else exists (select from customers c where c.program_id = p.id and c.click_id = fact->>'click_id')
   end limit 1;
   return program;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.purchased_sale(event processor_events, known sales, ids text[], of_customer_id bigint)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+begin
+  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
+  given.transaction_id := coalesce(known.transaction_id, given.processor_invoice_id, given.transaction_id);
+  given.program_id := event.program_id;
+  given.is_test := not event.livemode;
+  given.customer_id := coalesce(known.customer_id, of_customer_id);
+  given.customer_key := event.fact->>'customer_key';
+  given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
+  given.processor_event_id := event.event_id;
+  given.processor_session_id := event.fact->>'session_id';
+  given.processor_customer_id := event.fact->>'processor_customer_id';
+  return given;
 end $function$
 ;
 
@@ -2483,28 +2773,24 @@ CREATE OR REPLACE FUNCTION public.record_purchase(event processor_events, ids te
  LANGUAGE plpgsql
 AS $function$
 declare
-  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+  known sales := sale_of_payments(event.account_id, not event.livemode, ids);
+  given sales;
   sale sales;
 begin
-  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if known.program_id <> event.program_id then
+    known := null;
+  end if;
   ids := ids_of_payment(event.account_id, ids);
-  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
-  given.transaction_id := coalesce(case when sale.program_id = event.program_id then sale.transaction_id end,
-    given.processor_invoice_id, given.transaction_id);
-  given.program_id := event.program_id;
-  given.is_test := not event.livemode;
-  given.customer_id := buyer.id;
-  given.customer_key := event.fact->>'customer_key';
-  given.payment_status := 'paid';
-  given.processor_event_id := event.event_id;
-  given.processor_session_id := event.fact->>'session_id';
-  given.processor_customer_id := event.fact->>'processor_customer_id';
+  given := purchased_sale(event, known, ids, buyer.id);
   select (r.sale).* into sale from record_sale(given, true) r;
   perform settle_reversals(sale);
-  if sale.processor_event_id is distinct from event.event_id then
-    return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
+  select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
+  if sale.processor_event_id = event.event_id then
+    return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+  elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
+    return became(event, 'recorded', format('What it says was paid is what %s is worth now.', sale.transaction_id));
   end if;
-  return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+  return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
 end $function$
 ;
 
@@ -2525,12 +2811,13 @@ begin
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-    commission_base_cents, currency, sale_type, payment_status, is_recurring, subscription_id, additional_data, request_id,
-    processor_event_id, processor_session_id, processor_payment_intent_id, processor_charge_id, processor_invoice_id,
-    processor_customer_id)
+    amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
+    subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
+    processor_charge_id, processor_invoice_id, processor_customer_id)
   values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
-    coalesce(given.sale_date, now()), given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
-    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
+    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+    customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
+    given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
     given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
     given.processor_invoice_id, given.processor_customer_id)
   on conflict on constraint sales_transaction_key do nothing
@@ -2547,9 +2834,14 @@ begin
     if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
+    if given.amount_source > sale.amount_source then
+      sale := correct_sale(sale, given);
+    end if;
     update sales s set
       customer_id = coalesce(s.customer_id, customer.id),
       partner_id = coalesce(s.partner_id, customer.partner_id),
+      commission_bp = coalesce(s.commission_bp, customer.commission_bp),
+      commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
       processor_session_id = coalesce(s.processor_session_id, given.processor_session_id),
@@ -2564,11 +2856,8 @@ begin
     return;
   end if;
 
-  -- Rounded half up in integers, because floating point is not exact here (27.50 at 1.4 % would give 38 cents for 39).
-  commission_cents := (sale.commission_base_cents * customer.commission_bp + 5000) / 10000;
-  if sale.sale_date > customer.first_purchase_date + make_interval(months => customer.commission_duration_months) then
-    commission_cents := 0;
-  end if;
+  commission_cents := commission_of(sale.commission_base_cents, customer.commission_bp, customer.commission_duration_months, sale.sale_date,
+    customer.first_purchase_date);
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
@@ -2577,12 +2866,13 @@ begin
     returning id into commission_id;
   end if;
 
-  if customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date then
+  if (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0 then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
     counted := count_customers(sale.program_id, sale.sale_date, 0, 1);
     if customer.first_purchase_date is not null then
       counted := count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
+      perform correct_commissions(sale, false, true);
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
@@ -2742,14 +3032,19 @@ CREATE OR REPLACE FUNCTION public.refuse_unsound_sale()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- One expression is cheaper than two.
-  if greatest(new.commission_base_cents, new.refunded_cents) <= new.amount_cents and num_nulls(new.customer_id, new.partner_id) <> 1 then
+  -- One expression is cheaper than several.
+  if greatest(new.commission_base_cents, new.refunded_cents) <= new.amount_cents
+    and num_nulls(new.customer_id, new.partner_id, new.commission_bp) % 3 = 0
+    and (new.payment_status <> 'no_payment_required') = (new.amount_cents > 0) then
     return null;
   end if;
   if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
     raise check_violation using message = 'The base of the commission and what is refunded are parts of the amount of a sale.';
   end if;
-  raise check_violation using message = 'A sale has a customer and a partner, or neither.';
+  if (new.payment_status <> 'no_payment_required') <> (new.amount_cents > 0) then
+    raise check_violation using message = 'A sale has an amount, unless no payment was required.';
+  end if;
+  raise check_violation using message = 'A sale has a customer, a partner and the terms of the program, or none of them.';
 end $function$
 ;
 
@@ -2818,6 +3113,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.reversal_of(commission_cents bigint, refunded_cents bigint, sale_cents bigint)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((commission_cents = 0) OR (refunded_cents = sale_cents)) THEN 'full'::text WHEN (refunded_cents > 0) THEN 'partial'::text ELSE 'none'::text END
+;
+
 CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, of_transaction_id text, notice text)
  RETURNS void
  LANGUAGE plpgsql
@@ -2858,7 +3160,7 @@ CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refund
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE
-RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (sale_cents)::numeric))::bigint
+RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (GREATEST(sale_cents, (1)::bigint))::numeric))::bigint
 ;
 
 CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test boolean, ids text[])
@@ -2966,6 +3268,7 @@ begin
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
+  perform apply_awaiting_invoices(sale, of_account_id, ids);
 
   select array_agg(v) into told from processor_reversals v
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
@@ -3106,7 +3409,7 @@ declare
   known record;
   of_cause text;
 begin
-  if event.outcome <> 'ignored' or not event.livemode or told is null then
+  if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);

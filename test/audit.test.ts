@@ -157,6 +157,23 @@ const corruptions: [check: string, statement: string][] = [
     'a customer is a conversion',
     "update customers set customer_status = case when signup_date is null then 'click' else 'lead' end, first_purchase_date = null where program_id = $1",
   ],
+  [
+    'a customer is a conversion',
+    "update customers set first_purchase_date = first_purchase_date - interval '1 second' where first_purchase_date is not null and program_id = $1",
+  ],
+  [
+    "a sale's commission is its rate",
+    "update commissions set amount_cents = amount_cents + 1 where kind = 'sale' and program_id = $1",
+  ],
+  ["a sale's commission is its rate", "delete from commissions where kind = 'sale' and program_id = $1"],
+  [
+    "a sale's commission is its rate",
+    'update sales set commission_base_cents = commission_base_cents - 100 where program_id = $1',
+  ],
+  [
+    "a sale's commission is its rate",
+    "update sales set commission_months = 1, sale_date = sale_date + interval '2 months' where customer_id is not null and program_id = $1",
+  ],
   ["a sale has its customer's partner", 'update sales set partner_id = partner_id + 1 where program_id = $1'],
   ['a settled or provisional lead', 'delete from affiliate_lead_events where program_id = $1'],
   ['a settled or provisional lead', 'update customers set lead_event_id = lead_event_id + 1 where program_id = $1'],

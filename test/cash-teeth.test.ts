@@ -66,6 +66,16 @@ const planted: Record<string, Mistake> = {
     plants: [
       {
         file: 'lib/stripe/read-checkout-session.ts',
+        from: '[checkout.id, checkout.payment_intent, checkout.invoice]',
+        to: '[checkout.id]',
+      },
+      {
+        file: 'lib/stripe/read-checkout-session.ts',
+        from: '      processor_invoice_id: checkout.invoice,',
+        to: '      processor_invoice_id: null,',
+      },
+      {
+        file: 'lib/stripe/read-checkout-session.ts',
         from: 'checkout.invoice ?? checkout.payment_intent ?? checkout.id',
         to: 'checkout.id',
       },
@@ -74,7 +84,9 @@ const planted: Record<string, Mistake> = {
   'a commission that is rounded down': {
     ways: ['session'],
     says: /commission left/,
-    functions: [{ name: 'record_sale', from: 'customer.commission_bp + 5000)', to: 'customer.commission_bp)' }],
+    functions: [
+      { name: 'commission_of', from: '((base_cents * commission_bp) + 5000)', to: '(base_cents * commission_bp)' },
+    ],
   },
   'a reversal that is rounded half up': {
     ways: ['refund'],
@@ -82,8 +94,8 @@ const planted: Record<string, Mistake> = {
     functions: [
       {
         name: 'reversed_share',
-        from: 'div(((commission_cents)::numeric * (refunded_cents)::numeric), (sale_cents)::numeric)',
-        to: 'round(commission_cents::numeric * refunded_cents / sale_cents)',
+        from: 'div(((commission_cents)::numeric * (refunded_cents)::numeric), (GREATEST(sale_cents, (1)::bigint))::numeric)',
+        to: 'round(commission_cents::numeric * refunded_cents / greatest(sale_cents, 1))',
       },
     ],
   },
@@ -159,6 +171,60 @@ const planted: Record<string, Mistake> = {
     says: /refunded 0/,
     plants: [{ file: 'lib/stripe/read-credit-note.ts', from: 'if (outside === 0)', to: 'if (outside >= 0)' }],
   },
+  'a session’s amount that stands though its invoice brought another': {
+    ways: ['balance'],
+    says: /sale of/,
+    functions: [{ name: 'record_sale', from: 'given.amount_source > sale.amount_source', to: 'false' }],
+  },
+  'an end that depends on whether the session or the invoice came first': {
+    ways: ['balance'],
+    says: /two orders/,
+    functions: [
+      {
+        name: 'record_sale',
+        from: 'given.amount_source > sale.amount_source',
+        to: 'given.amount_source <> sale.amount_source',
+      },
+    ],
+  },
+  'an invoice that brought nothing and leaves the session’s commission': {
+    ways: ['covered'],
+    says: /expected 0/,
+    plants: [
+      {
+        file: 'lib/stripe/read-invoice.ts',
+        from: '  const details = paid.parent?.subscription_details\n',
+        to: `  if (amountPaid === 0) return ignored('Nothing was paid.')
+  const details = paid.parent?.subscription_details\n`,
+      },
+    ],
+  },
+  'an invoice that brought nothing and is forgotten before its session comes': {
+    ways: ['covered'],
+    says: /expected 0/,
+    functions: [{ name: 'correct_known_purchase', from: 'event.awaits := array', to: 'perform array' }],
+  },
+  'an invoice without metadata that does not correct its session': {
+    ways: ['bare_invoice'],
+    says: /sale of/,
+    functions: [
+      {
+        name: 'apply_purchase',
+        from: 'is_told and (program.id is null or brought_nothing)',
+        to: 'is_told and program.id is not null and brought_nothing',
+      },
+    ],
+  },
+  'a correction that a balance does not have': {
+    ways: ['balance', 'approved'],
+    says: /commission left/,
+    functions: [{ name: 'correct_commission', from: 'if was.credited_at is null then', to: 'if true then' }],
+  },
+  'months that count from the payment that arrived first': {
+    ways: ['duration'],
+    says: /commission left/,
+    functions: [{ name: 'record_sale', from: 'perform correct_commissions(sale, false, true);', to: '' }],
+  },
   'krónur a hundred times too many': {
     ways: ['odd_units'],
     says: /sale of/,
@@ -208,11 +274,6 @@ const planted: Record<string, Mistake> = {
  * with the mended place as the plant.
  */
 const standing: Record<string, Mistake> = {
-  'a session’s amount that stands though its invoice brought another': { ways: ['balance'], says: /sale of/ },
-  'an end that depends on whether the session or the invoice came first': { ways: ['balance'], says: /two orders/ },
-  'an invoice that brought nothing and leaves the session’s commission': { ways: ['covered'], says: /expected 0/ },
-  'an invoice without metadata that does not correct its session': { ways: ['bare_invoice'], says: /sale of/ },
-  'months that count from the payment that arrived first': { ways: ['duration'], says: /commission left/ },
   'a renewal that arrives before what attributes it and is nobody’s for ever': {
     ways: ['window'],
     says: /partner null/,

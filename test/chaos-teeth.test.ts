@@ -17,6 +17,7 @@ afterAll(async () => {
 const { databaseUrl, neon, sql } = await startEndpoint()
 
 const functionNames = [
+  'commission_of',
   'track_refund',
   'lock_balance',
   'tell_reversal',
@@ -123,9 +124,9 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
   'a commission in floating point': {
     functions: [
       {
-        name: 'record_sale',
-        from: '(sale.commission_base_cents * customer.commission_bp + 5000) / 10000',
-        to: 'round(sale.commission_base_cents * (customer.commission_bp / 10000.0)::double precision)::bigint',
+        name: 'commission_of',
+        from: '(((base_cents * commission_bp) + 5000) / 10000)',
+        to: 'round(base_cents * (commission_bp / 10000.0)::double precision)::bigint',
       },
     ],
   },

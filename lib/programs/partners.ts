@@ -110,6 +110,8 @@ export async function listPartners(
         .whereRef('c.program_id', '=', 'm.program_id')
         .whereRef('c.partner_id', '=', 'p.id')
         .where('c.kind', '=', 'sale')
+        // One of 0 is of a sale that brought nothing after all.
+        .where('c.amount_cents', '>', 0)
         .$asScalar()
         .$notNull()
         .as('sales'),
@@ -151,6 +153,7 @@ export async function topPartners(
             .select((eb) => eb('amount_cents', '-', eb.ref('reversed_cents')).as('commission_cents'))
             .where('program_id', '=', program.id)
             .where('currency', '=', program.currency)
+            .where('amount_cents', '>', 0)
             .where('created_at', '>=', range.from)
             .where('created_at', '<', new Date(range.to.getTime() + 1)),
       )

@@ -51,7 +51,10 @@ export interface Purchase {
 export interface PurchaseSale {
   /** Invoice, else payment intent, else session. */
   transaction_id: string
+  /** 0 only of an invoice, which then makes no sale. */
   amount_cents: number
+  /** What decides over what: see `amount_source` in migrations/0004_money.sql. */
+  amount_source: 'intent' | 'session' | 'invoice'
   /** What was paid, without tax. */
   commission_base_cents: number
   currency: string

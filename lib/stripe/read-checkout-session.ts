@@ -69,6 +69,7 @@ export async function readCheckout(
     sale: {
       transaction_id: checkout.invoice ?? checkout.payment_intent ?? checkout.id,
       amount_cents: paid,
+      amount_source: 'session',
       commission_base_cents: untaxed,
       currency: checkout.currency,
       sale_type: checkout.mode === 'subscription' ? 'subscription' : 'payment',

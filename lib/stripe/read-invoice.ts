@@ -58,12 +58,12 @@ const invoice = z.looseObject({
 /**
  * Reads `invoice.payment_succeeded` and `invoice.paid`, which are told of the same payment. The attribution is in the
  * metadata of the invoice itself, which somebody wrote by hand, or in the subscription's: under `parent` from 2025-03-31, at the top
- * level before, and in the subscription's line in payloads older still.
+ * level before, and in the subscription's line in payloads older still. It decides over its session,
+ * also where it brought nothing.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
   const amountPaid = paid.paid_out_of_band ? Math.max(paid.amount_paid, paid.amount_due ?? 0) : paid.amount_paid
-  if (amountPaid === 0) return ignored('Nothing was paid.')
   const details = paid.parent?.subscription_details
   const lines = paid.lines?.data ?? []
   const subscriptionLine = lines.find(
@@ -105,6 +105,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     sale: {
       transaction_id: paid.id,
       amount_cents: paidCents,
+      amount_source: 'invoice',
       // What was paid can be less or more than the total (customer balance, partial payments), and holds tax in proportion.
       commission_base_cents: shareOf(paidCents, untaxed, paid.total),
       currency: paid.currency,

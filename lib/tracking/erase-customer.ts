@@ -123,7 +123,7 @@ function eraseWebhookEvents(programId: number, known: Known) {
   return kysely
     .updateTable('processor_events as e')
     .from(known.select(['id', 'customer_key', 'click_id', 'email_hash']).as('k'))
-    .set({ fact: (eb) => sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb`, payload: null })
+    .set({ fact: (eb) => sql<JsonValue>`${eb.ref('e.fact')} || ${unknown}::jsonb`, payload: null, awaits: null })
     .where('e.program_id', '=', programId)
     .where((eb) => {
       const fact = (field: string) => sql<string | null>`${eb.ref('e.fact')}->>${sql.lit(field)}`

@@ -44,9 +44,10 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, refund_id, withdrawal_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id)
   values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
-    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.refund_id, entry.withdrawal_id);
+    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id,
+    entry.withdrawal_id);
   update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   return balance.balance_cents + entry.amount_cents;

@@ -3,7 +3,7 @@
 create or replace function keep_commission_sound() returns trigger language plpgsql as $$
 begin
   -- As a sale or a lead makes it; one expression is cheaper than several.
-  if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and (new.kind = 'sale') = (new.sale_id is not null)
+  if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
     and num_nonnulls(new.credited_at, new.paid_at, new.withdrawal_id, new.rejected_at) = 0 then
     return new;
   end if;
@@ -18,6 +18,7 @@ begin
     raise check_violation using message = 'A commission of a sale names the sale, and one of a lead names none.';
   end if;
   if new.reversed_cents > new.amount_cents
+    or new.amount_cents = 0 and new.reversal <> 'full'
     or new.reversal = 'none' and new.rejected_at is null and new.reversed_cents > 0
     or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
     raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
@@ -34,7 +35,12 @@ create or replace trigger commissions_sound before insert or update on commissio
 -- difference, so that refunds of the whole sale reverse exactly the commission, however they were split.
 create or replace function reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns bigint
 language sql immutable
-return div(commission_cents::numeric * refunded_cents, sale_cents)::bigint;
+return div(commission_cents::numeric * refunded_cents, greatest(sale_cents, 1))::bigint;
+
+-- How far a commission is reversed where it would be `commission_cents` and so much of its sale was refunded: fully where nothing is left.
+create or replace function reversal_of(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns text
+language sql immutable
+return case when commission_cents = 0 or refunded_cents = sale_cents then 'full' when refunded_cents > 0 then 'partial' else 'none' end;
 
 -- Tells the partner that a commission was reversed, and the advertiser where it had been paid out.
 create or replace function tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
@@ -94,6 +100,113 @@ begin
     if by_cents > 0 and balance_cents < 0 then
       perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, of_transaction_id);
     end if;
+  end if;
+end $$;
+
+-- Computes commissions anew after a sale was told or corrected: of that sale where it is `itself`, and of the `others` of its customer that
+-- count months from their first purchase. The caller has locked the customer, and the sale where it is older than this transaction. All
+-- sales are locked, then all commissions, then all balances, each in the order of their keys.
+create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns void language plpgsql as $$
+declare
+  sale_ids bigint[];
+  first_date timestamptz;
+  sale sales;
+begin
+  select array_agg(locked.id) into sale_ids from (
+    select s.id from sales s
+    where s.program_id = of_sale.program_id and s.customer_id = of_sale.customer_id and not s.is_test
+      and case when s.id = of_sale.id then itself else others and s.commission_months is not null end
+    order by s.id for no key update
+  ) locked;
+  perform from commissions c where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from commissions c
+    where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) and c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
+  select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
+  for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.id loop
+    perform correct_commission(sale, first_date);
+  end loop;
+end $$;
+
+-- Brings the commission of a sale to what the sale now says, in everything that depends on it: the commission, the day's totals, the balance
+-- where it was credited, and open withdrawals that the balance no longer covers. One that was too late and is not any more is made, with
+-- the refunds that were before it. The caller holds the locks.
+create or replace function correct_commission(sale sales, first_date timestamptz) returns void language plpgsql as $$
+declare
+  was commissions;
+  commission commissions;
+  entry balance_entries;
+  change_cents bigint;
+  balance_cents bigint;
+  by_cause text;
+begin
+  select c.* into was from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id;
+  commission := was;
+  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_months, sale.sale_date, first_date);
+  if was.id is null then
+    if commission.amount_cents > 0 then
+      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
+      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission.amount_cents,
+        now() + make_interval(days => p.hold_days)
+      from programs p where p.id = sale.program_id
+      returning * into commission;
+      perform count_money(sale.program_id, commission.created_at, sale.currency, 0, 0, commission.amount_cents);
+      perform enter_earlier_refunds(sale, commission);
+    end if;
+    return;
+  end if;
+  if was.rejected_at is null then
+    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
+    commission.reversed_cents := reversed_share(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
+    commission.reason := case
+      when sale.amount_cents = 0 then 'No payment was required.'
+      when commission.amount_cents = 0 then 'It is later than the program pays for.'
+      else (
+        select coalesce(r.reason_text, r.reason) from refunds r
+        where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
+        order by r.id desc limit 1
+      )
+    end;
+  else
+    commission.reversed_cents := commission.amount_cents;
+  end if;
+  if (commission.amount_cents, commission.reversed_cents, commission.reversal)
+    = (was.amount_cents, was.reversed_cents, was.reversal) then
+    return;
+  end if;
+  update commissions c set amount_cents = commission.amount_cents, reversed_cents = commission.reversed_cents,
+    reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1
+  where c.program_id = was.program_id and c.id = was.id
+  returning * into commission;
+  change_cents := commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents);
+  if change_cents = 0 then
+    return;
+  end if;
+  perform count_money(was.program_id, was.created_at, was.currency, 0, 0, change_cents);
+  if was.credited_at is null then
+    return;
+  end if;
+  by_cause := format('correction:%s:%s', was.id, commission.correction_count);
+  entry.program_id := was.program_id;
+  entry.partner_id := was.partner_id;
+  entry.currency := was.currency;
+  entry.amount_cents := change_cents;
+  entry.cause := 'commission_corrected';
+  entry.commission_id := was.id;
+  entry.correction_number := commission.correction_count;
+  balance_cents := post_entry(entry);
+  perform write_outbox(was.program_id, 'commission_corrected', 'partner', was.partner_id, by_cause, jsonb_build_object(
+    'commission_id', was.id, 'transaction_id', sale.transaction_id, 'amount_cents', abs(change_cents), 'currency', was.currency,
+    'deducted', change_cents < 0));
+  perform fit_withdrawals(commission, balance_cents, by_cause, sale.transaction_id);
+  if change_cents < 0 and was.paid_at is not null then
+    perform tell_advertiser('paid_commission_reversed', commission, change_cents, by_cause, sale.transaction_id);
+  end if;
+  if change_cents < 0 and balance_cents < 0 then
+    perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, sale.transaction_id);
   end if;
 end $$;
 

@@ -17,7 +17,7 @@ begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
   if delta_cents is not null then
-    commission.reversal := case sale.refunded_cents when 0 then 'none' when sale.amount_cents then 'full' else 'partial' end;
+    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
     perform reverse_commission(commission, delta_cents, refund.id,
       case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
@@ -133,6 +133,28 @@ begin
     when refunded = sale.amount_cents then 'reversed'
     else 'refunded'
   end;
+end $$;
+
+-- Takes back what refunds of a sale moved beyond `new_amount_cents`, which it is to be worth, the newest first, and returns what is then
+-- refunded. The caller has locked the sale, and corrects its commission.
+create or replace function fit_refunds(sale sales, new_amount_cents bigint) returns bigint language plpgsql as $$
+declare
+  excess_cents bigint := sale.refunded_cents - new_amount_cents;
+  refund refunds;
+begin
+  if excess_cents <= 0 then
+    return sale.refunded_cents;
+  end if;
+  for refund in
+    select r.* from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0 order by r.id desc
+  loop
+    exit when excess_cents <= 0;
+    update refunds r set applied_cents = greatest(0, refund.applied_cents - excess_cents)
+    where r.program_id = refund.program_id and r.id = refund.id;
+    excess_cents := excess_cents - refund.applied_cents;
+  end loop;
+  return new_amount_cents;
 end $$;
 
 -- Carries what the processor has told of a sale's refunds and disputes so far, `told`, into the sale. What was carried before is passed over,

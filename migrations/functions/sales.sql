@@ -1,14 +1,19 @@
 -- The rules of a sale's row, in a trigger because Postgres compiles the CHECKs of a table anew in every statement that writes it.
 create or replace function refuse_unsound_sale() returns trigger language plpgsql as $$
 begin
-  -- One expression is cheaper than two.
-  if greatest(new.commission_base_cents, new.refunded_cents) <= new.amount_cents and num_nulls(new.customer_id, new.partner_id) <> 1 then
+  -- One expression is cheaper than several.
+  if greatest(new.commission_base_cents, new.refunded_cents) <= new.amount_cents
+    and num_nulls(new.customer_id, new.partner_id, new.commission_bp) % 3 = 0
+    and (new.payment_status <> 'no_payment_required') = (new.amount_cents > 0) then
     return null;
   end if;
   if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
     raise check_violation using message = 'The base of the commission and what is refunded are parts of the amount of a sale.';
   end if;
-  raise check_violation using message = 'A sale has a customer and a partner, or neither.';
+  if (new.payment_status <> 'no_payment_required') <> (new.amount_cents > 0) then
+    raise check_violation using message = 'A sale has an amount, unless no payment was required.';
+  end if;
+  raise check_violation using message = 'A sale has a customer, a partner and the terms of the program, or none of them.';
 end $$;
 create or replace trigger sales_sound after insert or update on sales for each row execute function refuse_unsound_sale();
 
@@ -20,11 +25,19 @@ begin
   end if;
 end $$;
 
+-- The commission of a sale on this base. Rounded half up in integers, because floating point is not exact here (27.50 at 1.4 % would give 38
+-- cents for 39). What is sold more than `months` after the customer's first purchase earns nothing; null is for ever.
+create or replace function commission_of(
+  base_cents bigint, commission_bp integer, months integer, sale_date timestamptz, first_purchase_date timestamptz
+) returns bigint language sql stable
+return case when sale_date > first_purchase_date + make_interval(months => months) then 0
+  else (base_cents * commission_bp + 5000) / 10000 end;
+
 -- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/money/sales.ts says how. `given` is the
 -- sale as it is to be stored: its program, customer (null: not attributed) and date (null: now) included, its id and partner not.
 -- Answers the sale that stands under the transaction id; where it stood there before (not `inserted`), nothing is written. But two events
--- of the processor can tell of one payment: where it `completes`, the later one adds what was not known, and the sale
--- counts when it is first attributed.
+-- of the processor can tell of one payment: where it `completes`, the later one adds what was not known and corrects what was told by a
+-- lesser source, and the sale counts when it is first attributed.
 create or replace function record_sale(
   given sales, completes boolean,
   out sale sales, out inserted boolean, out commission_id bigint, out commission_cents bigint
@@ -42,12 +55,13 @@ begin
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-    commission_base_cents, currency, sale_type, payment_status, is_recurring, subscription_id, additional_data, request_id,
-    processor_event_id, processor_session_id, processor_payment_intent_id, processor_charge_id, processor_invoice_id,
-    processor_customer_id)
+    amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
+    subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
+    processor_charge_id, processor_invoice_id, processor_customer_id)
   values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
-    coalesce(given.sale_date, now()), given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
-    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
+    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+    customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
+    given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
     given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
     given.processor_invoice_id, given.processor_customer_id)
   on conflict on constraint sales_transaction_key do nothing
@@ -64,9 +78,14 @@ begin
     if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
+    if given.amount_source > sale.amount_source then
+      sale := correct_sale(sale, given);
+    end if;
     update sales s set
       customer_id = coalesce(s.customer_id, customer.id),
       partner_id = coalesce(s.partner_id, customer.partner_id),
+      commission_bp = coalesce(s.commission_bp, customer.commission_bp),
+      commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
       processor_session_id = coalesce(s.processor_session_id, given.processor_session_id),
@@ -81,11 +100,8 @@ begin
     return;
   end if;
 
-  -- Rounded half up in integers, because floating point is not exact here (27.50 at 1.4 % would give 38 cents for 39).
-  commission_cents := (sale.commission_base_cents * customer.commission_bp + 5000) / 10000;
-  if sale.sale_date > customer.first_purchase_date + make_interval(months => customer.commission_duration_months) then
-    commission_cents := 0;
-  end if;
+  commission_cents := commission_of(sale.commission_base_cents, customer.commission_bp, customer.commission_duration_months, sale.sale_date,
+    customer.first_purchase_date);
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
@@ -94,12 +110,13 @@ begin
     returning id into commission_id;
   end if;
 
-  if customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date then
+  if (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0 then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
     counted := count_customers(sale.program_id, sale.sale_date, 0, 1);
     if customer.first_purchase_date is not null then
       counted := count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
+      perform correct_commissions(sale, false, true);
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
@@ -122,6 +139,65 @@ begin
   perform lock_payments(of_account_id, array[given.transaction_id]);
   known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
   return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
+end $$;
+
+-- Takes a better source's word for what a sale brought, and returns the sale. Its refunds, its commission and the totals follow; where it
+-- was, or is no more, its customer's first purchase, their other commissions do too. The caller has locked the customer and the sale. What
+-- is in another currency corrects nothing: a balance has one.
+create or replace function correct_sale(sale sales, given sales) returns sales language plpgsql as $$
+declare
+  was constant sales := sale;
+  counted boolean;
+begin
+  if given.currency <> sale.currency then
+    return sale;
+  end if;
+  sale.refunded_cents := fit_refunds(sale, given.amount_cents);
+  update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
+    amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
+    refunded_cents = sale.refunded_cents
+  where s.program_id = sale.program_id and s.id = sale.id
+  returning s.* into sale;
+  if sale.customer_id is null or sale.is_test then
+    return sale;
+  end if;
+  if was.payment_status = 'paid' then
+    counted := count_money(sale.program_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0, -was.refunded_cents);
+  end if;
+  if sale.payment_status = 'paid' then
+    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0, sale.refunded_cents);
+  end if;
+  perform correct_commissions(sale, true, move_first_purchase(sale));
+  return sale;
+end $$;
+
+-- Brings a customer's first purchase to the date of the earliest sale that brought something, and says whether that moved it. The caller has locked
+-- the customer.
+create or replace function move_first_purchase(sale sales) returns boolean language plpgsql as $$
+declare
+  first_date timestamptz;
+  was_date timestamptz;
+  counted boolean;
+begin
+  select min(s.sale_date) into first_date from sales s
+  where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.amount_cents > 0;
+  select c.first_purchase_date into was_date from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  if first_date is not distinct from was_date then
+    return false;
+  end if;
+  update customers c set first_purchase_date = first_date, customer_status = case
+      when first_date is not null then 'conversion'
+      when c.signup_date is not null then 'lead'
+      else 'click'
+    end
+  where c.program_id = sale.program_id and c.id = sale.customer_id;
+  if was_date is not null then
+    counted := count_customers(sale.program_id, was_date, 0, -1);
+  end if;
+  if first_date is not null then
+    counted := count_customers(sale.program_id, first_date, 0, 1);
+  end if;
+  return true;
 end $$;
 
 -- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller and says what is given and answered. `stem` is the beginning of a

@@ -35,16 +35,17 @@ end $$;
 -- read of an event is kept as it was read first, unless nothing could be.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, fact, payload,
-    event_created_at)
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
+    payload, event_created_at)
   values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.fact, event.payload, event.event_created_at)
+    event.waits_for, event.awaits, event.fact, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
     program_id = coalesce(excluded.program_id, stored.program_id),
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
+    awaits = excluded.awaits,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
@@ -63,7 +64,7 @@ declare
   known record;
   of_cause text;
 begin
-  if event.outcome <> 'ignored' or not event.livemode or told is null then
+  if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);

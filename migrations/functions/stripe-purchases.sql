@@ -4,19 +4,28 @@ create or replace function apply_purchase(event processor_events, answer jsonb, 
 declare
   fact jsonb := event.fact;
   ids text[] := array_remove(array(select jsonb_array_elements_text(fact->'payment_ids')) || (answer->>'invoice_id'), null);
+  is_told boolean := fact->>'sale' is not null;
+  brought_nothing boolean := coalesce((fact#>>'{sale,amount_cents}')::bigint = 0, false);
   program programs;
   buyer customers;
 begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   program := program_of_purchase(event.account_id, fact);
-  if program.id is null then
+  if program.id is null and fact->>'program_id' is not null then
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
     end if;
-    return became(event, 'ignored', case when fact->>'program_id' is null then 'Its metadata names no program.'
-      else format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id') end);
+    return became(event, 'ignored', format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id'));
+  elsif is_told and (program.id is null or brought_nothing) then
+    return correct_known_purchase(event, ids);
+  elsif program.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    end if;
+    return became(event, 'ignored', 'Its metadata names no program.');
   end if;
   -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
   if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
@@ -31,7 +40,7 @@ begin
     perform keep_buyer(buyer, fact);
   end if;
 
-  if fact->>'sale' is not null then
+  if is_told then
     return record_purchase(event, ids, buyer);
   elsif buyer.id is null then
     return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
@@ -40,6 +49,29 @@ begin
   end if;
   return became(event, 'recorded', 'Nothing was paid; a lead is settled.');
 end $$;
+
+-- An invoice that names no program, or that brought nothing, makes no sale. But it decides over the sale that its session makes, whichever
+-- comes first: until then it waits in the log.
+create or replace function correct_known_purchase(event processor_events, ids text[]) returns processor_events language plpgsql as $$
+declare
+  sale sales := sale_of_payments(event.account_id, not event.livemode, ids);
+begin
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is not null then
+      return event;
+    end if;
+    event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
+    return became(event, 'ignored', case when event.fact#>>'{sale,amount_cents}' = '0' then 'Nothing was paid.'
+      else 'Its metadata names no program.' end);
+  end if;
+  event.program_id := sale.program_id;
+  return record_purchase(event, ids, null);
+end $$;
+
+-- What an event in the log awaits: something of this kind and name of the account.
+create or replace function awaited_name(of_account_id text, kind text, name text) returns text language sql immutable
+return of_account_id || ' ' || kind || ' ' || name;
 
 -- The program that the metadata names or, where it names none, that the click came to: a payment link carries nothing but a click id.
 create or replace function program_of_purchase(of_account_id text, fact jsonb) returns programs language plpgsql stable as $$
@@ -130,30 +162,62 @@ begin
   end if;
 end $$;
 
--- What was paid is a sale, once, however many events tell of it; refunds and disputes that were told before it are applied.
+-- What was paid is a sale, once, however many events tell of it. What came before it and is of the same payment is applied: refunds, disputes,
+-- and an invoice that decides over it.
 create or replace function record_purchase(event processor_events, ids text[], buyer customers) returns processor_events
 language plpgsql as $$
 declare
-  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+  known sales := sale_of_payments(event.account_id, not event.livemode, ids);
+  given sales;
   sale sales;
 begin
-  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if known.program_id <> event.program_id then
+    known := null;
+  end if;
   ids := ids_of_payment(event.account_id, ids);
+  given := purchased_sale(event, known, ids, buyer.id);
+  select (r.sale).* into sale from record_sale(given, true) r;
+  perform settle_reversals(sale);
+  select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
+  if sale.processor_event_id = event.event_id then
+    return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+  elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
+    return became(event, 'recorded', format('What it says was paid is what %s is worth now.', sale.transaction_id));
+  end if;
+  return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
+end $$;
+
+-- Has the invoices of a payment decide over its sale that came before it and make no sale themselves.
+create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
+declare
+  event processor_events;
+begin
+  for event in
+    update processor_events e set awaits = null, program_id = sale.program_id, outcome = 'recorded',
+      reason = 'Applied when its sale became known.'
+    where e.account_id = of_account_id and e.livemode <> sale.is_test
+      and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
+    returning e.*
+  loop
+    perform record_sale(purchased_sale(event, sale, ids, null), true);
+  end loop;
+end $$;
+
+-- The sale that an event tells of: of the customer of the sale that is `known` of this payment, where there is one, else of `of_customer_id`.
+create or replace function purchased_sale(event processor_events, known sales, ids text[], of_customer_id bigint) returns sales
+language plpgsql as $$
+declare
+  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+begin
   given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
-  given.transaction_id := coalesce(case when sale.program_id = event.program_id then sale.transaction_id end,
-    given.processor_invoice_id, given.transaction_id);
+  given.transaction_id := coalesce(known.transaction_id, given.processor_invoice_id, given.transaction_id);
   given.program_id := event.program_id;
   given.is_test := not event.livemode;
-  given.customer_id := buyer.id;
+  given.customer_id := coalesce(known.customer_id, of_customer_id);
   given.customer_key := event.fact->>'customer_key';
-  given.payment_status := 'paid';
+  given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
   given.processor_event_id := event.event_id;
   given.processor_session_id := event.fact->>'session_id';
   given.processor_customer_id := event.fact->>'processor_customer_id';
-  select (r.sale).* into sale from record_sale(given, true) r;
-  perform settle_reversals(sale);
-  if sale.processor_event_id is distinct from event.event_id then
-    return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
-  end if;
-  return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+  return given;
 end $$;

@@ -77,7 +77,7 @@ begin
     returned_at = coalesce(stored.returned_at, excluded.returned_at);
 end $$;
 
--- Carries what is kept of a sale's payment into the sale: its ids, its refunds and disputes. Events that were parked for it are recorded then.
+-- Carries what is kept of a sale's payment into the sale: its ids, an invoice that decides over it, its refunds and disputes. Events that were parked for it are recorded then.
 -- What is in another currency than the sale waits until the processor is asked what it converted.
 create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
 declare
@@ -91,6 +91,7 @@ begin
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
+  perform apply_awaiting_invoices(sale, of_account_id, ids);
 
   select array_agg(v) into told from processor_reversals v
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))

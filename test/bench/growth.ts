@@ -188,8 +188,8 @@ async function seedHistory(
   await sql.query(
     `with sale as (
       insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-        commission_base_cents, currency)
-      select program_id, 'history' || lead_event_id, id, partner_id, customer_key, first_purchase_date, 4900, 4900, 'usd' from customers
+        commission_base_cents, commission_bp, currency)
+      select program_id, 'history' || lead_event_id, id, partner_id, customer_key, first_purchase_date, 4900, 4900, 2000, 'usd' from customers
       where program_id = $1 and first_purchase_date < now() - interval '30 minutes'
       returning *
     )

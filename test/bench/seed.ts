@@ -58,9 +58,9 @@ export async function seedCustomers(
 export async function seedSales(sql: pg.Client, programId: number, key: string, prefix: string): Promise<void> {
   await sql.query(
     `with sale as (
-      insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, amount_cents, commission_base_cents, currency,
-        sale_date)
-      select program_id, $3 || substr(customer_key, length($2) + 1), id, partner_id, customer_key, 4900, 4900, 'usd',
+      insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, amount_cents, commission_base_cents,
+        commission_bp, currency, sale_date)
+      select program_id, $3 || substr(customer_key, length($2) + 1), id, partner_id, customer_key, 4900, 4900, 2000, 'usd',
         now() - row_number() over (order by id) * interval '1 second'
       from customers where program_id = $1 and customer_key like $2 || '%'
       returning *

@@ -249,7 +249,9 @@ function creditOf(random: Random, price: number, step: number): number {
 
 function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null, may: May): After[] {
   if (['card', 'nothing', 'never', 'trial'].includes(kind)) return []
-  const isOf = (other: Way, probability = 0.2) => way === other || (way === null && may(other, probability))
+  // What is refunded of an amount that is corrected is of both.
+  const isOpen = way === null || way === 'balance'
+  const isOf = (other: Way, probability = 0.2) => way === other || (isOpen && may(other, probability))
   const refund = (byApi = false, share = random.integer(5, 70)): Extract<After, { kind: 'refund' }> => ({
     kind: 'refund',
     share: random.chance(0.15) ? 100 : share,
@@ -374,4 +376,8 @@ export const waysThatHold: readonly Way[] = [
   'link',
   'api_refund',
   'credited',
+  'balance',
+  'covered',
+  'bare_invoice',
+  'duration',
 ]

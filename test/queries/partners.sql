@@ -53,7 +53,7 @@ select "p"."id", "p"."name", "p"."email", "m"."is_active", "p"."user_id" is not 
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
   from "commissions" as "c"
-  where "c"."program_id" = "m"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $1) as "sales", (
+  where "c"."program_id" = "m"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $1 and "c"."amount_cents" > $2) as "sales", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "b"."currency", "b"."balance_cents"
@@ -62,9 +62,9 @@ select "p"."id", "p"."name", "p"."email", "m"."is_active", "p"."user_id" is not 
     order by "b"."currency") as agg) as "balances"
 from "partner_programs" as "m"
 inner join "partners" as "p" on "p"."id" = "m"."partner_id"
-where "m"."program_id" = $2 and "p"."id" < $3
+where "m"."program_id" = $3 and "p"."id" < $4
 order by "p"."id" desc
-limit $4;
+limit $5;
 
 -- listProgramsOfPartner
 select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "m"."is_active", (
@@ -86,16 +86,16 @@ order by "g"."name", "g"."id";
 with "made" as not materialized (
   select "partner_id", "sale_id", "amount_cents" - "reversed_cents" as "commission_cents"
   from "commissions"
-  where "program_id" = $1 and "currency" = $2 and "created_at" >= $3 and "created_at" < $4), "top" as (
+  where "program_id" = $1 and "currency" = $2 and "amount_cents" > $3 and "created_at" >= $4 and "created_at" < $5), "top" as (
   select "partner_id", cast(sum("commission_cents") as bigint) as "commission_cents"
   from "made"
   group by "partner_id"
   order by "commission_cents" desc, "partner_id"
-  limit $5), "sold" as (
+  limit $6), "sold" as (
   select "top"."partner_id", count(*) as "sales", cast(sum("s"."amount_cents") as bigint) as "revenue_cents"
   from "top"
   inner join "made" on "made"."partner_id" = "top"."partner_id"
-  inner join "sales" as "s" on "s"."program_id" = $6 and "s"."id" = "made"."sale_id"
+  inner join "sales" as "s" on "s"."program_id" = $7 and "s"."id" = "made"."sale_id"
   group by "top"."partner_id")
 select "p"."id", "p"."name", coalesce("sold"."sales", 0) as "sales", coalesce("sold"."revenue_cents", 0) as "revenue_cents", "top"."commission_cents"
 from "top"

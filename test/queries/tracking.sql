@@ -64,15 +64,15 @@ where "program_id" = $5 and ("customer_id" in (
     union all
     select cast($12 as text) as "key"));
 update "processor_events" as "e"
-set "fact" = "e"."fact" || $1::jsonb, "payload" = $2
+set "fact" = "e"."fact" || $1::jsonb, "payload" = $2, "awaits" = $3
 from (
   select "id", "customer_key", "click_id", "email_hash"
   from "customers"
-  where "program_id" = $3 and ("customer_key" = $4 or "click_id" = $5)) as "k"
-where "e"."program_id" = $6 and ("e"."fact"->>'customer_key' = "k"."customer_key" or "e"."fact"->>'click_id' = "k"."click_id" or "e"."fact"->>'email_hash' = encode("k"."email_hash", 'hex') or coalesce("e"."fact"->>'processor_customer_id', "e"."fact"#>>'{unread,processor_customer_id}') in (
+  where "program_id" = $4 and ("customer_key" = $5 or "click_id" = $6)) as "k"
+where "e"."program_id" = $7 and ("e"."fact"->>'customer_key' = "k"."customer_key" or "e"."fact"->>'click_id' = "k"."click_id" or "e"."fact"->>'email_hash' = encode("k"."email_hash", 'hex') or coalesce("e"."fact"->>'processor_customer_id', "e"."fact"#>>'{unread,processor_customer_id}') in (
     select "p"."processor_customer_id"
     from "processor_customers" as "p"
-    where "p"."program_id" = $7 and "p"."customer_id" = "k"."id"));
+    where "p"."program_id" = $8 and "p"."customer_id" = "k"."id"));
 delete from "processor_customers"
 where "program_id" = $1 and "customer_id" in (
   select "id"

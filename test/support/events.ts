@@ -36,10 +36,10 @@ export async function fillEvents(sql: pg.Client, programId: number, count: numbe
   )
   await sql.query(
     `insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, sale_date, amount_cents, commission_base_cents,
-      currency, sale_type, payment_status, is_recurring, processor_event_id)
+      commission_bp, currency, sale_type, payment_status, is_recurring, processor_event_id)
     select $1, n % 5 = 0, n::text, case when n % 7 > 0 then ${first} + n % 30 end,
       case when n % 7 > 0 then (select min(partner_id) from referral_links where program_id = $1) end,
-      ${time}, n, n, 'eur', 'subscription', case when n % 6 = 0 then 'unpaid' else 'paid' end, n % 2 = 0,
+      ${time}, n, n, case when n % 7 > 0 then 2000 end, 'eur', 'subscription', case when n % 6 = 0 then 'unpaid' else 'paid' end, n % 2 = 0,
       case when n % 3 = 0 then 'evt_' || n end
     from generate_series(1, $2) n`,
     values,

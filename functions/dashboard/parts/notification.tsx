@@ -49,6 +49,8 @@ function textOf({ kind, payload, partner_name: partner }: ListedNotification): s
       return `Your commission${sale} was reversed: ${amount}${payload.deducted ? ' is deducted from your balance' : ' will not be credited'}.${why}`
     case 'commission_refunded':
       return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
+    case 'commission_corrected':
+      return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'withdrawal_reduced':
       return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency)} to ${amount}, because a commission${sale} was reversed.${why}`
     case 'withdrawal_paid':

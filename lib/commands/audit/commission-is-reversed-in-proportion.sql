@@ -8,10 +8,11 @@ cross join lateral (
     case
       when c.rejected_at is not null then c.amount_cents
       when s.id is null then 0
+      when c.amount_cents = 0 then 0
       else div(c.amount_cents::numeric * s.refunded_cents, s.amount_cents)
     end as reversed,
     case
-      when c.rejected_at is not null or s.refunded_cents = s.amount_cents then 'full'
+      when c.rejected_at is not null or c.amount_cents = 0 or s.refunded_cents = s.amount_cents then 'full'
       when s.refunded_cents > 0 then 'partial'
       else 'none'
     end as reversal
