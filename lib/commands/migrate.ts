@@ -12,7 +12,7 @@ const advisoryLockKey = '7350163984021'
 /** `update … returning old` is of this version. */
 const oldestPostgres = 18
 
-interface SqlFile {
+export interface SqlFile {
   /** `0001_identity.sql`, or `functions/clicks.sql`. */
   name: string
   sql: string

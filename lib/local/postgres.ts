@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
+import { openLog } from './log.ts'
 
 export interface Postgres {
   port: number
@@ -62,8 +63,10 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     // Its own process group, so that Ctrl-C in a terminal reaches the stack only, which then stops things in order.
     { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
   )
-  const log = fs.createWriteStream(`${dataFolder}.log`, { flags: 'a' })
-  server.stderr?.pipe(log)
+  const log = openLog(`${dataFolder}.log`, (problem) => console.error(problem))
+  // Read whether or not it can be written: a pipe that nobody empties stops the server.
+  server.stderr?.on('data', (chunk: Buffer) => log.write(chunk.toString()))
+  server.once('close', () => log.close())
   await untilReady(server, `${dataFolder}.log`)
   stopWithThisProcess(server)
 

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { chmodSync, createWriteStream } from 'node:fs'
 import { createServer } from 'node:net'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,6 +8,7 @@ import { openDatabase } from '../database.ts'
 import { migrate } from '../commands/migrate.ts'
 import { createDemo } from './demo.ts'
 import { type Addresses, localEnvironment, localOnlyEnvironment, optionalVariables } from './environment.ts'
+import { openLog } from './log.ts'
 import { type NeonEndpoint, startNeonEndpoint } from './neon.ts'
 import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
 import { type Queue, startQueue } from './queue.ts'
@@ -63,8 +63,8 @@ async function start(): Promise<void> {
   const environment = { ...defaults, ...Object.fromEntries(given) }
   const localOnly = localOnlyEnvironment(addresses)
   const logFile = path.join(dataFolder, 'functions.log')
-  const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
-  log.once('open', () => chmodSync(logFile, 0o600))
+  const log = openLog(logFile, (problem) => console.error(color.yellow(problem)))
+  running.push({ name: 'the log', stop: () => log.close() })
   const workers = await startWorkers({
     functions,
     scripts,

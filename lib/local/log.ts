@@ -1,0 +1,47 @@
+import * as fs from 'node:fs'
+
+const maxBytes = 20 * 1024 * 1024
+
+/** A log file of the local stack. */
+export interface LogFile {
+  write(text: string): void
+  close(): void
+}
+
+/**
+ * Appends to a log that never ends what logs: where the disk is full or the file cannot be written, lines are dropped and `onProblem` is
+ * told once, until writing works again. At twenty megabytes the file becomes `<file>.1`, in place of the one before.
+ */
+export function openLog(file: string, onProblem: (sentence: string) => void, mostBytes = maxBytes): LogFile {
+  let descriptor: number | undefined
+  let bytes = 0
+  let failing = false
+  function open(): number {
+    const opened = fs.openSync(file, 'a', 0o600)
+    fs.fchmodSync(opened, 0o600)
+    bytes = fs.fstatSync(opened).size
+    return opened
+  }
+  function close(): void {
+    if (descriptor !== undefined) fs.closeSync(descriptor)
+    descriptor = undefined
+  }
+  return {
+    write(text) {
+      try {
+        descriptor ??= open()
+        if (bytes > 0 && bytes + text.length > mostBytes) {
+          close()
+          fs.renameSync(file, `${file}.1`)
+          descriptor = open()
+        }
+        bytes += fs.writeSync(descriptor, text)
+        failing = false
+      } catch (error) {
+        if (!failing) onProblem(`${file} cannot be written, so lines of it are lost: ${String(error)}`)
+        failing = true
+      }
+    },
+    close,
+  }
+}
