@@ -19,6 +19,7 @@ import { twoFactorPages } from './dashboard/account/two-factor.tsx'
 import { verificationPages } from './dashboard/account/verification.tsx'
 import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
 import { earningsPages } from './dashboard/partner/earnings.tsx'
+import { partnerInvitationPages } from './dashboard/partner/invitations.tsx'
 import { linkPages } from './dashboard/partner/links.tsx'
 import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
 import { partnerWithdrawalPages } from './dashboard/partner/withdrawals.tsx'
@@ -129,6 +130,7 @@ const groups = [
   partnerCommissionPages,
   earningsPages,
   linkPages,
+  partnerInvitationPages,
   partnerNotificationPages,
   partnerWithdrawalPages,
   commissionPages,

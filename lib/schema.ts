@@ -216,6 +216,13 @@ export interface DailyTotals {
   slot: number;
 }
 
+export interface InvitationMails {
+  day: Timestamp;
+  mails: number;
+  recipient: string;
+  workspace_id: string;
+}
+
 export interface LinkClickCounts {
   clicks: Numeric | null;
   last_clicked_at: Timestamp | null;
@@ -277,24 +284,33 @@ export interface Outbox {
 export interface PartnerInvitations {
   accepted_at: Timestamp | null;
   created_at: Generated<Timestamp>;
+  declined_at: Timestamp | null;
+  email: string;
   expires_at: Timestamp;
+  id: Generated<Int8>;
+  invited_by: string | null;
   partner_id: Int8;
+  program_id: Int8;
+  revoked_at: Timestamp | null;
   token_hash: Uint8Array;
 }
 
-export interface PartnerPrograms {
-  created_at: Generated<Timestamp>;
-  is_active: Generated<boolean>;
-  partner_id: Int8;
-  program_id: Int8;
+export interface PartnerProfiles {
+  name: string | null;
+  payout_email: string | null;
+  user_id: string;
 }
 
 export interface Partners {
   created_at: Generated<Timestamp>;
   email: string | null;
+  ended_at: Timestamp | null;
+  ended_by: 'program' | 'partner' | null;
   id: Generated<Int8>;
+  is_active: Generated<boolean>;
   name: string;
   payout_email: string | null;
+  program_id: Int8;
   user_id: string | null;
 }
 
@@ -610,6 +626,7 @@ export interface DB {
   customers: Customers;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
+  invitation_mails: InvitationMails;
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
   mails: Mails;
@@ -618,7 +635,7 @@ export interface DB {
   notifications: Notifications;
   outbox: Outbox;
   partner_invitations: PartnerInvitations;
-  partner_programs: PartnerPrograms;
+  partner_profiles: PartnerProfiles;
   partners: Partners;
   payable_balances: PayableBalances;
   payout_run_exclusions: PayoutRunExclusions;
@@ -678,6 +695,10 @@ export interface DatabaseFunctions {
   count_clicks: {
     arguments: { max_rows: number | null }
     row: { count_clicks: number | null }
+  }
+  count_invitation_mail: {
+    arguments: { of_workspace_id: string | null; to_recipient: string | null }
+    row: { count_invitation_mail: string | null }
   }
   fold_daily_money: {
     arguments: { max_rows: number | null }
@@ -775,6 +796,7 @@ export const functionCalls: {
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
+  count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },

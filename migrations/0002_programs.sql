@@ -1,7 +1,6 @@
 -- Programs, their keys and their people, partners and their links. Money is an integer in the currency's minor unit; percentages are basis points.
 -- Every table of a program carries program_id in front of its keys, so the schema can be distributed by it; the tables
--- without it (referral links by code and API keys, looked up before the program is known, and partners) are small and
--- read-mostly.
+-- without it (referral links by code and API keys, looked up before the program is known) are small and read-mostly.
 
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
@@ -79,50 +78,83 @@ create table api_keys (
 create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
 
+-- A partner of one program: what the program typed, and once they accepted an invitation, who signs in as them. One person can be a
+-- partner of many programs, which know nothing of each other.
 create table partners (
-  id bigint generated always as identity primary key,
-  -- The partner's sign-in, once there is one.
-  user_id text unique references users (id) on delete set null,
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  user_id text references users (id) on delete set null,
+  -- What the program typed, until the person says it themselves: then it follows their partner_profiles.
   name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
-  created_at timestamptz not null default now()
+  is_active boolean not null default true,
+  -- When the program or the person ended it. What was earned before stays theirs, and payable.
+  ended_at timestamptz,
+  ended_by text check (ended_by in ('program', 'partner')),
+  created_at timestamptz not null default now(),
+  primary key (program_id, id),
+  constraint partners_user_key unique (program_id, user_id),
+  check (num_nulls(ended_at, ended_by) in (0, 2)),
+  check (ended_at is null or not is_active)
 );
-create unique index partners_email_key on partners (lower(email));
+create unique index partners_email_key on partners (program_id, lower(email));
+create index partners_user_idx on partners (user_id) where user_id is not null;
+create index partners_created_idx on partners (program_id, created_at);
 
--- The link by which somebody takes over the partner account an advertiser made for them. token_hash is the SHA-256 of the
--- token in the link.
+-- What a person says of themselves to the programs they accepted; null is what each program typed.
+create table partner_profiles (
+  user_id text primary key references users (id) on delete cascade,
+  name name_text,
+  payout_email text check (length(payout_email) <= 320)
+);
+
+-- Asks somebody by mail to take over the partner that a program made of them. token_hash is the SHA-256 of the token in the link. Inviting
+-- again overwrites the one that is open.
 create table partner_invitations (
-  partner_id bigint not null references partners (id) on delete cascade,
-  token_hash bytea primary key,
+  program_id bigint not null,
+  id bigint generated always as identity,
+  partner_id bigint not null,
+  email text not null constraint partner_invitations_email_lower_case check (email = lower(email)),
+  token_hash bytea not null constraint partner_invitations_token_hash_key unique,
+  invited_by text references users (id) on delete set null,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
-  accepted_at timestamptz
+  accepted_at timestamptz,
+  declined_at timestamptz,
+  revoked_at timestamptz,
+  primary key (program_id, id),
+  foreign key (program_id, partner_id) references partners (program_id, id) on delete cascade,
+  check (num_nonnulls(accepted_at, declined_at, revoked_at) <= 1)
 );
-create index partner_invitations_partner_idx on partner_invitations (partner_id);
+create unique index partner_invitations_open_key on partner_invitations (program_id, partner_id)
+  where accepted_at is null and declined_at is null and revoked_at is null;
+create index partner_invitations_email_idx on partner_invitations (email, id)
+  where accepted_at is null and declined_at is null and revoked_at is null;
 
-create table partner_programs (
-  program_id bigint not null references programs (id),
-  partner_id bigint not null references partners (id),
-  is_active boolean not null default true,
-  created_at timestamptz not null default now(),
-  primary key (program_id, partner_id)
+-- How many invitations a workspace mailed to a recipient on a day (UTC); the row without a recipient counts all of the day.
+-- count_invitation_mail bounds both.
+create table invitation_mails (
+  workspace_id text not null references workspaces (id) on delete cascade,
+  day date not null,
+  recipient text not null,
+  mails integer not null check (mails between 1 and 100),
+  primary key (workspace_id, day, recipient),
+  check (recipient = '' or mails <= 3)
 );
-create index partner_programs_created_idx on partner_programs (program_id, created_at);
-create index partner_programs_partner_idx on partner_programs (partner_id);
 
 -- A link without partner or program is a configuration mistake that a click answers with `invalid_link`; imported links
--- may arrive so. A complete link is held to the partner's membership of the program.
+-- may arrive so. A complete link is held to a partner of its own program.
 create table referral_links (
   id bigint generated always as identity primary key,
   code text not null check (code ~ '^[A-Za-z0-9._@-]{1,64}$'),
   program_id bigint references programs (id),
-  partner_id bigint references partners (id),
+  partner_id bigint,
   -- The page that the copied link opens; null is the program's domain.
   page_url text check (length(page_url) <= 2048),
   is_active boolean not null default true,
   created_at timestamptz not null default now(),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
   unique (program_id, id, partner_id)
 );
 -- Codes are matched without regard to case over the whole service.

@@ -113,7 +113,7 @@ create table payout_run_exclusions (
   reason text not null check (reason in ('below_minimum', 'no_payout_address')),
   primary key (program_id, payout_run_id, partner_id, currency),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id)
+  foreign key (program_id, partner_id) references partners (program_id, id)
 );
 
 create table withdrawals (
@@ -138,7 +138,7 @@ create table withdrawals (
   -- The request that asked for it: one sent twice asks once.
   request_id uuid,
   primary key (program_id, id),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   unique (program_id, id, partner_id, currency),
   check (amount_cents <= requested_cents),
@@ -183,7 +183,7 @@ create table commissions (
   constraint commissions_sale_key unique (program_id, sale_id),
   foreign key (program_id, customer_id) references customers (program_id, id),
   foreign key (program_id, sale_id) references sales (program_id, id),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
   unique (program_id, id, partner_id, currency)
 );
@@ -224,7 +224,7 @@ create table balance_entries (
     withdrawal_id),
   foreign key (program_id, partner_id, currency, previous_entry_number, balance_before_cents)
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, commission_id, partner_id, currency) references commissions (program_id, id, partner_id, currency),
   foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
   foreign key (program_id, refund_id) references refunds (program_id, id),
@@ -250,7 +250,7 @@ create table balances (
   entry_count bigint not null default 0 check (entry_count >= 0),
   last_entry_number bigint generated always as (nullif(entry_count, 0)) stored,
   primary key (program_id, partner_id, currency),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, partner_id, currency, last_entry_number, balance_cents)
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
   check (entry_count > 0 or balance_cents = 0)
@@ -275,6 +275,6 @@ select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minim
     when coalesce(r.payout_email, r.email) is null then 'no_payout_address'
   end as left_out
 from payable_balances p
-join partners r on r.id = p.partner_id
+join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0;

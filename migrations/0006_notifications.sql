@@ -23,7 +23,7 @@ create table outbox (
   delivered_at timestamptz,
   primary key (program_id, id),
   constraint outbox_cause_key unique (program_id, kind, audience, cause),
-  foreign key (program_id, partner_id) references partner_programs (program_id, partner_id)
+  foreign key (program_id, partner_id) references partners (program_id, id)
 );
 create index outbox_undelivered_idx on outbox (created_at, program_id, id) where delivered_at is null;
 

@@ -186,7 +186,7 @@ END),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
   constraint balance_entries_program_id_commission_id_partner_id_curren_fkey FOREIGN KEY (program_id, commission_id, partner_id, currency) REFERENCES commissions(program_id, id, partner_id, currency),
   constraint balance_entries_program_id_partner_id_currency_previous_en_fkey FOREIGN KEY (program_id, partner_id, currency, previous_entry_number, balance_before_cents) REFERENCES balance_entries(program_id, partner_id, currency, entry_number, balance_after_cents),
-  constraint balance_entries_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint balance_entries_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint balance_entries_program_id_refund_id_fkey FOREIGN KEY (program_id, refund_id) REFERENCES refunds(program_id, id),
   constraint balance_entries_program_id_withdrawal_id_partner_id_curren_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
@@ -204,7 +204,7 @@ create table balances (
   constraint balances_check CHECK (((entry_count > 0) OR (balance_cents = 0))),
   constraint balances_entry_count_check CHECK ((entry_count >= 0)),
   constraint balances_program_id_partner_id_currency_last_entry_number__fkey FOREIGN KEY (program_id, partner_id, currency, last_entry_number, balance_cents) REFERENCES balance_entries(program_id, partner_id, currency, entry_number, balance_after_cents),
-  constraint balances_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+  constraint balances_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 
 create table commissions (
@@ -232,7 +232,7 @@ create table commissions (
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
   constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
-  constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
   constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
@@ -302,6 +302,17 @@ create table daily_totals (
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
+create table invitation_mails (
+  workspace_id text not null,
+  day date not null,
+  recipient text not null,
+  mails integer not null,
+  constraint invitation_mails_pkey PRIMARY KEY (workspace_id, day, recipient),
+  constraint invitation_mails_check CHECK (((recipient = ''::text) OR (mails <= 3))),
+  constraint invitation_mails_mails_check CHECK (((mails >= 1) AND (mails <= 100))),
+  constraint invitation_mails_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+);
+
 create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
@@ -368,48 +379,67 @@ create table outbox (
   constraint outbox_pkey PRIMARY KEY (program_id, id),
   constraint outbox_cause_key UNIQUE (program_id, kind, audience, cause),
   constraint outbox_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
-  constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+  constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 CREATE INDEX outbox_undelivered_idx ON public.outbox USING btree (created_at, program_id, id) WHERE (delivered_at IS NULL);
 
 create table partner_invitations (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
   partner_id bigint not null,
+  email text not null,
   token_hash bytea not null,
+  invited_by text,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null,
   accepted_at timestamp with time zone,
-  constraint partner_invitations_pkey PRIMARY KEY (token_hash),
-  constraint partner_invitations_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id) ON DELETE CASCADE
+  declined_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  constraint partner_invitations_pkey PRIMARY KEY (program_id, id),
+  constraint partner_invitations_token_hash_key UNIQUE (token_hash),
+  constraint partner_invitations_check CHECK ((num_nonnulls(accepted_at, declined_at, revoked_at) <= 1)),
+  constraint partner_invitations_email_lower_case CHECK ((email = lower(email))),
+  constraint partner_invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE SET NULL,
+  constraint partner_invitations_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id) ON DELETE CASCADE
 );
-CREATE INDEX partner_invitations_partner_idx ON public.partner_invitations USING btree (partner_id);
+CREATE INDEX partner_invitations_email_idx ON public.partner_invitations USING btree (email, id) WHERE ((accepted_at IS NULL) AND (declined_at IS NULL) AND (revoked_at IS NULL));
+CREATE UNIQUE INDEX partner_invitations_open_key ON public.partner_invitations USING btree (program_id, partner_id) WHERE ((accepted_at IS NULL) AND (declined_at IS NULL) AND (revoked_at IS NULL));
+CREATE TRIGGER partner_invitations_audit AFTER INSERT OR UPDATE ON public.partner_invitations FOR EACH ROW EXECUTE FUNCTION audit_partner_invitation();
 
-create table partner_programs (
-  program_id bigint not null,
-  partner_id bigint not null,
-  is_active boolean not null default true,
-  created_at timestamp with time zone not null default now(),
-  constraint partner_programs_pkey PRIMARY KEY (program_id, partner_id),
-  constraint partner_programs_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
-  constraint partner_programs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+create table partner_profiles (
+  user_id text not null,
+  name name_text,
+  payout_email text,
+  constraint partner_profiles_pkey PRIMARY KEY (user_id),
+  constraint partner_profiles_payout_email_check CHECK ((length(payout_email) <= 320)),
+  constraint partner_profiles_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX partner_programs_created_idx ON public.partner_programs USING btree (program_id, created_at);
-CREATE INDEX partner_programs_partner_idx ON public.partner_programs USING btree (partner_id);
-CREATE TRIGGER partner_programs_audit AFTER INSERT OR UPDATE ON public.partner_programs FOR EACH ROW EXECUTE FUNCTION audit_partner_program();
 
 create table partners (
+  program_id bigint not null,
   id bigint not null generated always as identity,
   user_id text,
   name name_text not null,
   email text,
   payout_email text,
+  is_active boolean not null default true,
+  ended_at timestamp with time zone,
+  ended_by text,
   created_at timestamp with time zone not null default now(),
-  constraint partners_pkey PRIMARY KEY (id),
-  constraint partners_user_id_key UNIQUE (user_id),
+  constraint partners_pkey PRIMARY KEY (program_id, id),
+  constraint partners_user_key UNIQUE (program_id, user_id),
+  constraint partners_check CHECK ((num_nulls(ended_at, ended_by) = ANY (ARRAY[0, 2]))),
+  constraint partners_check1 CHECK (((ended_at IS NULL) OR (NOT is_active))),
   constraint partners_email_check CHECK ((length(email) <= 320)),
+  constraint partners_ended_by_check CHECK ((ended_by = ANY (ARRAY['program'::text, 'partner'::text]))),
   constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
+  constraint partners_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
 );
-CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (lower(email));
+CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, created_at);
+CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
+CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
+CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
 
 create table payout_run_exclusions (
   program_id bigint not null,
@@ -421,7 +451,7 @@ create table payout_run_exclusions (
   constraint payout_run_exclusions_pkey PRIMARY KEY (program_id, payout_run_id, partner_id, currency),
   constraint payout_run_exclusions_payable_cents_check CHECK (((payable_cents)::bigint > 0)),
   constraint payout_run_exclusions_reason_check CHECK ((reason = ANY (ARRAY['below_minimum'::text, 'no_payout_address'::text]))),
-  constraint payout_run_exclusions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint payout_run_exclusions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint payout_run_exclusions_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
 
@@ -607,9 +637,8 @@ create table referral_links (
   constraint referral_links_program_id_id_partner_id_key UNIQUE (program_id, id, partner_id),
   constraint referral_links_code_check CHECK ((code ~ '^[A-Za-z0-9._@-]{1,64}$'::text)),
   constraint referral_links_page_url_check CHECK ((length(page_url) <= 2048)),
-  constraint referral_links_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
   constraint referral_links_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
-  constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id)
+  constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 CREATE UNIQUE INDEX referral_links_code_key ON public.referral_links USING btree (lower(code));
 CREATE INDEX referral_links_partner_idx ON public.referral_links USING btree (partner_id, program_id);
@@ -786,7 +815,7 @@ create table withdrawals (
   constraint withdrawals_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint withdrawals_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
   constraint withdrawals_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
-  constraint withdrawals_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partner_programs(program_id, partner_id),
+  constraint withdrawals_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint withdrawals_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
 CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
@@ -883,7 +912,7 @@ create view payouts_due as
             ELSE NULL::text
         END AS left_out
    FROM ((payable_balances p
-     JOIN partners r ON ((r.id = p.partner_id)))
+     JOIN partners r ON (((r.program_id = p.program_id) AND (r.id = p.partner_id))))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
   WHERE (p.payable_cents > 0);
 
@@ -1280,16 +1309,33 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.audit_partner_program()
+CREATE OR REPLACE FUNCTION public.audit_partner()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
   if tg_op = 'INSERT' then
-    perform write_program_audit(new.program_id, 'partner.added', new.partner_id::text, null);
+    perform write_program_audit(new.program_id, 'partner.added', new.id::text, null);
+  elsif new.ended_at is not null and old.ended_at is null then
+    perform write_program_audit(new.program_id, case new.ended_by when 'program' then 'partner.ended' else 'partner.left' end,
+      new.id::text, null);
+  elsif new.user_id is not null and new.ended_at is null and (old.user_id is null or old.ended_at is not null) then
+    perform write_program_audit(new.program_id, 'partner.joined', new.id::text, null);
   elsif new.is_active <> old.is_active then
     perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
-      new.partner_id::text, null);
+      new.id::text, null);
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_partner_invitation()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
+    perform write_program_audit(new.program_id, 'partner.invited', new.partner_id::text, null);
   end if;
   return null;
 end $function$
@@ -1686,6 +1732,28 @@ begin
     leads = counted.leads + excluded.leads,
     conversions = counted.conversions + excluded.conversions;
   return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_invitation_mail(of_workspace_id text, to_recipient text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  today date := utc_day(now());
+begin
+  perform from workspaces w where w.id = of_workspace_id for no key update;
+  if exists (select from invitation_mails m
+    where m.workspace_id = of_workspace_id and m.day = today and m.recipient = to_recipient and m.mails >= 3) then
+    return 'recipient';
+  elsif exists (select from invitation_mails m
+    where m.workspace_id = of_workspace_id and m.day = today and m.recipient = '' and m.mails >= 100) then
+    return 'workspace';
+  end if;
+  insert into invitation_mails as m (workspace_id, day, recipient, mails)
+  values (of_workspace_id, today, '', 1), (of_workspace_id, today, to_recipient, 1)
+  on conflict (workspace_id, day, recipient) do update set mails = m.mails + 1;
+  return null;
 end $function$
 ;
 
@@ -2760,7 +2828,7 @@ begin
     group by 1
     union all
     select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0, 0
-    from partner_programs p
+    from partners p
     where p.program_id = of_program_id and p.created_at >= previous_from and p.created_at < until
     group by 1
   ) f

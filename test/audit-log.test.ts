@@ -60,7 +60,13 @@ const settings = async (change: object) => {
   return { ...programDefaults, name: 'Ledger', domain: 'shop.example.com', ...now, ...change }
 }
 async function invited(email: string): Promise<string> {
-  return await inviteMember(service, { workspaceId: workspaceId ?? '', email, role: 'member', invitedBy: actor.userId })
+  return await inviteMember(service, {
+    workspaceId: workspaceId ?? '',
+    email,
+    role: 'member',
+    invitedBy: actor.userId,
+    byOwner: true,
+  })
 }
 const open = (role: 'admin' | null) => openProgram(db, { programId, userId: other.userId, role })
 const memberIs = (role: 'admin' | null) =>
@@ -81,7 +87,13 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   [
     'somebody is invited',
     async () => () =>
-      inviteMember(db, { workspaceId, email: 'bob@example.com', role: 'member', invitedBy: actor.userId }),
+      inviteMember(db, {
+        workspaceId,
+        email: 'bob@example.com',
+        role: 'member',
+        invitedBy: actor.userId,
+        byOwner: true,
+      }),
     [['member.invited', 'bob@example.com', { role: 'member' }]],
   ],
   [
@@ -111,7 +123,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
       const { rows } = await sql.query<{ id: string }>(
         `select id from workspace_invitations where email = 'eve@example.com'`,
       )
-      return () => revokeInvitation(db, workspaceId, rows[0]?.id ?? '')
+      return () => revokeInvitation(db, { workspaceId, invitationId: rows[0]?.id ?? '', byOwner: true })
     },
     [['member.invitation_revoked', 'eve@example.com']],
   ],

@@ -32,7 +32,7 @@ async function contents({ sql }: Pick<typeof source, 'sql'>): Promise<Record<str
 test('a backup, restored into an empty database, is the same to the row, passes the audit, and takes new rows', async () => {
   await createDemo(source.db, { AUTH_SECRET: 'test' })
   // Text that a careless dump breaks.
-  await source.sql.query(`update partners set name = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
+  await source.sql.query(`update referral_links set page_url = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
   await backup(source.databaseUrl, file)
   const target = await createDatabase()
   await restore(target.databaseUrl, file)
@@ -41,7 +41,7 @@ test('a backup, restored into an empty database, is the same to the row, passes 
   expect(restored).toEqual(await contents(source))
   expect(restored['affiliate_click_events']).toMatch(/^200 /)
   expect(await findDifferences(target.sql)).toEqual([])
-  const next = `insert into partners (name) values ('next') returning id`
+  const next = `insert into partners (program_id, name) select min(id), 'next' from programs returning id`
   const { rows } = await target.sql.query(next)
   expect(rows).toEqual((await source.sql.query(next)).rows)
 })

@@ -473,3 +473,84 @@ test('a customer is erased from the settings, by their key or click id', async (
   expect((await stack.sql.query(named)).rowCount).toBe(0)
   expect(await post(path, { forgotten: 'leaving' }, other.dashboardToken)).toMatchObject({ status: 404 })
 })
+
+test('1,121 programs that invite somebody cost their pages three database requests, show a page of names, and can be answered', async () => {
+  const invited = await person('invited')
+  await stack.sql.query(
+    `with made as (
+      insert into programs (workspace_id, name, domain) select $1, 'Inviting ' || n, 'x.example' from generate_series(1, 1121) n returning id
+    ),
+    partner as (insert into partners (program_id, name, email) select id, 'Typed text', $2 from made returning program_id, id)
+    insert into partner_invitations (program_id, partner_id, email, token_hash, invited_by, expires_at)
+    select program_id, id, $2, sha256(id::text::bytea), (select user_id from workspace_members where workspace_id = $1 and role = 'owner' limit 1),
+      now() + interval '14 days' from partner`,
+    [workspaceId, invited.email],
+  )
+  for (const path of ['/partner/invitations', '/account', '/']) {
+    const before = stack.neon.requests
+    const { text } = await get(path, invited.token)
+    expect([path, stack.neon.requests - before]).toEqual([path, expect.toSatisfy((requests: number) => requests <= 3)])
+    expect(text).not.toContain('Typed text')
+    expect(text.length).toBeLessThan(100_000)
+  }
+  const answers = async () =>
+    [...(await get('/partner/invitations', invited.token)).text.matchAll(/action="([^"]*\/(?:accept|decline))"/g)].map(
+      ([, action = '']) => action,
+    )
+  const [accept = '', , , decline = ''] = await answers()
+  expect(await answers()).toHaveLength(100)
+  expect((await post(decline, {}, invited.token)).status).toBe(303)
+  expect((await get('/partner', invited.token)).status).toBe(404)
+  expect((await post(accept, {}, invited.token)).headers.get('location')).toBe('/partner/links')
+  expect(await answers()).not.toContain(decline)
+  for (const path of [
+    '/partner',
+    '/partner/links',
+    '/partner/withdrawals',
+    '/partner/commissions',
+    '/partner/notifications',
+  ]) {
+    const before = stack.neon.requests
+    const { status, text } = await get(path, invited.token)
+    expect([path, status, stack.neon.requests - before <= 3]).toEqual([path, 200, true])
+    expect(text).not.toContain('Typed text')
+  }
+})
+
+test('invitations are mailed to one address three times a day, and a hundred times from a workspace', async () => {
+  const { workspaceId: ours, programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
+  const invite = (email: string) => post(`/workspaces/${ours}/members`, { email, role: 'member' }, dashboardToken)
+  const mailsTo = async (text: string) =>
+    (
+      await stack.sql.query<{ subject: string; body: string }>(
+        'select subject, body from mails where recipient like $1',
+        [text],
+      )
+    ).rows
+  const victim = `victim-${crypto.randomUUID()}@example.com`
+  const statuses = []
+  for (const email of [victim, victim.toUpperCase(), victim, victim]) statuses.push((await invite(email)).status)
+  expect(statuses).toEqual([303, 303, 303, 429])
+  // The same address as a partner counts as well, and the partner is added.
+  const added = await post(`/programs/${theirs}/partners`, { name: 'Victim', email: victim }, dashboardToken)
+  expect(added.status).toBe(303)
+  expect(await mailsTo(victim)).toHaveLength(3)
+  const tag = crypto.randomUUID().slice(0, 8)
+  const many = await Promise.all(Array.from({ length: 110 }, (_, n) => invite(`${tag}-${n}@example.com`)))
+  expect(many.filter(({ status }) => status === 303)).toHaveLength(97)
+  expect(many.filter(({ status }) => status === 429)).toHaveLength(13)
+  expect(await mailsTo(`${tag}-%`)).toHaveLength(97)
+})
+
+test('an unverified account mails nobody, also not by adding a partner', async () => {
+  const { programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
+  await stack.sql.query(
+    `update users u set email_verified = false from workspace_members m join programs p on p.workspace_id = m.workspace_id
+    where u.id = m.user_id and p.id = $1`,
+    [theirs],
+  )
+  const email = `victim-${crypto.randomUUID()}@example.com`
+  expect((await post(`/programs/${theirs}/partners`, { name: 'Victim', email }, dashboardToken)).status).toBe(303)
+  const { rows } = await stack.sql.query('select from mails where recipient = $1', [email])
+  expect(rows).toEqual([])
+})

@@ -31,9 +31,12 @@ const referenceTables: Record<string, string> = {
   workspaces: 'few, and each may own several programs',
   workspace_members: 'few',
   workspace_invitations: 'few',
+  invitation_mails: 'few',
+  partner_profiles: 'people',
   programs: 'its id is the distribution key',
-  partners: 'few against their events, and each may be in several programs',
   partner_invitations: 'few',
+  audit_log: 'of workspaces, kept for their owners',
+  used_forms: 'people, short-lived',
   api_keys: 'read before the program is known, hardly ever written',
   referral_links: 'read before the program is known, seldom written',
 }

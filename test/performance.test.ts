@@ -136,7 +136,7 @@ async function countRows(
         and ${within('signup_date')})::int as leads,
       (select count(*) from customers where program_id = $1 and customer_status = 'conversion'
         and ${within('first_purchase_date')})::int as conversions,
-      (select count(*) from partner_programs where program_id = $1 and ${within('created_at')})::int as partners,
+      (select count(*) from partners where program_id = $1 and ${within('created_at')})::int as partners,
       (select count(*) ${paidSales})::int as sales,
       (select coalesce(sum(amount_cents), 0) ${paidSales} and currency = $2)::int as revenue_cents,
       (select coalesce(sum(r.applied_cents), 0) from refunds r join (select id ${paidSales} and currency = $2) s on s.id = r.sale_id

@@ -8,23 +8,18 @@ import { listWithdrawals } from '../lib/money/withdrawals.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import {
-  acceptInvitation,
   acceptPartnerInvitation,
-  findInvitation,
+  declinePartnerInvitation,
   findPartnerInvitation,
-  inviteMember,
   invitePartner,
-} from '../lib/programs/invitations.ts'
+  listPartnerInvitations,
+} from '../lib/programs/partner-invitations.ts'
+import { endPartnership, listProgramsOfPartner, setPartnerProfile } from '../lib/programs/partnerships.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
-import {
-  addPartner,
-  listPartners,
-  listProgramsOfPartner,
-  setPartnerActive,
-  topPartners,
-} from '../lib/programs/partners.ts'
+import { addPartner, listPartners, setPartnerActive, topPartners } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, readProgress } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { newestEvents } from '../lib/tracking/events.ts'
@@ -69,7 +64,13 @@ const range = { from: new Date(0), to: new Date(1) }
 const member = { workspaceId: 'workspace', userId: 'user', byOwner: false }
 const program = { ...programDefaults, name: 'Program', domain: 'shop.example.com' }
 const partner = { programId: 1, name: 'Nora', email: 'nora@example.com', code: 'nora' }
-const invitation = { workspaceId: 'workspace', email: 'ada@example.com', invitedBy: 'user', role: 'member' as const }
+const invitation = {
+  workspaceId: 'workspace',
+  email: 'ada@example.com',
+  invitedBy: 'user',
+  role: 'member' as const,
+  byOwner: false,
+}
 
 /** What is asked by each file, as a call of it. */
 const calls: Record<string, Record<string, () => Promise<unknown>>> = {
@@ -83,7 +84,10 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     addLink: () => addLink(db, { programId: 1, partnerId: 2, code: 'nora', pageUrl: null }),
     setPartnerActive: () => setPartnerActive(db, 1, 2, false),
     listPartners: () => listPartners(db, 1, { limit: 25, before: 99 }),
-    listProgramsOfPartner: () => listProgramsOfPartner(db, 2),
+    listProgramsOfPartner: () => listProgramsOfPartner(db, 'user', { limit: 25, before: 99 }),
+    'endPartnership by the program': () => endPartnership(db, { programId: 1, partnerId: 2 }),
+    'endPartnership by the partner': () => endPartnership(db, { programId: 1, userId: 'user' }),
+    setPartnerProfile: () => setPartnerProfile(db, 'user', { name: 'Nora' }),
     topPartners: () => topPartners(db, { id: 1, currency: 'usd' }, range, 5),
   },
   members: {
@@ -97,23 +101,32 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     inviteMember: () => inviteMember(db, invitation),
     findInvitation: () => findInvitation(db, 'token'),
     acceptInvitation: () => acceptInvitation(db, 'token', 'user'),
-    invitePartner: () => invitePartner(db, 2),
+    revokeInvitation: () => revokeInvitation(db, { workspaceId: 'workspace', invitationId: 'id', byOwner: false }),
+  },
+  'partner-invitations': {
+    invitePartner: () => invitePartner(db, { programId: 1, partnerId: 2, invitedBy: 'user' }),
+    listPartnerInvitations: () => listPartnerInvitations(db, 'nora@example.com', { limit: 25, before: 99 }),
     findPartnerInvitation: () => findPartnerInvitation(db, 'token'),
-    acceptPartnerInvitation: () => acceptPartnerInvitation(db, 'token', 'user'),
+    'acceptPartnerInvitation by the link': () => acceptPartnerInvitation(db, { token: 'token' }, 'user'),
+    'acceptPartnerInvitation in the list': () => acceptPartnerInvitation(db, { programId: 1, id: 2 }, 'user'),
+    declinePartnerInvitation: () => declinePartnerInvitation(db, { programId: 1, id: 2 }, 'user'),
   },
   notifications: {
     writeNotifications: () => writeNotifications(db, [{ program_id: 1, outbox_id: 2 }]),
     'listNotifications of a program': () => listNotifications(db, { programId: 1 }, 'user', { limit: 25 }),
-    'listNotifications of a partner': () => listNotifications(db, { partnerId: 2 }, 'user', { limit: 25, before: 99 }),
+    'listNotifications of a partner': () =>
+      listNotifications(db, { userId: 'user' }, 'user', { limit: 25, before: 99 }),
     markNotificationsRead: () => markNotificationsRead(db, { programId: 1 }, 'user'),
     listOutbox: () => listOutbox(db, 1, { limit: 25, before: 99 }),
   },
   money: {
     readBalances: () => readBalances(db, 1, 2),
     'listCommissions of a program': () => listCommissions(db, { programId: 1 }, { limit: 25, before: 99 }),
-    'listCommissions of a partner': () => listCommissions(db, { partnerId: 2 }, { limit: 25, status: 'paid' }),
-    earningsByDay: () => earningsByDay(db, 2, 'usd', 30),
-    listWithdrawals: () => listWithdrawals(db, 1, { limit: 25, before: 99, partnerId: 2, status: 'paid' }),
+    'listCommissions of a partner': () => listCommissions(db, { userId: 'user' }, { limit: 25, status: 'paid' }),
+    earningsByDay: () => earningsByDay(db, 'user', 'usd', 30),
+    'listWithdrawals of a program': () =>
+      listWithdrawals(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
+    'listWithdrawals of a partner': () => listWithdrawals(db, { userId: 'user' }, { limit: 25 }),
   },
   events: {
     newestEvents: () => newestEvents(db, 1, { dateFrom: range.from, dateTo: range.to }, 30),

@@ -29,6 +29,7 @@ const routes = {
     'POST /programs/:programId/partners': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/invite': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/activate': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/end': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/deactivate': 'partner:manage',
     'GET /programs/:programId/commissions': 'commission:list',
     'GET /programs/:programId/commissions.csv': 'commission:list',
@@ -85,6 +86,8 @@ const routes = {
     'POST /partner/withdrawals',
     'POST /partner/withdrawals/:programId/:withdrawalId/cancel',
     'POST /partner/payout',
+    'POST /partner/name',
+    'POST /partner/programs/:programId/leave',
     'GET /partner/notifications',
     'GET /partner/notifications.csv',
     'POST /partner/notifications/read',
@@ -95,6 +98,9 @@ const routes = {
     'POST /programs/new',
     'GET /account',
     'POST /account/password',
+    'GET /partner/invitations',
+    'POST /partner/invitations/:programId/:partnerInvitationId/accept',
+    'POST /partner/invitations/:programId/:partnerInvitationId/decline',
     'POST /account/verification',
     'POST /account/name',
     'POST /account/email',
@@ -245,7 +251,13 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
   const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
   const withdrawal = await askWithdrawal(stack.db, ask)
   const run = await makePayoutRun(stack.db, programId, crypto.randomUUID())
-  await inviteMember(stack.db, { workspaceId, email: 'invited@example.com', role: 'member', invitedBy: removed.userId })
+  await inviteMember(stack.db, {
+    workspaceId,
+    email: 'invited@example.com',
+    role: 'member',
+    invitedBy: removed.userId,
+    byOwner: true,
+  })
   const ids = await stack.sql.query<{ key: string; invitation: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation`,

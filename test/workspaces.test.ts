@@ -2,17 +2,9 @@ import { expect, test } from 'vitest'
 import { findAccess, requireAction } from '../lib/access/program-access.ts'
 import { type Action, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
 import { findViewer } from '../lib/access/viewer.ts'
-import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
+import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import {
-  acceptInvitation,
-  acceptPartnerInvitation,
-  findInvitation,
-  findPartnerInvitation,
-  inviteMember,
-  invitePartner,
-  revokeInvitation,
-} from '../lib/programs/invitations.ts'
+import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { connectProcessor } from '../lib/stripe/connect.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
@@ -102,6 +94,7 @@ test('an invitation makes its address a member, once', async () => {
     email: invited.email.toUpperCase(),
     role: 'member',
     invitedBy: owner.userId,
+    byOwner: true,
   } as const
   const replaced = await inviteMember(db, invitation)
   const token = await inviteMember(db, invitation)
@@ -119,7 +112,11 @@ test('an invitation makes its address a member, once', async () => {
 })
 
 test.each([
-  ['taken back', async (workspaceId: string, id: string) => await revokeInvitation(db, workspaceId, id)],
+  [
+    'taken back',
+    async (workspaceId: string, invitationId: string) =>
+      await revokeInvitation(db, { workspaceId, invitationId, byOwner: true }),
+  ],
   [
     'too old',
     async (_workspaceId: string, id: string) => {
@@ -129,7 +126,13 @@ test.each([
 ])('an invitation that was %s makes nobody a member', async (_what, spoil) => {
   const { workspaceId, programId, owner } = await workspaceWith()
   const invited = await person('Grace')
-  const token = await inviteMember(db, { workspaceId, email: invited.email, role: 'admin', invitedBy: owner.userId })
+  const token = await inviteMember(db, {
+    workspaceId,
+    email: invited.email,
+    role: 'admin',
+    invitedBy: owner.userId,
+    byOwner: true,
+  })
   const { invitations } = await listMembers(db, workspaceId)
   await spoil(workspaceId, invitations[0]?.id ?? '')
   expect(await findInvitation(db, token)).toBeUndefined()
@@ -148,7 +151,13 @@ test('a removed member loses everything at once, stays known, and is a member ag
   expect(await rolesOn(programId, guest.token)).toEqual([])
   const { members: listed } = await listMembers(db, workspaceId)
   expect(listed.at(-1)).toMatchObject({ user_id: guest.userId, role: 'guest', removed_at: expect.any(Date) })
-  const token = await inviteMember(db, { workspaceId, email: guest.email, role: 'member', invitedBy: owner.userId })
+  const token = await inviteMember(db, {
+    workspaceId,
+    email: guest.email,
+    role: 'member',
+    invitedBy: owner.userId,
+    byOwner: true,
+  })
   await acceptInvitation(db, token, guest.userId)
   expect(await rolesOn(programId, guest.token)).toEqual(['member'])
 })
@@ -190,38 +199,44 @@ test('a workspace never loses its last owner, also when two owners remove each o
   expect(listed.filter(({ removed_at: removedAt }) => removedAt === null)).toHaveLength(1)
 })
 
-test('a partner account is taken over by the link in its mail, once, and by nobody who is a partner already', async () => {
-  const { programId } = await workspaceWith()
+/** What an admin may do with an invitation that an owner made, of another owner or not. */
+test.each([
+  ['an admin takes back an invitation of an owner', 'owner', false],
+  ['an owner takes back an invitation of an owner', 'owner', true],
+  ['an admin takes back an invitation of a member', 'member', false],
+] as const)('%s, or cannot', async (_what, role, byOwner) => {
+  const { workspaceId, owner } = await workspaceWith()
   const email = `grace-${crypto.randomUUID()}@example.com`
-  const { partnerId } = await addPartner(db, { programId, name: 'Grace', email, code: null })
-  const invitation = await invitePartner(db, partnerId)
-  expect(invitation?.email).toBe(email)
-  const token = invitation?.token ?? ''
-  expect(await findPartnerInvitation(db, token)).toEqual({ name: 'Grace', email })
-  const partner = await person('Grace')
-  const other = await person('Eve')
-  const { partnerId: otherPartner } = await addPartner(db, { programId, name: 'Eve', email: null, code: null })
-  await tiePartner(db, otherPartner, other.userId)
-  await expect(acceptPartnerInvitation(db, token, other.userId)).rejects.toMatchObject({ code: 'conflict' })
-  await acceptPartnerInvitation(db, token, partner.userId)
-  await expect(acceptPartnerInvitation(db, token, other.userId)).rejects.toMatchObject({ code: 'forbidden' })
-  expect(await invitePartner(db, partnerId)).toBeUndefined()
-  const viewer = await findViewer(db, env, new Headers({ authorization: `Bearer ${partner.token}` }))
-  expect(viewer?.partner?.id).toBe(partnerId)
-  expect(viewer?.programs).toEqual([])
+  const invitation = { workspaceId, email, role, invitedBy: owner.userId, byOwner: true }
+  const token = await inviteMember(db, invitation)
+  const { invitations } = await listMembers(db, workspaceId)
+  const isAllowed = byOwner || role !== 'owner'
+  const overwrite = inviteMember(db, { ...invitation, role: 'guest', byOwner })
+  await (isAllowed ? overwrite : expect(overwrite).rejects.toMatchObject({ code: 'conflict' }))
+  expect((await findInvitation(db, token))?.role).toBe(isAllowed ? undefined : 'owner')
+  const revoke = revokeInvitation(db, { workspaceId, invitationId: invitations[0]?.id ?? '', byOwner })
+  await (isAllowed ? revoke : expect(revoke).rejects.toMatchObject({ code: 'not_found' }))
+  expect((await findInvitation(db, token))?.role).toBe(isAllowed ? undefined : 'owner')
 })
 
-test('a person who is a partner of two programs is one partner', async () => {
-  const email = `grace-${crypto.randomUUID()}@example.com`
-  const [first, second] = [await workspaceWith(), await workspaceWith()]
-  const here = await addPartner(db, { programId: first.programId, name: 'Grace', email, code: null })
-  const there = await addPartner(db, {
-    programId: second.programId,
-    name: 'Hopper',
-    email: email.toUpperCase(),
-    code: null,
-  })
-  expect(there.partnerId).toBe(here.partnerId)
+test.each([
+  ['removed', 'admin', null, 'member', false],
+  ['lowered to one who may invite nobody', 'admin', 'member', 'member', false],
+  ['lowered to one who may make no owner', 'owner', 'admin', 'owner', false],
+  ['lowered to one who may still make it', 'owner', 'admin', 'member', true],
+] as const)('an invitation whose sender was %s', async (_what, was, becomes, role, holds) => {
+  const { workspaceId, members, programId } = await workspaceWith(was)
+  const [sender] = members
+  const invited = await person('Grace')
+  const invitedBy = sender?.userId ?? ''
+  const token = await inviteMember(db, { workspaceId, email: invited.email, role, invitedBy, byOwner: was === 'owner' })
+  await changeMember(db, { workspaceId, userId: invitedBy, role: becomes, byOwner: true })
+  expect((await findInvitation(db, token)) !== undefined).toBe(holds)
+  // It does not come back with the right.
+  if (becomes !== null) await changeMember(db, { workspaceId, userId: invitedBy, role: was, byOwner: true })
+  const accepting = acceptInvitation(db, token, invited.userId)
+  await (holds ? accepting : expect(accepting).rejects.toMatchObject({ code: 'forbidden' }))
+  expect(await rolesOn(programId, invited.token)).toEqual(holds ? [role] : [])
 })
 
 test('a code is taken over the whole service, in any case', async () => {

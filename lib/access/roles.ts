@@ -31,6 +31,11 @@ export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   guest: [],
 }
 
+/** The roles that carry `action`. */
+export function rolesWith(action: Action): Role[] {
+  return roles.filter((role) => may([role], action))
+}
+
 /** True where one of `held` carries `action`. */
 export function may(held: readonly Role[], action: Action): boolean {
   return held.some((role) => roleActions[role].includes(action))

@@ -10,8 +10,13 @@ export interface Viewer {
   user: { id: string; name: string; email: string; emailVerified: boolean; twoFactor: boolean }
   /** The session that the request came with. */
   sessionId: string
-  /** The partner account tied to the user, and how many of its notifications are unread. */
-  partner: { id: number; name: string; payoutEmail: string | null; unread: number } | null
+  /**
+   * Where they accepted a program's invitation: what they call themselves as a partner and where they are paid, both null until they say it, and
+   * how many notifications are unread.
+   */
+  partner: { name: string | null; payoutEmail: string | null; unread: number } | null
+  /** How many programs' invitations are open to their verified address, 100 at most. */
+  invitations: number
   workspaces: ViewerWorkspace[]
   /** Workspaces that demand two-factor codes, which this person lacks: they see nothing of them before. */
   locked: { id: string; name: string; programIds: number[] }[]
@@ -56,6 +61,7 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
         }).as('user'),
         'sessions.id as sessionId',
         jsonObjectFrom(partnerOf(eb.ref('users.id'))).as('partner'),
+        openInvitationsTo(eb.ref('users.id')).$asScalar().$notNull().as('invitations'),
         jsonArrayFrom(workspacesOf(eb.ref('users.id'))).as('workspaces'),
         jsonArrayFrom(lockedFor(eb.ref('users.id'))).as('locked'),
         jsonArrayFrom(programsOf(eb.ref('users.id'))).as('programs'),
@@ -67,15 +73,32 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
 }
 
 function partnerOf(userId: Expression<string>) {
+  const partners = kysely.selectFrom('partners as p').select('p.id').where('p.user_id', '=', userId)
   return kysely
-    .selectFrom('partners as p')
-    .select((eb) => [
-      'p.id',
-      'p.name',
-      eb.fn.coalesce('p.payout_email', 'p.email').as('payoutEmail'),
-      unreadBy(userId, 'partner').where('n.partner_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
+    .selectFrom('users as u')
+    .leftJoin('partner_profiles as f', 'f.user_id', 'u.id')
+    .select([
+      'f.name',
+      'f.payout_email as payoutEmail',
+      unreadBy(userId, 'partner').where('n.partner_id', 'in', partners).$asScalar().$notNull().as('unread'),
     ])
-    .where('p.user_id', '=', userId)
+    .where('u.id', '=', userId)
+    .where((eb) => eb.exists(partners))
+}
+
+function openInvitationsTo(userId: Expression<string>) {
+  const open = kysely
+    .selectFrom('partner_invitations as i')
+    .innerJoin('users as u', 'u.email', 'i.email')
+    .select('i.id')
+    .where('u.id', '=', userId)
+    .where('u.email_verified', '=', true)
+    .where('i.accepted_at', 'is', null)
+    .where('i.declined_at', 'is', null)
+    .where('i.revoked_at', 'is', null)
+    .where('i.expires_at', '>', sql<Date>`now()`)
+    .limit(100)
+  return kysely.selectFrom(open.as('open')).select((eb) => eb.fn.countAll<number>().as('count'))
 }
 
 function workspacesOf(userId: Expression<string>) {

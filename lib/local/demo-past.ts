@@ -30,7 +30,7 @@ function moves(
     ${times('saleAt')}::timestamptz[])`.as<'j'>(sql`j (click_id, click_at, lead_at, sale_at)`)
   return [
     kysely.updateTable('programs').set({ created_at: openedAt }).where('id', '=', programId),
-    kysely.updateTable('partner_programs').set({ created_at: openedAt }).where('program_id', '=', programId),
+    kysely.updateTable('partners').set({ created_at: openedAt }).where('program_id', '=', programId),
     kysely
       .updateTable('customers as c')
       .from(journey)

@@ -9,18 +9,18 @@ import { readState } from './state.ts'
 const parts = {
   commissions: `
     select c.id, p.name as partner, s.transaction_id, c.amount_cents, c.reversed_cents, c.currency, c.status, c.reason
-    from commissions c join partners p on p.id = c.partner_id left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    from commissions c join partners p on p.program_id = c.program_id and p.id = c.partner_id left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = $1 order by c.id`,
   balances: `
     select p.name as partner, b.currency, b.balance_cents, b.payable_cents
-    from payable_balances b join partners p on p.id = b.partner_id where b.program_id = $1 order by p.name, p.id, b.currency`,
+    from payable_balances b join partners p on p.program_id = b.program_id and p.id = b.partner_id where b.program_id = $1 order by p.name, p.id, b.currency`,
   entries: `
     select p.name as partner, e.currency, e.amount_cents, e.cause
-    from balance_entries e join partners p on p.id = e.partner_id
+    from balance_entries e join partners p on p.program_id = e.program_id and p.id = e.partner_id
     where e.program_id = $1 order by e.created_at, e.partner_id, e.currency, e.entry_number`,
   withdrawals: `
     select w.id, p.name as partner, w.amount_cents, w.currency, w.status, w.payout_run_id, w.reference
-    from withdrawals w join partners p on p.id = w.partner_id where w.program_id = $1 order by w.id`,
+    from withdrawals w join partners p on p.program_id = w.program_id and p.id = w.partner_id where w.program_id = $1 order by w.id`,
   notifications: `
     select audience, kind, payload->>'transaction_id' as transaction_id, (payload->>'amount_cents')::bigint as amount_cents,
       payload->>'currency' as currency, payload->>'reason' as reason

@@ -1,23 +1,17 @@
-import type { InferResult } from 'kysely'
+import type { Expression, InferResult } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
 /** What stands between a program and a partner in one currency, in minor units. */
-export type PartnerBalance = InferResult<ReturnType<typeof balancesStatement>>[number] & {
-  /** What can be withdrawn now: the balance without what open withdrawals hold, zero at the least. */
-  available_cents: number
-}
+export type PartnerBalance = InferResult<ReturnType<typeof balancesOf>>[number]
 
 /** A partner's money in a program, one entry for each currency, in the order of their codes. */
 export async function readBalances(db: Database, programId: number, partnerId: number): Promise<PartnerBalance[]> {
-  const balances = await db.query(balancesStatement(programId, partnerId))
-  return balances.map((balance) => ({
-    ...balance,
-    available_cents: Math.max(balance.balance_cents - balance.requested_cents, 0),
-  }))
+  return await db.query(balancesOf(programId, partnerId))
 }
 
-function balancesStatement(programId: number, partnerId: number) {
+/** The same as a statement, or as a column of a partner's row. */
+export function balancesOf(programId: number | Expression<number>, partnerId: number | Expression<number>) {
   const pending = kysely
     .selectFrom('commissions')
     .select((eb) => [
@@ -73,6 +67,16 @@ function balancesStatement(programId: number, partnerId: number) {
         eb.cast<number>(eb.fn.sum('requested_cents'), 'bigint').as('requested_cents'),
         /** Withdrawals paid to date. */
         eb.cast<number>(eb.fn.sum('paid_cents'), 'bigint').as('paid_cents'),
+        /** What can be withdrawn now: the balance without what open withdrawals hold, zero at the least. */
+        eb
+          .cast<number>(
+            eb.fn<number>('greatest', [
+              eb(eb.fn.sum<number>('balance_cents'), '-', eb.fn.sum<number>('requested_cents')),
+              eb.lit(0),
+            ]),
+            'bigint',
+          )
+          .as('available_cents'),
       ])
       .groupBy('currency')
       .orderBy('currency')

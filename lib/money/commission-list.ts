@@ -10,17 +10,19 @@ export type ListedCommission = Awaited<ReturnType<typeof listCommissions>>[numbe
 
 /**
  * Commissions, the newest first: `limit` of them at most, below the id `before` where one is given; of one program, or of one
- * partner in all their programs, with one status where it is given.
+ * person in all the programs they are a partner of, with one status where it is given.
  */
 export async function listCommissions(
   db: Database,
-  of: { programId: number } | { partnerId: number },
+  of: { programId: number } | { userId: string },
   options: { limit: number; before?: number | undefined; status?: CommissionStatus | undefined },
 ) {
   const { limit, before, status } = options
   let query = kysely
     .selectFrom('commissions as c')
-    .innerJoin('partners as p', 'p.id', 'c.partner_id')
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'c.program_id').onRef('p.id', '=', 'c.partner_id'),
+    )
     .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
     .select((eb) => [
       'c.program_id',
@@ -62,19 +64,16 @@ export async function listCommissions(
     .$narrowType<{ status: CommissionStatus }>()
     .orderBy('c.id', 'desc')
     .limit(limit)
-  query =
-    'programId' in of
-      ? query.where('c.program_id', '=', of.programId)
-      : query.where('c.partner_id', '=', of.partnerId).where('c.program_id', 'in', programsOf(of.partnerId))
+  query = 'programId' in of ? query.where('c.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
   if (before !== undefined) query = query.where('c.id', '<', before)
   if (status !== undefined) query = query.where('c.status', '=', status)
   return await db.query(query)
 }
 
-/** What a partner earned on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */
+/** What a person earned as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */
 export async function earningsByDay(
   db: Database,
-  partnerId: number,
+  userId: string,
   currency: string,
   days: number,
 ): Promise<{ date: string; amount_cents: number }[]> {
@@ -86,9 +85,18 @@ export async function earningsByDay(
         join
           .on((eb) => eb(eb.fn<Date>('utc_day', ['c.created_at']), '=', eb.ref('day.date')))
           .on('c.currency', '=', currency)
-          .on('c.partner_id', '=', partnerId)
           .on('c.created_at', '>=', sql<Date>`now() - make_interval(days => ${days})`)
-          .on('c.program_id', 'in', programsOf(partnerId)),
+          .on((eb) =>
+            eb(
+              eb.refTuple('c.program_id', 'c.partner_id'),
+              'in',
+              eb
+                .selectFrom('partners as p')
+                .select(['p.program_id', 'p.id'])
+                .where('p.user_id', '=', userId)
+                .$asTuple('program_id', 'id'),
+            ),
+          ),
       )
       .select((eb) => [
         eb.cast<string>('day.date', 'text').as('date'),
@@ -102,8 +110,4 @@ export async function earningsByDay(
       .groupBy('day.date')
       .orderBy('day.date'),
   )
-}
-
-function programsOf(partnerId: number) {
-  return kysely.selectFrom('partner_programs').select('program_id').where('partner_id', '=', partnerId)
 }

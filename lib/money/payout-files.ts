@@ -60,7 +60,9 @@ export async function exportPayments(
 ): Promise<string> {
   let query = kysely
     .selectFrom('withdrawals as w')
-    .innerJoin('partners as p', 'p.id', 'w.partner_id')
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
+    )
     .innerJoin('programs as g', 'g.id', 'w.program_id')
     .select((eb) => [
       'w.id',

@@ -91,7 +91,9 @@ function dueStatement(programId: number) {
   return (
     kysely
       .selectFrom('payouts_due as d')
-      .innerJoin('partners as p', 'p.id', 'd.partner_id')
+      .innerJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'd.program_id').onRef('p.id', '=', 'd.partner_id'),
+      )
       .select([
         'p.id as partner_id',
         'p.name as partner_name',
@@ -154,7 +156,9 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
     runsStatement(programId).where('r.id', '=', runId),
     kysely
       .selectFrom('withdrawals as w')
-      .innerJoin('partners as p', 'p.id', 'w.partner_id')
+      .innerJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
+      )
       .select([
         'w.id',
         'w.partner_id',
@@ -171,7 +175,9 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
       .orderBy('w.id'),
     kysely
       .selectFrom('payout_run_exclusions as e')
-      .innerJoin('partners as p', 'p.id', 'e.partner_id')
+      .innerJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'e.program_id').onRef('p.id', '=', 'e.partner_id'),
+      )
       .select(['e.partner_id', 'p.name as partner_name', 'e.currency', 'e.payable_cents', 'e.reason'])
       .where('e.program_id', '=', programId)
       .where('e.payout_run_id', '=', runId)

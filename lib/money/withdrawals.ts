@@ -127,25 +127,29 @@ export async function refuseWithdrawal(
 const notFound = () => new ApiError('not_found', 'This program has no such withdrawal.')
 
 /**
- * Withdrawals of a program, the newest first: `limit` of them at most, below the id `before` where one is given; of one partner,
- * with one status, or of one payout run, where these are given.
+ * Withdrawals of a program, or of a person in all the programs they are a partner of, the newest first: `limit` of them at most, below the
+ * id `before` where one is given; with one status, or of one payout run, where these are given.
  */
 export async function listWithdrawals(
   db: Database,
-  programId: number,
+  of: { programId: number } | { userId: string },
   options: {
     limit: number
     before?: number | undefined
-    partnerId?: number
     status?: WithdrawalStatus | undefined
     payoutRunId?: number
   },
 ) {
-  const { limit, before, partnerId, status, payoutRunId } = options
+  const { limit, before, status, payoutRunId } = options
   let query = kysely
     .selectFrom('withdrawals as w')
-    .innerJoin('partners as p', 'p.id', 'w.partner_id')
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
+    )
+    .innerJoin('programs as g', 'g.id', 'w.program_id')
     .select((eb) => [
+      'w.program_id',
+      'g.name as program_name',
       'w.id',
       'w.partner_id',
       'p.name as partner_name',
@@ -165,11 +169,10 @@ export async function listWithdrawals(
       'w.created_at',
       'w.decided_at',
     ])
-    .where('w.program_id', '=', programId)
     .orderBy('w.id', 'desc')
     .limit(limit)
+  query = 'programId' in of ? query.where('w.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
   if (before !== undefined) query = query.where('w.id', '<', before)
-  if (partnerId !== undefined) query = query.where('w.partner_id', '=', partnerId)
   if (payoutRunId !== undefined) query = query.where('w.payout_run_id', '=', payoutRunId)
   if (status !== undefined) query = query.where('w.status', '=', status)
   return await db.query(query)

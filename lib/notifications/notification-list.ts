@@ -17,15 +17,17 @@ const payload = z.object({
   deducted: z.optional(z.boolean()),
 })
 
-/** To whom notifications go: an advertiser, of one program, or a partner, of all their programs. */
-export type Recipient = { programId: number } | { partnerId: number }
+/** To whom notifications go: an advertiser, of one program, or a person, of all the programs they are a partner of. */
+export type Recipient = { programId: number } | { userId: string }
 
 /** The audience is written out, because it is what the indexes are for. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
   return 'programId' in recipient
     ? notifications.where('n.program_id', '=', recipient.programId).where('n.audience', '=', sql.lit('advertiser'))
-    : notifications.where('n.partner_id', '=', recipient.partnerId).where('n.audience', '=', sql.lit('partner'))
+    : notifications
+        .where('n.partner_id', 'in', kysely.selectFrom('partners').select('id').where('user_id', '=', recipient.userId))
+        .where('n.audience', '=', sql.lit('partner'))
 }
 
 export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]
@@ -40,7 +42,9 @@ export async function listNotifications(
   const { limit, before } = options
   let query = notificationsOf(recipient)
     .innerJoin('programs as g', 'g.id', 'n.program_id')
-    .innerJoin('partners as p', 'p.id', 'n.partner_id')
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'n.program_id').onRef('p.id', '=', 'n.partner_id'),
+    )
     .leftJoin('notification_reads as r', (join) =>
       join
         .onRef('r.program_id', '=', 'n.program_id')

@@ -1,25 +1,59 @@
-import { sql } from 'kysely'
-import type { Role } from '../access/roles.ts'
+import { type ExpressionBuilder, sql } from 'kysely'
+import { type Role, rolesWith } from '../access/roles.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
-import { type Database, violatedConstraint } from '../database.ts'
+import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
+import type { DB } from '../schema.ts'
 
-const memberInvitationDays = 7
-const partnerInvitationDays = 14
+const expires = sql<Date>`now() + make_interval(days => 7)`
 
-const inDays = (days: number) => sql<Date>`now() + make_interval(days => ${days})`
+type InvitationBuilder = ExpressionBuilder<DB & { i: DB['workspace_invitations'] }, 'i'>
+
+function isOpen(eb: InvitationBuilder) {
+  return eb.and([eb('i.accepted_at', 'is', null), eb('i.revoked_at', 'is', null)])
+}
+
+/** Open, in time, and its sender may still make it: an invitation ends with the membership or the right of whom it came from. */
+function holds(eb: InvitationBuilder) {
+  return eb.and([
+    isOpen(eb),
+    eb('i.expires_at', '>', now),
+    eb.exists(
+      eb
+        .selectFrom('workspace_members as m')
+        .whereRef('m.workspace_id', '=', 'i.workspace_id')
+        .whereRef('m.user_id', '=', 'i.invited_by')
+        .where('m.removed_at', 'is', null)
+        .where('m.role', 'in', rolesWith('member:manage'))
+        .where((sender) =>
+          sender.or([sender('i.role', '<>', 'owner'), sender('m.role', 'in', rolesWith('owner:manage'))]),
+        ),
+    ),
+  ])
+}
+
+/** Takes back the invitations to a workspace whose senders may no longer make them, for the transaction in which one loses the right. */
+export function endInvitations(workspaceId: string) {
+  return kysely
+    .updateTable('workspace_invitations as i')
+    .set({ revoked_at: now })
+    .where('i.workspace_id', '=', workspaceId)
+    .where((eb) => isOpen(eb))
+    .where((eb) => eb.not(holds(eb)))
+}
 
 /**
  * Invites an e-mail address, or renews the invitation that is open for it, and returns the token for the link in the mail.
- * Refuses with `conflict` where the address belongs to an active member.
+ * Refuses with `conflict` where the address belongs to an active member, or an open invitation makes an owner and the sender is none
+ * (`byOwner`).
  */
 export async function inviteMember(
   db: Database,
-  invitation: { workspaceId: string; email: string; role: Role; invitedBy: string },
+  invitation: { workspaceId: string; email: string; role: Role; invitedBy: string; byOwner: boolean },
 ): Promise<string> {
   const token = newToken()
-  const { workspaceId, role, invitedBy } = invitation
+  const { workspaceId, role, invitedBy, byOwner } = invitation
   const email = invitation.email.trim().toLowerCase()
   const tokenHash = await hashToken(token)
   const invited = await db.query(
@@ -34,7 +68,7 @@ export async function inviteMember(
             eb.val(role).as('role'),
             eb.val(tokenHash).as('token_hash'),
             eb.val(invitedBy).as('invited_by'),
-            inDays(memberInvitationDays).as('expires_at'),
+            expires.as('expires_at'),
           ])
           .where(
             eb.not(
@@ -58,26 +92,34 @@ export async function inviteMember(
             role,
             token_hash: tokenHash,
             invited_by: invitedBy,
-            expires_at: inDays(memberInvitationDays),
-          }),
+            expires_at: expires,
+          })
+          .where((eb) => eb.or([eb.lit(byOwner), eb('workspace_invitations.role', '<>', 'owner')])),
       )
       .returning('id'),
   )
-  if (invited.length === 0) throw new ApiError('conflict', `${email} is a member already.`)
+  if (invited.length === 0)
+    throw new ApiError('conflict', `${email} is a member already, or an owner invited them as an owner.`)
   return token
 }
 
-/** Takes an open invitation back, so that its link stops working. */
-export async function revokeInvitation(db: Database, workspaceId: string, invitationId: string): Promise<void> {
-  await db.query(
+/** Takes an open invitation back, so that its link stops working; one of an owner by an owner alone (`byOwner`). */
+export async function revokeInvitation(
+  db: Database,
+  of: { workspaceId: string; invitationId: string; byOwner: boolean },
+): Promise<void> {
+  const revoked = await db.query(
     kysely
-      .updateTable('workspace_invitations')
+      .updateTable('workspace_invitations as i')
       .set({ revoked_at: now })
-      .where('id', '=', invitationId)
-      .where('workspace_id', '=', workspaceId)
-      .where('accepted_at', 'is', null)
-      .where('revoked_at', 'is', null),
+      .where('i.id', '=', of.invitationId)
+      .where('i.workspace_id', '=', of.workspaceId)
+      .where((eb) => isOpen(eb))
+      .where((eb) => eb.or([eb.lit(of.byOwner), eb('i.role', '<>', 'owner')]))
+      .returning('i.id'),
   )
+  if (revoked.length === 0)
+    throw new ApiError('not_found', 'There is no such open invitation, or only an owner takes it back.')
 }
 
 /** The workspace, address and role an invitation's link is for, or undefined where the link is used up, revoked or too old. */
@@ -88,9 +130,7 @@ export async function findInvitation(db: Database, token: string) {
       .innerJoin('workspaces as w', 'w.id', 'i.workspace_id')
       .select(['w.name as workspace_name', 'i.email', 'i.role'])
       .where('i.token_hash', '=', await hashToken(token))
-      .where('i.accepted_at', 'is', null)
-      .where('i.revoked_at', 'is', null)
-      .where('i.expires_at', '>', now),
+      .where((eb) => holds(eb)),
   )
   return invitation
 }
@@ -110,9 +150,7 @@ export async function acceptInvitation(db: Database, token: string, userId: stri
           .from('users as u')
           .set({ accepted_at: now })
           .where('i.token_hash', '=', tokenHash)
-          .where('i.accepted_at', 'is', null)
-          .where('i.revoked_at', 'is', null)
-          .where('i.expires_at', '>', now)
+          .where((eb) => holds(eb))
           .where('u.id', '=', userId)
           .whereRef('u.email', '=', 'i.email')
           .returning(['i.workspace_id', 'i.role']),
@@ -148,90 +186,4 @@ export async function acceptInvitation(db: Database, token: string, userId: stri
     )
   }
   return joined.workspace_id
-}
-
-/** Makes the secret for the link by which a partner takes over their account, or undefined where somebody has already. */
-export async function invitePartner(
-  db: Database,
-  partnerId: number,
-): Promise<{ token: string; email: string } | undefined> {
-  const token = newToken()
-  const tokenHash = await hashToken(token)
-  const [invited] = await db.query(
-    kysely
-      .with('partner', (cte) =>
-        cte
-          .selectFrom('partners')
-          .select('id')
-          .select((eb) => eb.ref('email').$notNull().as('email'))
-          .where('id', '=', partnerId)
-          .where('user_id', 'is', null)
-          .where('email', 'is not', null),
-      )
-      .with('invitation', (cte) =>
-        cte
-          .insertInto('partner_invitations')
-          .columns(['partner_id', 'token_hash', 'expires_at'])
-          .expression((eb) =>
-            eb
-              .selectFrom('partner')
-              .select(['id', eb.val(tokenHash).as('token_hash'), inDays(partnerInvitationDays).as('expires_at')]),
-          ),
-      )
-      .selectFrom('partner')
-      .select('email'),
-  )
-  return invited && { token, email: invited.email }
-}
-
-/** The partner an invitation's link is for, or undefined where the link is used up or too old. */
-export async function findPartnerInvitation(db: Database, token: string) {
-  const [partner] = await db.query(
-    kysely
-      .selectFrom('partner_invitations as i')
-      .innerJoin('partners as p', 'p.id', 'i.partner_id')
-      .select('p.name')
-      .select((eb) => eb.ref('p.email').$notNull().as('email'))
-      .where('i.token_hash', '=', await hashToken(token))
-      .where('i.accepted_at', 'is', null)
-      .where('i.expires_at', '>', now)
-      .where('p.user_id', 'is', null),
-  )
-  return partner
-}
-
-/** Ties a partner account to the signed-in user. Refuses a link that is used up, and users who are another partner already. */
-export async function acceptPartnerInvitation(db: Database, token: string, userId: string): Promise<void> {
-  const tokenHash = await hashToken(token)
-  const accepted = await db
-    .query(
-      kysely
-        .with('invitation', (cte) =>
-          cte
-            .updateTable('partner_invitations as i')
-            .from('partners as p')
-            .set({ accepted_at: now })
-            .where('i.token_hash', '=', tokenHash)
-            .where('i.accepted_at', 'is', null)
-            .where('i.expires_at', '>', now)
-            .whereRef('p.id', '=', 'i.partner_id')
-            .where('p.user_id', 'is', null)
-            .returning('i.partner_id'),
-        )
-        .updateTable('partners')
-        .from('invitation')
-        .set({ user_id: userId })
-        .whereRef('partners.id', '=', 'invitation.partner_id')
-        .returning('partners.id'),
-    )
-    .catch((error: unknown) => {
-      if (violatedConstraint(error) !== 'partners_user_id_key') throw error
-      throw new ApiError(
-        'conflict',
-        'You are signed in as another partner already. Sign out, then open the link again.',
-      )
-    })
-  if (accepted.length === 0) {
-    throw new ApiError('forbidden', 'This invitation was used or left too long. Ask for a new one.')
-  }
 }

@@ -37,14 +37,26 @@ export async function addLink(
         .columns(['code', 'program_id', 'partner_id', 'page_url'])
         .expression((eb) =>
           eb
-            .selectFrom('partner_programs')
-            .select([eb.val(link.code).as('code'), 'program_id', 'partner_id', eb.val(link.pageUrl).as('page_url')])
+            .selectFrom('partners')
+            .select([eb.val(link.code).as('code'), 'program_id', 'id', eb.val(link.pageUrl).as('page_url')])
             .where('program_id', '=', link.programId)
-            .where('partner_id', '=', link.partnerId)
+            .where('id', '=', link.partnerId)
             .where('is_active', '=', true),
         ),
     )
     .catch(refuseTakenCode)
+}
+
+/** Switches all links of a partner as the partner is, for the transaction that switched them. */
+export function linksFollow(of: { programId: number; partnerId: number } | { programId: number; userId: string }) {
+  return kysely
+    .updateTable('referral_links as l')
+    .from('partners as p')
+    .set({ is_active: (eb) => eb.ref('p.is_active') })
+    .where('l.program_id', '=', of.programId)
+    .whereRef('p.program_id', '=', 'l.program_id')
+    .whereRef('p.id', '=', 'l.partner_id')
+    .where((eb) => ('userId' in of ? eb('p.user_id', '=', of.userId) : eb('p.id', '=', of.partnerId)))
 }
 
 /** Column: a partner's links in a program, the oldest first, each with its clicks. */

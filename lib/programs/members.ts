@@ -2,6 +2,8 @@ import type { Role } from '../access/roles.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
+import { endInvitations } from './invitations.ts'
+import { endPartnerInvitations } from './partner-invitations.ts'
 
 export type Member = Awaited<ReturnType<typeof listMembers>>['members'][number]
 
@@ -33,7 +35,7 @@ export async function listMembers(db: Database, workspaceId: string) {
 
 /**
  * Gives an active member another role, or removes them where `role` is null. Only an owner may touch an owner or make one
- * (`byOwner`), and the last owner stays. The workspace's row is locked first, so that two owners cannot remove each other.
+ * (`byOwner`), and the last owner stays. Invitations that they sent end where they may no longer send such. The workspace's row is locked first, so that two owners cannot remove each other.
  */
 export async function changeMember(
   db: Database,
@@ -76,6 +78,8 @@ export async function changeMember(
       )
       .selectFrom('changed')
       .select('user_id'),
+    endInvitations(workspaceId),
+    endPartnerInvitations(workspaceId),
   ])
   if (changed.length === 0) {
     throw new ApiError(
@@ -91,13 +95,20 @@ export async function openProgram(
   opening: { programId: number; userId: string; role: 'admin' | 'member' | 'billing' | null },
 ): Promise<void> {
   const { programId, userId, role } = opening
+  const workspaceId = kysely
+    .selectFrom('programs')
+    .select('workspace_id')
+    .where('id', '=', programId)
+    .$asScalar()
+    .$notNull()
   if (role === null) {
-    await db.query(
+    await db.batch([
       kysely.deleteFrom('program_members').where('program_id', '=', programId).where('user_id', '=', userId),
-    )
+      endPartnerInvitations(workspaceId),
+    ])
     return
   }
-  await db.query(
+  await db.batch([
     kysely
       .insertInto('program_members')
       .columns(['program_id', 'workspace_id', 'user_id', 'role'])
@@ -111,7 +122,8 @@ export async function openProgram(
           .where('m.removed_at', 'is', null),
       )
       .onConflict((oc) => oc.columns(['program_id', 'user_id']).doUpdateSet({ role })),
-  )
+    endPartnerInvitations(workspaceId),
+  ])
 }
 
 export type OpenedProgram = Awaited<ReturnType<typeof listOpenedPrograms>>[number]

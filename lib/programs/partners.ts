@@ -1,11 +1,13 @@
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
-import type { Database } from '../database.ts'
+import { type Database, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
-import { linksOf, refuseTakenCode, suggestCode } from './links.ts'
+import { linksFollow, linksOf, refuseTakenCode, suggestCode } from './links.ts'
+import { openInvitationOf } from './partner-invitations.ts'
 
 /**
- * Adds a partner to a program with a referral link. Somebody who is a partner of another program already is found by their
- * e-mail address, so that they see all their programs in one place. `code` null makes one up. Refuses a taken code with `conflict`.
+ * Adds a partner to a program with a referral link. The partner is the program's own: whether others know the address makes no
+ * difference. `code` null makes one up. Refuses with `conflict` a taken code, and an address that another partner of the program has.
  */
 export async function addPartner(
   db: Database,
@@ -16,76 +18,55 @@ export async function addPartner(
   const [added] = await db
     .query(
       kysely
-        .with('found', (cte) =>
-          cte
-            .selectFrom('partners')
-            .select('id')
-            .where((eb) =>
-              eb(eb.fn<string>('lower', ['email']), '=', eb.fn<string>('lower', [eb.cast(eb.val(email), 'text')])),
-            ),
-        )
         .with('made', (cte) =>
-          cte
-            .insertInto('partners')
-            .columns(['name', 'email'])
-            .expression((eb) =>
-              kysely
-                .selectNoFrom([eb.val(name).as('name'), eb.val(email).as('email')])
-                .where(eb.not(eb.exists(eb.selectFrom('found')))),
-            )
-            .returning('id'),
-        )
-        .with('joined', (cte) =>
-          cte
-            .insertInto('partner_programs')
-            .columns(['program_id', 'partner_id'])
-            .expression((eb) =>
-              eb
-                .selectFrom(
-                  eb.selectFrom('found').select('id').unionAll(eb.selectFrom('made').select('id')).as('partner'),
-                )
-                .select([eb.val(programId).as('program_id'), 'partner.id']),
-            )
-            .onConflict((oc) => oc.columns(['program_id', 'partner_id']).doUpdateSet({ is_active: true }))
-            .returning(['program_id', 'partner_id']),
+          cte.insertInto('partners').values({ program_id: programId, name, email }).returning(['program_id', 'id']),
         )
         .insertInto('referral_links')
         .columns(['code', 'program_id', 'partner_id'])
-        .expression((eb) => eb.selectFrom('joined').select([eb.val(code).as('code'), 'program_id', 'partner_id']))
+        .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id']))
         .returning((eb) => eb.ref('partner_id').$notNull().as('partner_id')),
     )
-    .catch(refuseTakenCode)
+    .catch((error: unknown) => {
+      if (violatedConstraint(error) !== 'partners_email_key') return refuseTakenCode(error)
+      throw new ApiError('conflict', 'Another partner of this program has this address.', {
+        details: [{ field: 'email', message: 'must be of no other partner of the program' }],
+      })
+    })
   if (!added) throw new Error('a partner was added without an answer')
   return { partnerId: added.partner_id, code }
 }
 
-/** Switches a partner of a program on or off, with all their links there: clicks on a link that is off are refused. */
+/**
+ * Switches a partner of a program on or off, with all their links there: clicks on a link that is off are refused. One who ended
+ * is switched on where nobody signs in as them; others have to be invited again, and `conflict` says so.
+ */
 export async function setPartnerActive(
   db: Database,
   programId: number,
   partnerId: number,
   active: boolean,
 ): Promise<void> {
-  await db.batch([
+  const [changed] = await db.batch([
     kysely
-      .updateTable('partner_programs')
-      .set({ is_active: active })
+      .updateTable('partners')
+      .set({ is_active: active, ...(active && { ended_at: null, ended_by: null }) })
       .where('program_id', '=', programId)
-      .where('partner_id', '=', partnerId),
-    kysely
-      .updateTable('referral_links')
-      .set({ is_active: active })
-      .where('program_id', '=', programId)
-      .where('partner_id', '=', partnerId),
+      .where('id', '=', partnerId)
+      .where((eb) => eb.or([eb('ended_at', 'is', null), eb('user_id', 'is', null), eb.lit(!active)]))
+      .returning('id'),
+    linksFollow({ programId, partnerId }),
   ])
+  if (changed.length === 0) {
+    throw new ApiError('conflict', 'This partnership ended. Invite them again: it goes on when they accept.')
+  }
 }
 
 export type PartnerOfProgram = Awaited<ReturnType<typeof listPartners>>[number]
 
 /**
  * Partners of a program with what they brought, the newest first: `limit` of them at most, below the id `before` where one is
- * given. `partnerId` asks for one alone. `has_account` is true once somebody signs in as the partner, `sales` counts those that
- * earned a commission.
+ * given. `partnerId` asks for one alone. `has_account` is true once somebody signs in as the partner, `invited` while an invitation is open,
+ * `sales` counts those that earned a commission.
  */
 export async function listPartners(
   db: Database,
@@ -94,20 +75,22 @@ export async function listPartners(
 ) {
   const { limit, before, partnerId } = options
   let query = kysely
-    .selectFrom('partner_programs as m')
-    .innerJoin('partners as p', 'p.id', 'm.partner_id')
+    .selectFrom('partners as p')
     .select((eb) => [
       'p.id',
       'p.name',
       'p.email',
-      'm.is_active',
+      'p.is_active',
+      'p.ended_at',
+      'p.ended_by',
       eb('p.user_id', 'is not', null).$castTo<boolean>().as('has_account'),
-      'm.created_at',
-      linksOf(eb.ref('m.program_id'), eb.ref('m.partner_id')).as('links'),
+      openInvitationOf(eb.ref('p.program_id'), eb.ref('p.id')).as('invited'),
+      'p.created_at',
+      linksOf(eb.ref('p.program_id'), eb.ref('p.id')).as('links'),
       eb
         .selectFrom('commissions as c')
         .select((sold) => sold.fn.countAll<number>().as('sales'))
-        .whereRef('c.program_id', '=', 'm.program_id')
+        .whereRef('c.program_id', '=', 'p.program_id')
         .whereRef('c.partner_id', '=', 'p.id')
         .where('c.kind', '=', 'sale')
         // One of 0 is of a sale that brought nothing after all.
@@ -119,12 +102,12 @@ export async function listPartners(
         eb
           .selectFrom('balances as b')
           .select(['b.currency', 'b.balance_cents'])
-          .whereRef('b.program_id', '=', 'm.program_id')
+          .whereRef('b.program_id', '=', 'p.program_id')
           .whereRef('b.partner_id', '=', 'p.id')
           .orderBy('b.currency'),
       ).as('balances'),
     ])
-    .where('m.program_id', '=', programId)
+    .where('p.program_id', '=', programId)
     .orderBy('p.id', 'desc')
     .limit(limit)
   if (before !== undefined) query = query.where('p.id', '<', before)
@@ -183,7 +166,9 @@ export async function topPartners(
           .groupBy('top.partner_id'),
       )
       .selectFrom('top')
-      .innerJoin('partners as p', 'p.id', 'top.partner_id')
+      .innerJoin('partners as p', (join) =>
+        join.on('p.program_id', '=', program.id).onRef('p.id', '=', 'top.partner_id'),
+      )
       .leftJoin('sold', 'sold.partner_id', 'top.partner_id')
       .select(['p.id', 'p.name'])
       .select((eb) => [
@@ -194,25 +179,4 @@ export async function topPartners(
       .orderBy('top.commission_cents', 'desc')
       .orderBy('p.id'),
   )
-}
-
-export type ProgramOfPartner = Awaited<ReturnType<typeof listProgramsOfPartner>>[number]
-
-/** The programs that a partner belongs to, with the partner's own links. */
-export async function listProgramsOfPartner(db: Database, partnerId: number) {
-  return await db.query(
-    kysely
-      .selectFrom('partner_programs as m')
-      .innerJoin('programs as g', 'g.id', 'm.program_id')
-      .select(['g.id', 'g.name', 'g.domain', 'g.currency', 'g.commission_bp', 'm.is_active'])
-      .select((eb) => linksOf(eb.ref('m.program_id'), eb.ref('m.partner_id')).as('links'))
-      .where('m.partner_id', '=', partnerId)
-      .orderBy('g.name')
-      .orderBy('g.id'),
-  )
-}
-
-/** Where a partner wants to be paid; null is their e-mail address. */
-export async function setPayoutEmail(db: Database, partnerId: number, payoutEmail: string | null): Promise<void> {
-  await db.query(kysely.updateTable('partners').set({ payout_email: payoutEmail }).where('id', '=', partnerId))
 }

@@ -97,7 +97,7 @@ export type ProgramProgress = Awaited<ReturnType<typeof readProgress>>
 /** How far a new program has come, for its first steps; `last_click` is the latest that the tracker reported. */
 export async function readProgress(db: Database, programId: number) {
   const [[partner], [lastClick]] = await db.batch([
-    kysely.selectFrom('partner_programs').select('partner_id').where('program_id', '=', programId).limit(1),
+    kysely.selectFrom('partners').select('id').where('program_id', '=', programId).limit(1),
     kysely
       .selectFrom('affiliate_click_events')
       .select(['click_timestamp as at', 'page_url'])

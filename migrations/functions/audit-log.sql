@@ -162,18 +162,32 @@ end $$;
 create or replace trigger minimum_payouts_audit after insert or update or delete on minimum_payouts
   for each row execute function audit_minimum_payout();
 
-create or replace function audit_partner_program() returns trigger language plpgsql as $$
+create or replace function audit_partner() returns trigger language plpgsql as $$
 begin
   if tg_op = 'INSERT' then
-    perform write_program_audit(new.program_id, 'partner.added', new.partner_id::text, null);
+    perform write_program_audit(new.program_id, 'partner.added', new.id::text, null);
+  elsif new.ended_at is not null and old.ended_at is null then
+    perform write_program_audit(new.program_id, case new.ended_by when 'program' then 'partner.ended' else 'partner.left' end,
+      new.id::text, null);
+  elsif new.user_id is not null and new.ended_at is null and (old.user_id is null or old.ended_at is not null) then
+    perform write_program_audit(new.program_id, 'partner.joined', new.id::text, null);
   elsif new.is_active <> old.is_active then
     perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
-      new.partner_id::text, null);
+      new.id::text, null);
   end if;
   return null;
 end $$;
-create or replace trigger partner_programs_audit after insert or update on partner_programs
-  for each row execute function audit_partner_program();
+create or replace trigger partners_audit after insert or update on partners for each row execute function audit_partner();
+
+create or replace function audit_partner_invitation() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
+    perform write_program_audit(new.program_id, 'partner.invited', new.partner_id::text, null);
+  end if;
+  return null;
+end $$;
+create or replace trigger partner_invitations_audit after insert or update on partner_invitations
+  for each row execute function audit_partner_invitation();
 
 create or replace function audit_payout_run() returns trigger language plpgsql as $$
 begin

@@ -174,7 +174,7 @@ begin
     group by 1
     union all
     select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0, 0
-    from partner_programs p
+    from partners p
     where p.program_id = of_program_id and p.created_at >= previous_from and p.created_at < until
     group by 1
   ) f

@@ -6,9 +6,10 @@ import type pg from 'pg'
  */
 export async function seedPartners(sql: pg.Client, programId: number, partners: number, code = 'code') {
   const { rows } = await sql.query<{ partner_id: string }>(
-    `with made as (insert into partners (name) select 'Partner ' || n from generate_series(1, $2::int) n returning id),
-    joined as (insert into partner_programs (program_id, partner_id) select $1, id from made returning partner_id)
-    select partner_id from joined order by partner_id`,
+    `with made as (
+      insert into partners (program_id, name) select $1, 'Partner ' || n from generate_series(1, $2::int) n returning id
+    )
+    select id as partner_id from made order by id`,
     [programId, partners],
   )
   const firstPartner = Number(rows[0]?.partner_id)

@@ -27,6 +27,23 @@ with "changed" as (
   where "p"."workspace_id" = $7 and "p"."user_id" = "changed"."user_id" and false)
 select "user_id"
 from "changed";
+update "workspace_invitations" as "i"
+set "revoked_at" = now()
+where "i"."workspace_id" = $1 and ("i"."accepted_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "workspace_members" as "m"
+    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
+update "partner_invitations" as "i"
+set "revoked_at" = now()
+where "i"."program_id" in (
+  select "id"
+  from "programs"
+  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "programs" as "g"
+    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
 
 -- changeMember to none
 select
@@ -46,6 +63,23 @@ with "changed" as (
   where "p"."workspace_id" = $6 and "p"."user_id" = "changed"."user_id" and true)
 select "user_id"
 from "changed";
+update "workspace_invitations" as "i"
+set "revoked_at" = now()
+where "i"."workspace_id" = $1 and ("i"."accepted_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "workspace_members" as "m"
+    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
+update "partner_invitations" as "i"
+set "revoked_at" = now()
+where "i"."program_id" in (
+  select "id"
+  from "programs"
+  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "programs" as "g"
+    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
 
 -- openProgram
 insert into "program_members" ("program_id", "workspace_id", "user_id", "role")
@@ -56,6 +90,20 @@ where "p"."id" = $2 and "m"."user_id" = $3 and "m"."removed_at" is null
 on conflict ("program_id", "user_id") do
 update
 set "role" = $4;
+update "partner_invitations" as "i"
+set "revoked_at" = now()
+where "i"."program_id" in (
+  select "id"
+  from "programs"
+  where "workspace_id" = (
+    select "workspace_id"
+    from "programs"
+    where "id" = $1)) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "programs" as "g"
+    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
 
 -- listOpenedPrograms
 select "o"."program_id", "p"."name" as "program_name", "o"."user_id", "u"."name" as "user_name", "o"."role"

@@ -1,5 +1,5 @@
 -- readBalances
-select "currency", cast(sum("pending_cents") as bigint) as "pending_cents", cast(sum("balance_cents") as bigint) as "balance_cents", cast(sum("requested_cents") as bigint) as "requested_cents", cast(sum("paid_cents") as bigint) as "paid_cents"
+select "currency", cast(sum("pending_cents") as bigint) as "pending_cents", cast(sum("balance_cents") as bigint) as "balance_cents", cast(sum("requested_cents") as bigint) as "requested_cents", cast(sum("paid_cents") as bigint) as "paid_cents", cast(greatest(sum("balance_cents") - sum("requested_cents"), 0) as bigint) as "available_cents"
 from (
   select "currency", "amount_cents" - "reversed_cents" as "pending_cents", 0 as "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
   from "commissions"
@@ -24,7 +24,7 @@ select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "p"."name" as "
     where "r"."program_id" = "c"."program_id" and "r"."sale_id" = "c"."sale_id"
     order by "r"."id") as agg) as "refunds"
 from "commissions" as "c"
-inner join "partners" as "p" on "p"."id" = "c"."partner_id"
+inner join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
 left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
 where "c"."program_id" = $1 and "c"."id" < $2
 order by "c"."id" desc
@@ -39,31 +39,38 @@ select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "p"."name" as "
     where "r"."program_id" = "c"."program_id" and "r"."sale_id" = "c"."sale_id"
     order by "r"."id") as agg) as "refunds"
 from "commissions" as "c"
-inner join "partners" as "p" on "p"."id" = "c"."partner_id"
+inner join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
 left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
-where "c"."partner_id" = $1 and "c"."program_id" in (
-  select "program_id"
-  from "partner_programs"
-  where "partner_id" = $2) and "c"."status" = $3
+where "p"."user_id" = $1 and "c"."status" = $2
 order by "c"."id" desc
-limit $4;
+limit $3;
 
 -- earningsByDay
 select cast("day"."date" as text) as "date", cast(coalesce(sum("c"."amount_cents" - "c"."reversed_cents"), 0) as bigint) as "amount_cents"
 from (
   select utc_day(now()) - n as date
   from generate_series(0, $1::int) n) as "day"
-left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = $2 and "c"."partner_id" = $3 and "c"."created_at" >= now() - make_interval(days => $4) and "c"."program_id" in (
-  select "program_id"
-  from "partner_programs"
-  where "partner_id" = $5)
+left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = $2 and "c"."created_at" >= now() - make_interval(days => $3) and ("c"."program_id", "c"."partner_id") in (
+  select "p"."program_id", "p"."id"
+  from "partners" as "p"
+  where "p"."user_id" = $4)
 group by "day"."date"
 order by "day"."date";
 
--- listWithdrawals
-select "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+-- listWithdrawals of a program
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
 from "withdrawals" as "w"
-inner join "partners" as "p" on "p"."id" = "w"."partner_id"
-where "w"."program_id" = $1 and "w"."id" < $2 and "w"."partner_id" = $3 and "w"."status" = $4
+inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+inner join "programs" as "g" on "g"."id" = "w"."program_id"
+where "w"."program_id" = $1 and "w"."id" < $2 and "w"."status" = $3
 order by "w"."id" desc
-limit $5;
+limit $4;
+
+-- listWithdrawals of a partner
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+from "withdrawals" as "w"
+inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+inner join "programs" as "g" on "g"."id" = "w"."program_id"
+where "p"."user_id" = $1
+order by "w"."id" desc
+limit $2;

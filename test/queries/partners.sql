@@ -1,47 +1,39 @@
 -- addPartner
-with "found" as (
-  select "id"
-  from "partners"
-  where lower("email") = lower(cast($1 as text))), "made" as (
-  insert into "partners" ("name", "email")
-  select $2 as "name", $3 as "email"
-  where not exists (
-    select
-    from "found")
-  returning "id"), "joined" as (
-  insert into "partner_programs" ("program_id", "partner_id")
-  select $4 as "program_id", "partner"."id"
-  from (
-    select "id"
-    from "found"
-    union all
-    select "id"
-    from "made") as "partner"
-  on conflict ("program_id", "partner_id") do
-  update
-  set "is_active" = $5
-  returning "program_id", "partner_id")
+with "made" as (
+  insert into "partners" ("program_id", "name", "email")
+  values ($1, $2, $3)
+  returning "program_id", "id")
 insert into "referral_links" ("code", "program_id", "partner_id")
-select $6 as "code", "program_id", "partner_id"
-from "joined"
+select $4 as "code", "program_id", "id"
+from "made"
 returning "partner_id" as "partner_id";
 
 -- addLink
 insert into "referral_links" ("code", "program_id", "partner_id", "page_url")
-select $1 as "code", "program_id", "partner_id", $2 as "page_url"
-from "partner_programs"
-where "program_id" = $3 and "partner_id" = $4 and "is_active" = $5;
+select $1 as "code", "program_id", "id", $2 as "page_url"
+from "partners"
+where "program_id" = $3 and "id" = $4 and "is_active" = $5;
 
 -- setPartnerActive
-update "partner_programs"
+update "partners"
 set "is_active" = $1
-where "program_id" = $2 and "partner_id" = $3;
-update "referral_links"
-set "is_active" = $1
-where "program_id" = $2 and "partner_id" = $3;
+where "program_id" = $2 and "id" = $3 and ("ended_at" is null or "user_id" is null or true)
+returning "id";
+update "referral_links" as "l"
+set "is_active" = "p"."is_active"
+from "partners" as "p"
+where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."id" = $2;
 
 -- listPartners
-select "p"."id", "p"."name", "p"."email", "m"."is_active", "p"."user_id" is not null as "has_account", "m"."created_at", (
+select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
+  select
+  from "partner_invitations" as "i"
+  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce((
@@ -49,25 +41,24 @@ select "p"."id", "p"."name", "p"."email", "m"."is_active", "p"."user_id" is not 
         from "link_click_counts" as "k"
         where "k"."program_id" = "l"."program_id" and "k"."link_id" = "l"."id"), 0) as "clicks"
     from "referral_links" as "l"
-    where "l"."program_id" = "m"."program_id" and "l"."partner_id" = "m"."partner_id"
+    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
   from "commissions" as "c"
-  where "c"."program_id" = "m"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $1 and "c"."amount_cents" > $2) as "sales", (
+  where "c"."program_id" = "p"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $5 and "c"."amount_cents" > $6) as "sales", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "b"."currency", "b"."balance_cents"
     from "balances" as "b"
-    where "b"."program_id" = "m"."program_id" and "b"."partner_id" = "p"."id"
+    where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
     order by "b"."currency") as agg) as "balances"
-from "partner_programs" as "m"
-inner join "partners" as "p" on "p"."id" = "m"."partner_id"
-where "m"."program_id" = $3 and "p"."id" < $4
+from "partners" as "p"
+where "p"."program_id" = $7 and "p"."id" < $8
 order by "p"."id" desc
-limit $5;
+limit $9;
 
 -- listProgramsOfPartner
-select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "m"."is_active", (
+select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce((
@@ -75,12 +66,76 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
         from "link_click_counts" as "k"
         where "k"."program_id" = "l"."program_id" and "k"."link_id" = "l"."id"), 0) as "clicks"
     from "referral_links" as "l"
-    where "l"."program_id" = "m"."program_id" and "l"."partner_id" = "m"."partner_id"
-    order by "l"."id") as agg) as "links"
-from "partner_programs" as "m"
-inner join "programs" as "g" on "g"."id" = "m"."program_id"
-where "m"."partner_id" = $1
-order by "g"."name", "g"."id";
+    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
+    order by "l"."id") as agg) as "links", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "currency", cast(sum("pending_cents") as bigint) as "pending_cents", cast(sum("balance_cents") as bigint) as "balance_cents", cast(sum("requested_cents") as bigint) as "requested_cents", cast(sum("paid_cents") as bigint) as "paid_cents", cast(greatest(sum("balance_cents") - sum("requested_cents"), 0) as bigint) as "available_cents"
+    from (
+      select "currency", "amount_cents" - "reversed_cents" as "pending_cents", 0 as "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
+      from "commissions"
+      where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "credited_at" is null and "rejected_at" is null
+      union all
+      select "currency", 0 as "pending_cents", "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
+      from "balances"
+      where "program_id" = "p"."program_id" and "partner_id" = "p"."id"
+      union all
+      select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "status" = $1 then "amount_cents" else 0 end as "requested_cents", case when "status" = $2 then "amount_cents" else 0 end as "paid_cents"
+      from "withdrawals"
+      where "program_id" = "p"."program_id" and "partner_id" = "p"."id") as "part"
+    group by "currency"
+    order by "currency") as agg) as "balances"
+from "partners" as "p"
+inner join "programs" as "g" on "g"."id" = "p"."program_id"
+where "p"."user_id" = $3 and "p"."id" < $4
+order by "p"."id" desc
+limit $5;
+
+-- endPartnership by the program
+update "partners"
+set "is_active" = $1, "ended_at" = now(), "ended_by" = $2
+where "program_id" = $3 and "id" in (
+  select "id"
+  from "partners"
+  where "program_id" = $4 and "id" = $5) and "ended_at" is null;
+update "referral_links" as "l"
+set "is_active" = "p"."is_active"
+from "partners" as "p"
+where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."id" = $2;
+update "partner_invitations"
+set "revoked_at" = now()
+where "program_id" = $1 and "partner_id" in (
+  select "id"
+  from "partners"
+  where "program_id" = $2 and "id" = $3) and "accepted_at" is null and "declined_at" is null and "revoked_at" is null;
+
+-- endPartnership by the partner
+update "partners"
+set "is_active" = $1, "ended_at" = now(), "ended_by" = $2
+where "program_id" = $3 and "id" in (
+  select "id"
+  from "partners"
+  where "program_id" = $4 and "user_id" = $5) and "ended_at" is null;
+update "referral_links" as "l"
+set "is_active" = "p"."is_active"
+from "partners" as "p"
+where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."user_id" = $2;
+update "partner_invitations"
+set "revoked_at" = now()
+where "program_id" = $1 and "partner_id" in (
+  select "id"
+  from "partners"
+  where "program_id" = $2 and "user_id" = $3) and "accepted_at" is null and "declined_at" is null and "revoked_at" is null;
+
+-- setPartnerProfile
+insert into "partner_profiles" ("user_id", "name")
+values ($1, $2)
+on conflict ("user_id") do
+update
+set "name" = $3;
+update "partners"
+set "name" = $1
+where "user_id" = $2 and "ended_at" is null;
 
 -- topPartners
 with "made" as not materialized (
@@ -99,6 +154,6 @@ with "made" as not materialized (
   group by "top"."partner_id")
 select "p"."id", "p"."name", coalesce("sold"."sales", 0) as "sales", coalesce("sold"."revenue_cents", 0) as "revenue_cents", "top"."commission_cents"
 from "top"
-inner join "partners" as "p" on "p"."id" = "top"."partner_id"
+inner join "partners" as "p" on "p"."program_id" = $8 and "p"."id" = "top"."partner_id"
 left join "sold" on "sold"."partner_id" = "top"."partner_id"
 order by "top"."commission_cents" desc, "p"."id";

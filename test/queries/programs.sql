@@ -9,8 +9,8 @@ from "programs"
 where "id" = $1;
 
 -- readProgress
-select "partner_id"
-from "partner_programs"
+select "id"
+from "partners"
 where "program_id" = $1
 limit $2;
 select "click_timestamp" as "at", "page_url"

@@ -20,7 +20,7 @@ export async function setClock(database: TestDatabase): Promise<(time: Date) => 
     ['affiliate_lead_events', 'lead_timestamp'],
     ['sales', 'sale_date'],
     ['commissions', 'created_at'],
-    ['partner_programs', 'created_at'],
+    ['partners', 'created_at'],
     ['programs', 'created_at'],
   ] as const) {
     await client.query(`alter table ${table} alter column ${column} set default now()`)

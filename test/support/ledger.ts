@@ -51,9 +51,11 @@ export async function createLedgerProgram(
       select id, 'Ledger', 'shop.example.com', $1, $2, $3, $7 from workspace returning id
     ),
     key as (insert into api_keys (program_id, key_hash, hint) select id, decode($4, 'hex'), $5 from program),
-    partner as (insert into partners (name, email) select 'Partner ' || n, n || '-' || $6 || '@example.com' from generate_series(0, 1) n returning id),
-    joined as (insert into partner_programs (program_id, partner_id) select program.id, partner.id from program, partner returning program_id, partner_id),
-    link as (insert into referral_links (code, program_id, partner_id) select $6 || '-' || partner_id, program_id, partner_id from joined)
+    partner as (
+      insert into partners (program_id, name, email)
+      select program.id, 'Partner ' || n, n || '-' || $6 || '@example.com' from program, generate_series(0, 1) n returning program_id, id
+    ),
+    link as (insert into referral_links (code, program_id, partner_id) select $6 || '-' || id, program_id, id from partner)
     select program.id as program_id, array_agg(partner.id order by partner.id) as partner_ids from program, partner group by program.id`,
     [
       settings.commissionBp ?? 2000,

@@ -34,15 +34,9 @@ export async function createShops(
       select w.id, 'Shop', 'shop.example.com', $2, $3, 'acct_' || $4 || n from workspace w, generate_series(1, $1::integer) n
       returning id, processor_account_id
     ),
-    partner as (insert into partners (name) select 'Partner' from program, generate_series(1, 2) returning id),
-    pair as (
-      select p.id as program_id, r.id as partner_id
-      from (select id, row_number() over (order by id) as n from program) p
-      join (select id, (row_number() over (order by id) + 1) / 2 as n from partner) r on r.n = p.n
-    ),
-    joined as (insert into partner_programs (program_id, partner_id) select program_id, partner_id from pair returning *),
+    partner as (insert into partners (program_id, name) select id, 'Partner' from program, generate_series(1, 2) returning program_id, id),
     link as (
-      insert into referral_links (code, program_id, partner_id) select $4 || '-' || partner_id, program_id, partner_id from joined
+      insert into referral_links (code, program_id, partner_id) select $4 || '-' || id, program_id, id from partner
       returning id, program_id, partner_id
     ),
     visitor as (

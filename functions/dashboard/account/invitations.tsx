@@ -1,5 +1,5 @@
 import type { Child } from 'hono/jsx'
-import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/invitations.ts'
+import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
 import { tokenInQuery } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
@@ -92,19 +92,19 @@ invitationPages.post('/invitation', requireViewer, async (c) => {
 })
 
 invitationPages.get('/partner-invitation', async (c) => {
-  const partner = await findPartnerInvitation(c.get('db'), tokenInQuery(c))
+  const invitation = await findPartnerInvitation(c.get('db'), tokenInQuery(c))
   return renderInvitation(
     c,
-    partner && {
-      title: 'Your partner account',
-      what: `See what ${partner.name} earns, copy your links and ask for withdrawals.`,
-      accept: 'Open the partner account',
-      email: partner.email,
+    invitation && {
+      title: `Become a partner of ${invitation.program_name}`,
+      what: `Copy your links, see what you earn and ask for withdrawals. From then on ${invitation.program_name} sees the name and the payout address that you set.`,
+      accept: 'Accept the invitation',
+      email: invitation.email,
     },
   )
 })
 
 invitationPages.post('/partner-invitation', requireViewer, async (c) => {
-  await acceptPartnerInvitation(c.get('db'), tokenInQuery(c), c.get('viewer').user.id)
+  await acceptPartnerInvitation(c.get('db'), { token: tokenInQuery(c) }, c.get('viewer').user.id)
   return c.redirect('/partner', 303)
 })

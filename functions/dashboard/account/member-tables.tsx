@@ -79,7 +79,14 @@ function RoleChoice({ address, member, grantable }: { address: string; member: M
 
 type OpenInvitation = Awaited<ReturnType<typeof listMembers>>['invitations'][number]
 
-export function Invitations({ address, invitations }: { address: string; invitations: OpenInvitation[] }) {
+interface InvitationsProps {
+  address: string
+  invitations: OpenInvitation[]
+  /** The roles that the viewer may give, and so the invitations that they may take back. */
+  grantable: Role[]
+}
+
+export function Invitations({ address, invitations, grantable }: InvitationsProps) {
   if (invitations.length === 0) return null
   return (
     <Card title="Invited">
@@ -93,15 +100,16 @@ export function Invitations({ address, invitations }: { address: string; invitat
           {
             label: '',
             right: true,
-            cell: ({ id, email }) => (
-              <PostButton
-                action={`${address}/invitations/${id}/revoke`}
-                class="compact"
-                label={`Take back the invitation of ${email}`}
-              >
-                Take back
-              </PostButton>
-            ),
+            cell: ({ id, email, role }) =>
+              grantable.includes(role) && (
+                <PostButton
+                  action={`${address}/invitations/${id}/revoke`}
+                  class="compact"
+                  label={`Take back the invitation of ${email}`}
+                >
+                  Take back
+                </PostButton>
+              ),
           },
         ]}
       />

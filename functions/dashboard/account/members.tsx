@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { may, type Role, roles } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { sendMail } from '../../../lib/notifications/mail.ts'
+import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { changeMember, listMembers, listOpenedPrograms } from '../../../lib/programs/members.ts'
 import { inviteMember, revokeInvitation } from '../../../lib/programs/invitations.ts'
 import { demandTwoFactor } from '../../../lib/programs/workspaces.ts'
@@ -62,7 +62,7 @@ async function renderMembers(c: WorkspaceContext, shown: FormState) {
         {isOwner(c) && <TwoFactorDemand address={address} isDemanded={workspace.requiresTwoFactor} />}
         <Invite address={address} grantable={grantable} form={shown} />
         <ActiveMembers address={address} members={active} grantable={grantable} viewerId={viewer.user.id} />
-        <Invitations address={address} invitations={invitations} />
+        <Invitations address={address} invitations={invitations} grantable={grantable} />
         <OpenedPrograms
           address={`${address}/programs`}
           opened={opened}
@@ -128,15 +128,11 @@ memberPages.post(
     const { user } = c.get('viewer')
     const { email, role } = c.req.valid('form')
     if (role === 'owner' && !isOwner(c)) throw new ApiError('forbidden', 'Only an owner makes owners.')
-    const token = await inviteMember(c.get('db'), { workspaceId, email, role, invitedBy: user.id })
-    await sendMail(c.get('db'), c.env, {
-      to: email,
-      subject: `Join ${name}`,
-      text: [
-        `${user.name} invites you to ${name}. Accept within 7 days:`,
-        `${c.env.BASE_URL}/invitation?token=${token}`,
-      ].join('\n\n'),
-    })
+    const [db, sender] = [c.get('db'), { workspaceId, user }]
+    await countInvitationMail(db, sender, email)
+    const token = await inviteMember(db, { workspaceId, email, role, invitedBy: user.id, byOwner: isOwner(c) })
+    const link = `${c.env.BASE_URL}/invitation?token=${token}`
+    await mailInvitation(db, c.env, sender, { to: email, what: 'workspace', name, link, days: 7 })
     return redirectWith(c, addressIn(workspaceId), `An invitation to ${email} is on its way.`)
   },
 )
@@ -159,7 +155,8 @@ memberPages.post(
   requireWorkspace('member:manage'),
   async (c) => {
     const { id: workspaceId } = c.get('workspace')
-    await revokeInvitation(c.get('db'), workspaceId, c.req.param('invitationId'))
+    const invitationId = c.req.param('invitationId')
+    await revokeInvitation(c.get('db'), { workspaceId, invitationId, byOwner: isOwner(c) })
     return redirectWith(c, addressIn(workspaceId), 'The invitation is taken back.')
   },
 )

@@ -4,9 +4,10 @@ import { createPages, leadToTwoFactor, requireViewer } from '../parts/page.ts'
 export const startPages = createPages()
 
 startPages.get('/', requireViewer, (c) => {
-  const { programs, partner, locked } = c.get('viewer')
+  const { programs, partner, invitations, locked } = c.get('viewer')
   const first = programs[0]
   if (first) return c.redirect(`/programs/${first.id}`, 303)
   if (locked.length > 0) return leadToTwoFactor(c)
-  return c.redirect(partner ? '/partner' : '/programs/new', 303)
+  if (partner) return c.redirect('/partner', 303)
+  return c.redirect(invitations > 0 ? '/partner/invitations' : '/programs/new', 303)
 })

@@ -12,7 +12,7 @@ export const partnerCommissionPages = createPages()
 const address = '/partner/commissions'
 
 partnerCommissionPages.get(address, requirePartner, async (c) => {
-  const { id: partnerId } = c.get('partner')
+  const { id: userId } = c.get('viewer').user
   const status = stateIn(c, commissionStates)
   const page = await readPage(
     {
@@ -21,10 +21,10 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
       before: positiveInteger(c.req.query('before')),
       cursorOf: ({ id }: ListedCommission) => id,
     },
-    (options) => listCommissions(c.get('db'), { partnerId }, { ...options, status }),
+    (options) => listCommissions(c.get('db'), { userId }, { ...options, status }),
   )
   const { made, cause, state, amount } = commissionColumns
-  return renderPartner(c, {
+  return renderPartner(c, c.get('viewer'), {
     title: 'Commissions',
     current: '/commissions',
     children: (
@@ -52,8 +52,8 @@ const noneYet = {
 }
 
 partnerCommissionPages.get(`${address}.csv`, requirePartner, async (c) => {
-  const { id: partnerId } = c.get('partner')
-  const commissions = await listCommissions(c.get('db'), { partnerId }, { limit: csvRows })
+  const { id: userId } = c.get('viewer').user
+  const commissions = await listCommissions(c.get('db'), { userId }, { limit: csvRows })
   const columns = [
     'id',
     'made',

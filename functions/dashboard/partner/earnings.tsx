@@ -5,19 +5,20 @@ import { Card, Heading, Metric } from '../parts/blocks.tsx'
 import { BarChart } from '../parts/chart.tsx'
 import { formatAmount, formatDate } from '../parts/format.tsx'
 import { renderPartner } from '../parts/layout.tsx'
+import { Pager } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
 import { readMoney } from './money.ts'
 
-/** What a partner earned and can withdraw. Everything is read by the partner account tied to the signed-in user. */
+/** What a person earned as a partner and can withdraw, in the programs that they accepted. */
 export const earningsPages = createPages()
 
 const chartDays = 30
 
 earningsPages.get('/partner', requirePartner, async (c) => {
-  const money = await readMoney(c)
-  const currency = money[0]?.program.currency ?? 'usd'
-  const days = await earningsByDay(c.get('db'), c.get('partner').id, currency, chartDays)
-  return renderPartner(c, {
+  const page = await readMoney(c, '/partner')
+  const currency = page.rows[0]?.program.currency ?? 'usd'
+  const days = await earningsByDay(c.get('db'), c.get('viewer').user.id, currency, chartDays)
+  return renderPartner(c, c.get('viewer'), {
     title: 'Earnings',
     current: '',
     children: (
@@ -26,7 +27,7 @@ earningsPages.get('/partner', requirePartner, async (c) => {
           title="Earnings"
           lead="Commissions are pending while their hold lasts, then they are yours to withdraw."
         />
-        {money.map(({ program, balances }) => (
+        {page.rows.map(({ program, balances }) => (
           <section class="stack">
             <h2>{program.name}</h2>
             {balances.map((balance) => (
@@ -34,6 +35,7 @@ earningsPages.get('/partner', requirePartner, async (c) => {
             ))}
           </section>
         ))}
+        <Pager {...page} />
         <Card title={`Earned in the last ${chartDays} days`}>
           <BarChart
             title="Earned"

@@ -1,14 +1,17 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
-import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partners.ts'
+import { endPartnership, type ProgramOfPartner, setPartnerProfile } from '../../../lib/programs/partnerships.ts'
+import { nameField } from '../../../lib/names.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
 import { formatNumber } from '../parts/format.tsx'
 import { renderPartner } from '../parts/layout.tsx'
+import { Pager } from '../parts/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
+import { programNamed, readPrograms } from './money.ts'
 
 /** A partner's links in each program. */
 export const linkPages = createPages()
@@ -16,9 +19,9 @@ export const linkPages = createPages()
 linkPages.get('/partner/links', requirePartner, (c) => renderLinks(c, emptyForm))
 
 async function renderLinks(c: PartnerContext, shown: FormState) {
-  const programs = await listProgramsOfPartner(c.get('db'), c.get('partner').id)
+  const { rows: programs, ...pages } = await readPrograms(c, '/partner/links')
   const open = programs.filter(({ is_active: active }) => active)
-  return renderPartner(c, {
+  return renderPartner(c, c.get('viewer'), {
     title: 'Links',
     current: '/links',
     status: shown.status,
@@ -28,10 +31,18 @@ async function renderLinks(c: PartnerContext, shown: FormState) {
         {programs.map((program) => (
           <LinksOf program={program} />
         ))}
+        <Pager {...pages} />
         {open.length > 0 && <NewLink programs={open} form={shown} />}
+        <OwnName name={c.get('partner').name ?? ''} form={shown} />
       </>
     ),
   })
+}
+
+const refusals = {
+  paused: 'This program has switched you off: clicks on your links are refused.',
+  program: 'This program ended the partnership: clicks on your links are refused. What you earned stays yours.',
+  partner: 'You left this program: clicks on your links are refused. What you earned stays yours.',
 }
 
 function LinksOf({ program }: { program: ProgramOfPartner }) {
@@ -40,9 +51,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
       title={program.name}
       aside={<span class="muted small">{formatNumber(program.commission_bp / 100)} % of each sale</span>}
     >
-      {!program.is_active && (
-        <p class="message warn">This program has switched you off: clicks on your links are refused.</p>
-      )}
+      {!program.is_active && <p class="message warn">{refusals[program.ended_by ?? 'paused']}</p>}
       {program.links.map(({ code, page_url: pageUrl, clicks }) => (
         <div class="stack tight">
           <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
@@ -50,6 +59,28 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
         </div>
       ))}
       {program.links.length === 0 && <p class="muted">No link yet. Make one below.</p>}
+      {program.ended_at === null && (
+        <PostButton
+          action={`/partner/programs/${program.id}/leave`}
+          class="compact danger"
+          label={`Leave ${program.name}`}
+          confirm={`Leave ${program.name}? Your links there stop working. What you earned stays yours.`}
+        >
+          Leave the program
+        </PostButton>
+      )}
+    </Card>
+  )
+}
+
+/** What the person calls themselves: the programs they accepted see it in place of what each typed. */
+function OwnName({ name, form: shown }: { name: string; form: FormState }) {
+  return (
+    <Card title="Your name">
+      <form method="post" action="/partner/name" class="row end">
+        <Field name="name" label="How programs see you" value={name} form={shown} required />
+        <button type="submit">Save</button>
+      </form>
     </Card>
   )
 }
@@ -92,18 +123,30 @@ const linkForm = z.object({
 })
 
 linkPages.post('/partner/links', requirePartner, form(linkForm, renderLinks), async (c) => {
-  const { id: partnerId } = c.get('partner')
   const { program: chosen, page, code } = c.req.valid('form')
-  const programs = await listProgramsOfPartner(c.get('db'), partnerId)
-  const program = programs.find(({ id, is_active: active }) => active && String(id) === chosen)
-  if (!program) throw new ApiError('forbidden', 'Choose one of your programs.')
+  const program = await programNamed(c, chosen)
+  if (!program?.is_active) throw new ApiError('forbidden', 'Choose one of your programs.')
   if (page !== '' && !isPageOf(page, program.domain)) {
     return await renderLinks(c, await formAgain(c, { errors: { page: `Enter a page of ${program.domain}.` } }))
   }
   try {
-    await addLink(c.get('db'), { programId: program.id, partnerId, code, pageUrl: page || null })
+    await addLink(c.get('db'), { programId: program.id, partnerId: program.partner_id, code, pageUrl: page || null })
   } catch (error) {
     return await renderLinks(c, await conflictOf(c, 'code', error))
   }
   return redirectWith(c, '/partner/links', 'The link is ready.')
+})
+
+const profileForm = z.object({ name: nameField('Enter your name.') })
+
+linkPages.post('/partner/name', requirePartner, form(profileForm, renderLinks), async (c) => {
+  await setPartnerProfile(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
+  return redirectWith(c, '/partner/links', 'Your name is saved.')
+})
+
+linkPages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {
+  const program = await programNamed(c, c.req.param('programId'))
+  if (!program) throw new ApiError('not_found', 'You are no partner of such a program.')
+  await endPartnership(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
+  return redirectWith(c, '/partner/links', `You left ${program.name}. What you earned stays yours.`)
 })

@@ -1,32 +1,51 @@
-import { type PartnerBalance, readBalances } from '../../../lib/money/balances.ts'
-import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partners.ts'
+import type { PartnerBalance } from '../../../lib/money/balances.ts'
+import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
+import { positiveInteger } from '../parts/address.ts'
+import { type Page, readPage } from '../parts/list.tsx'
 import type { PartnerContext } from '../parts/page.ts'
 
-/** A program that a partner is in, with their money there: that in the program's own currency first. */
+/** A program that a person is a partner of, with their money there: that in the program's own currency first. */
 export interface ProgramMoney {
   program: ProgramOfPartner
   balances: PartnerBalance[]
 }
 
-/** The partner's programs with the money in each. */
-export async function readMoney(c: PartnerContext): Promise<ProgramMoney[]> {
-  const db = c.get('db')
-  const partner = c.get('partner')
-  const programs = await listProgramsOfPartner(db, partner.id)
-  return await Promise.all(
-    programs.map(async (program) => {
-      const balances = await readBalances(db, program.id, partner.id)
-      const none = {
-        currency: program.currency,
-        pending_cents: 0,
-        balance_cents: 0,
-        requested_cents: 0,
-        available_cents: 0,
-        paid_cents: 0,
-      }
-      const own = balances.filter(({ currency }) => currency === program.currency)
-      const others = balances.filter(({ currency }) => currency !== program.currency)
-      return { program, balances: [own[0] ?? none, ...others] }
-    }),
+/** The programs of the person on a page of a list at `address`. */
+export async function readPrograms(c: PartnerContext, address: string): Promise<Page<ProgramOfPartner>> {
+  return await readPage(
+    {
+      address,
+      before: positiveInteger(c.req.query('before')),
+      cursorOf: ({ partner_id: id }: ProgramOfPartner) => id,
+    },
+    (options) => listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, options),
   )
+}
+
+/** The same with the money in each. */
+export async function readMoney(c: PartnerContext, address: string): Promise<Page<ProgramMoney>> {
+  const page = await readPrograms(c, address)
+  return { ...page, rows: page.rows.map(moneyIn) }
+}
+
+export function moneyIn(program: ProgramOfPartner): ProgramMoney {
+  const none = {
+    currency: program.currency,
+    pending_cents: 0,
+    balance_cents: 0,
+    requested_cents: 0,
+    available_cents: 0,
+    paid_cents: 0,
+  }
+  const own = program.balances.filter(({ currency }) => currency === program.currency)
+  const others = program.balances.filter(({ currency }) => currency !== program.currency)
+  return { program, balances: [own[0] ?? none, ...others] }
+}
+
+/** The program with the id that a form or an address names, where the person is or was a partner of it. */
+export async function programNamed(c: PartnerContext, id: string | undefined): Promise<ProgramOfPartner | undefined> {
+  const programId = positiveInteger(id)
+  if (programId === undefined) return undefined
+  const [program] = await listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, { limit: 1, programId })
+  return program
 }

@@ -16,13 +16,14 @@ export const partnerNotificationPages = createPages()
 const address = '/partner/notifications'
 
 partnerNotificationPages.get(address, requirePartner, async (c) => {
-  const { id: partnerId, unread } = c.get('partner')
+  const { unread } = c.get('partner')
+  const { id: userId } = c.get('viewer').user
   const page = await readPage(
     { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: ListedNotification) => id },
-    (options) => listNotifications(c.get('db'), { partnerId }, c.get('viewer').user.id, options),
+    (options) => listNotifications(c.get('db'), { userId }, userId, options),
   )
   const { at, program, text, state } = notificationColumns
-  return renderPartner(c, {
+  return renderPartner(c, c.get('viewer'), {
     title: 'Notifications',
     current: '/notifications',
     children: (
@@ -44,12 +45,13 @@ partnerNotificationPages.get(address, requirePartner, async (c) => {
 })
 
 partnerNotificationPages.get(`${address}.csv`, requirePartner, async (c) => {
-  const { id: partnerId } = c.get('partner')
-  const notifications = await listNotifications(c.get('db'), { partnerId }, c.get('viewer').user.id, { limit: csvRows })
+  const { id: userId } = c.get('viewer').user
+  const notifications = await listNotifications(c.get('db'), { userId }, userId, { limit: csvRows })
   return csvResponse(c, 'notifications', notificationsCsv(notifications))
 })
 
 partnerNotificationPages.post(`${address}/read`, requirePartner, async (c) => {
-  await markNotificationsRead(c.get('db'), { partnerId: c.get('partner').id }, c.get('viewer').user.id)
+  const { id: userId } = c.get('viewer').user
+  await markNotificationsRead(c.get('db'), { userId }, userId)
   return redirectWith(c, address, 'All notifications are marked as read.')
 })

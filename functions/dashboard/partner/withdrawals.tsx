@@ -3,34 +3,35 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
-import { listProgramsOfPartner, type ProgramOfPartner, setPayoutEmail } from '../../../lib/programs/partners.ts'
+import { setPartnerProfile } from '../../../lib/programs/partnerships.ts'
 import { idInPath } from '../parts/address.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
 import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ExportLink, List } from '../parts/list.tsx'
+import { csvResponse, csvRows, ExportLink, List, Pager } from '../parts/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
 import type { Column } from '../parts/table.tsx'
 import { smallestUnits } from '../parts/typed-number.ts'
 import { withdrawalColumns, withdrawalRow } from '../parts/withdrawal.tsx'
-import { type ProgramMoney, readMoney } from './money.ts'
+import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
 /** Asking for withdrawals, where they are paid to, and what became of each. */
 export const partnerWithdrawalPages = createPages()
 
 const address = '/partner/withdrawals'
-const newestOfProgram = 50
+const newest = 50
 
 partnerWithdrawalPages.get(address, requirePartner, (c) => renderWithdrawals(c, emptyForm))
 
 async function renderWithdrawals(c: PartnerContext, shown: FormState) {
-  const money = await readMoney(c)
-  const programs = money.map(({ program }) => program)
-  const withdrawals = await withdrawalsIn(c, programs, newestOfProgram)
+  const [{ rows: money, ...pages }, withdrawals] = await Promise.all([
+    readMoney(c, address),
+    listWithdrawals(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
+  ])
   const { asked, state, amount } = withdrawalColumns
-  return renderPartner(c, {
+  return renderPartner(c, c.get('viewer'), {
     title: 'Withdrawals',
     current: '/withdrawals',
     status: shown.status,
@@ -43,12 +44,13 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
           {withdrawals.length > 0 && <ExportLink href={`${address}.csv`} />}
         </Heading>
         <AskForWithdrawal money={money} form={shown} />
-        <PayoutAddress payoutEmail={c.get('partner').payoutEmail} form={shown} />
+        <Pager {...pages} />
+        <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} form={shown} />
         <List
           title="Your withdrawals"
           page={{ rows: withdrawals }}
           caption="Your withdrawals, newest first"
-          columns={[asked, { label: 'Program', cell: ({ program }) => program.name }, state, amount, cancel]}
+          columns={[asked, { label: 'Program', cell: ({ program_name: name }) => name }, state, amount, cancel]}
           empty={{
             title: 'None yet',
             text: 'What you ask for stands here, with its state, until it is paid and after.',
@@ -59,28 +61,14 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
   })
 }
 
-type OwnWithdrawal = Withdrawal & { program: ProgramOfPartner }
-
-/** The partner's withdrawals in all programs, the newest first, `limit` of each program at most. */
-async function withdrawalsIn(c: PartnerContext, programs: ProgramOfPartner[], limit: number) {
-  const options = { limit, partnerId: c.get('partner').id }
-  const lists = await Promise.all(
-    programs.map(async (program) => {
-      const withdrawals = await listWithdrawals(c.get('db'), program.id, options)
-      return withdrawals.map((withdrawal): OwnWithdrawal => ({ ...withdrawal, program }))
-    }),
-  )
-  return lists.flat().toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime())
-}
-
-const cancel: Column<OwnWithdrawal> = {
+const cancel: Column<Withdrawal> = {
   label: '',
   right: true,
-  cell: ({ id, status, payout_run_id: run, program, amount_cents: cents, currency }) =>
+  cell: ({ id, status, payout_run_id: run, program_id: programId, amount_cents: cents, currency }) =>
     status === 'requested' &&
     run === null && (
       <PostButton
-        action={`${address}/${program.id}/${id}/cancel`}
+        action={`${address}/${programId}/${id}/cancel`}
         class="compact"
         label={`Cancel the withdrawal of ${formatMoney(cents, currency)}`}
         confirm="Cancel this withdrawal? The amount stays in your balance."
@@ -150,9 +138,9 @@ function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | nul
 }
 
 partnerWithdrawalPages.get(`${address}.csv`, requirePartner, async (c) => {
-  const programs = await listProgramsOfPartner(c.get('db'), c.get('partner').id)
-  const withdrawals = await withdrawalsIn(c, programs, csvRows)
-  const rows = withdrawals.map((withdrawal) => ({ ...withdrawalRow(withdrawal), program: withdrawal.program.name }))
+  const { id: userId } = c.get('viewer').user
+  const withdrawals = await listWithdrawals(c.get('db'), { userId }, { limit: csvRows })
+  const rows = withdrawals.map((withdrawal) => ({ ...withdrawalRow(withdrawal), program: withdrawal.program_name }))
   const columns = ['id', 'asked', 'program', 'status', 'currency', 'amount', 'requested', 'decided', 'reason'] as const
   return csvResponse(c, 'withdrawals', toCsv(columns, rows))
 })
@@ -163,17 +151,15 @@ const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), re
 partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) => {
   const { balance: chosen, amount, request_id: requestId } = c.req.valid('form')
   const [programText, currency = ''] = chosen.split(' ')
-  const money = await readMoney(c)
-  const own = money.find(({ program }) => String(program.id) === programText)
-  if (!own?.balances.some((balance) => balance.currency === currency)) {
+  const own = await programNamed(c, programText)
+  if (!own || !moneyIn(own).balances.some((balance) => balance.currency === currency)) {
     throw new ApiError('forbidden', 'Choose one of your balances.')
   }
   const amountCents = smallestUnits(amount, currency)
   if (!(amountCents > 0)) {
     return await renderWithdrawals(c, await formAgain(c, { errors: { amount: 'Enter an amount above zero.' } }))
   }
-  const programId = own.program.id
-  const partnerId = c.get('partner').id
+  const { id: programId, partner_id: partnerId } = own
   try {
     await askWithdrawal(c.get('db'), { programId, partnerId, currency, amountCents, requestId })
   } catch (error) {
@@ -185,8 +171,9 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
 const missing = 'You have no such withdrawal.'
 
 partnerWithdrawalPages.post(`${address}/:programId/:withdrawalId/cancel`, requirePartner, async (c) => {
-  const programId = idInPath(c, 'programId', missing)
-  await cancelWithdrawal(c.get('db'), programId, c.get('partner').id, idInPath(c, 'withdrawalId', missing))
+  const own = await programNamed(c, c.req.param('programId'))
+  if (!own) throw new ApiError('not_found', missing)
+  await cancelWithdrawal(c.get('db'), own.id, own.partner_id, idInPath(c, 'withdrawalId', missing))
   return redirectWith(c, address, 'The withdrawal is cancelled. The amount is in your balance.')
 })
 
@@ -195,6 +182,6 @@ const payoutForm = z.object({
 })
 
 partnerWithdrawalPages.post('/partner/payout', requirePartner, form(payoutForm, renderWithdrawals), async (c) => {
-  await setPayoutEmail(c.get('db'), c.get('partner').id, c.req.valid('form').payout_email)
+  await setPartnerProfile(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
   return redirectWith(c, address, 'Your payout address is saved.')
 })

@@ -50,10 +50,14 @@ export async function formAgain(c: Context, refusal: Partial<Omit<FormState, 'va
   return { values: textsOf(await c.req.parseBody()), errors: {}, status: 400, ...refusal }
 }
 
-/** The error as a field's, where it says that something stands in the way of what was entered; others go on. */
+/**
+ * The error as a field's, where it says that something stands in the way of what was entered: of the field that it names, else of this one.
+ * Others go on.
+ */
 export async function conflictOf(c: Context, field: string, error: unknown): Promise<FormState> {
   if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
-  return await formAgain(c, { errors: { [field]: error.message }, status: 409 })
+  const named = error.details?.[0]?.field ?? field
+  return await formAgain(c, { errors: { [named]: error.message }, status: 409 })
 }
 
 /** Messages by field, the first of each. */

@@ -9,7 +9,7 @@ import { PostButton } from './fields.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
 import { Navigation, type NavItem, partnerNav, programNav, Switcher } from './navigation.tsx'
 import { withFormTokens } from './once.ts'
-import type { PartnerContext, ProgramContext } from './page.ts'
+import type { ProgramContext } from './page.ts'
 
 const productName = 'Partner Tracking'
 
@@ -140,9 +140,8 @@ export function renderProgram(c: ProgramContext, page: Framed) {
 }
 
 /** A page of the partner's own account. */
-export function renderPartner(c: PartnerContext, page: Framed) {
-  const viewer = c.get('viewer')
-  return renderFrame(c, viewer, `Partner: ${c.get('partner').name}`, partnerNav(viewer), {
+export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
+  return renderFrame(c, viewer, `Partner: ${viewer.partner?.name ?? viewer.user.name}`, partnerNav(viewer), {
     ...page,
     current: `/partner${page.current}`,
   })

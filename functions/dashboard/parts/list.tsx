@@ -169,7 +169,8 @@ export function csvResponse(c: Context, name: string, text: string): Response {
   })
 }
 
-function Pager({
+/** The ways to newer and older rows. */
+export function Pager({
   newer,
   older,
   children,

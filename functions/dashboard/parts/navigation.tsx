@@ -31,6 +31,7 @@ export function partnerNav(viewer: Viewer): NavItem[] {
     { href: '/partner/commissions', label: 'Commissions' },
     { href: '/partner/withdrawals', label: 'Withdrawals' },
     { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
+    { href: '/partner/invitations', label: 'Invitations', count: viewer.invitations },
   ]
 }
 
@@ -63,7 +64,13 @@ export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
         {viewer.partner && (
           <>
             <hr />
-            <a href="/partner">Partner: {viewer.partner.name}</a>
+            <a href="/partner">Partner: {viewer.partner.name ?? viewer.user.name}</a>
+          </>
+        )}
+        {!viewer.partner && viewer.invitations > 0 && (
+          <>
+            <hr />
+            <a href="/partner/invitations">Invitations</a>
           </>
         )}
         <hr />

@@ -42,6 +42,8 @@ function clicksOf({ links }: PartnerOfProgram): number {
   return links.reduce((sum, { clicks }) => sum + clicks, 0)
 }
 
+const ends = { paused: 'Off', program: 'Ended', partner: 'Left' }
+
 function PartnerName({ partner, email }: { partner: PartnerOfProgram; email: string | null }) {
   return (
     <div>
@@ -49,7 +51,13 @@ function PartnerName({ partner, email }: { partner: PartnerOfProgram; email: str
       {!partner.is_active && (
         <>
           {' '}
-          <Badge tone="bad">Off</Badge>
+          <Badge tone="bad">{ends[partner.ended_by ?? 'paused']}</Badge>
+        </>
+      )}
+      {partner.invited && (
+        <>
+          {' '}
+          <Badge>Invited</Badge>
         </>
       )}
       {email && <div class="muted small">{email}</div>}

@@ -3,9 +3,10 @@ import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
-import { sendMail } from '../../../lib/notifications/mail.ts'
 import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
-import { invitePartner } from '../../../lib/programs/invitations.ts'
+import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
+import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
+import { endPartnership } from '../../../lib/programs/partnerships.ts'
 import { idInPath, positiveInteger } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
@@ -97,9 +98,10 @@ function AddPartner({ address, form: shown, open }: { address: string; form: For
 
 function Actions({ partner, address }: { partner: PartnerOfProgram; address: string }) {
   const { id, name, is_active: isActive } = partner
+  const ended = partner.ended_at !== null
   return (
     <div class="row right">
-      {!partner.has_account && partner.email && (
+      {(!partner.has_account || ended) && partner.email && (
         <PostButton action={`${address}/${id}/invite`} class="compact" label={`Invite ${name}`}>
           Invite
         </PostButton>
@@ -114,8 +116,20 @@ function Actions({ partner, address }: { partner: PartnerOfProgram; address: str
           Deactivate
         </PostButton>
       ) : (
-        <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`}>
-          Activate
+        !(ended && partner.has_account) && (
+          <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`}>
+            Activate
+          </PostButton>
+        )
+      )}
+      {!ended && (
+        <PostButton
+          action={`${address}/${id}/end`}
+          class="compact danger"
+          label={`End the partnership with ${name}`}
+          confirm={`End the partnership with ${name}? Their links and invitations stop working. What they earned stays theirs.`}
+        >
+          End
         </PostButton>
       )}
     </div>
@@ -163,34 +177,31 @@ partnerPages.post(
     try {
       const partner = { programId, name, email: email || null, code: code || null }
       const added = await addPartner(c.get('db'), partner)
+      const text = `${name} is a partner with the code ${added.code}.`
+      if (email === '') return redirectWith(c, addressIn(programId), text)
       // The partner is added whatever becomes of the mail, which can be sent again from the list.
-      const invited = await mailInvitation(c, added.partnerId).catch((error: unknown) => {
+      const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
         if (!(error instanceof ApiError)) throw error
-        return false
+        return `No invitation was sent: ${error.message}`
       })
-      const text = `${name} is a partner with the code ${added.code}.${invited ? ' An invitation is on its way.' : ''}`
-      return redirectWith(c, addressIn(programId), text)
+      return redirectWith(c, addressIn(programId), `${text} ${invited}`)
     } catch (error) {
       return await renderPartners(c, await conflictOf(c, 'code', error))
     }
   },
 )
 
-/** Mails the link by which the partner takes over their account, where the person may send mail. */
-async function mailInvitation(c: ProgramContext, partnerId: number): Promise<boolean> {
-  if (!c.get('viewer').user.emailVerified) return false
-  const invitation = await invitePartner(c.get('db'), partnerId)
-  if (!invitation) return false
-  await sendMail(c.get('db'), c.env, {
-    to: invitation.email,
-    subject: `You are a partner of ${c.get('program').name}`,
-    text: [
-      `${c.get('program').name} made you a partner. Your links and what you earn are here:`,
-      `${c.env.BASE_URL}/partner-invitation?token=${invitation.token}`,
-      'The link works for 14 days.',
-    ].join('\n\n'),
-  })
-  return true
+/** Mails somebody the invitation to take a partner over, and says so. */
+async function invite(c: ProgramContext, { id, email }: { id: number; email: string | null }): Promise<string> {
+  const { id: programId, name, workspaceId } = c.get('program')
+  const { user } = c.get('viewer')
+  const [db, sender] = [c.get('db'), { workspaceId, user }]
+  if (email !== null) await countInvitationMail(db, sender, email)
+  const invitation = await invitePartner(db, { programId, partnerId: id, invitedBy: user.id })
+  if (!invitation) throw new ApiError('conflict', 'This partner has no e-mail address, or an account already.')
+  const link = `${c.env.BASE_URL}/partner-invitation?token=${invitation.token}`
+  await mailInvitation(db, c.env, sender, { to: invitation.email, what: 'program', name, link, days: 14 })
+  return 'An invitation is on its way.'
 }
 
 /** The partner in the path, of this program alone. */
@@ -206,14 +217,19 @@ partnerPages.post(
   '/programs/:programId/partners/:partnerId/invite',
   requireProgram('partner:manage'),
   requireVerified,
-  async (c) => {
-    const partner = await partnerOf(c)
-    if (!(await mailInvitation(c, partner.id))) {
-      throw new ApiError('conflict', `${partner.name} has no e-mail address, or an account already.`)
-    }
-    return redirectWith(c, addressIn(c.get('program').id), `An invitation to ${partner.name} is on its way.`)
-  },
+  async (c) => redirectWith(c, addressIn(c.get('program').id), await invite(c, await partnerOf(c))),
 )
+
+partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram('partner:manage'), async (c) => {
+  const { id: programId } = c.get('program')
+  const partner = await partnerOf(c)
+  await endPartnership(c.get('db'), { programId, partnerId: partner.id })
+  return redirectWith(
+    c,
+    addressIn(programId),
+    `The partnership with ${partner.name} ended. What they earned stays theirs.`,
+  )
+})
 
 for (const [verb, active, done] of [
   ['activate', true, 'active again'],

@@ -38,7 +38,7 @@ withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdraw
       before: positiveInteger(c.req.query('before')),
       cursorOf: ({ id }: Withdrawal) => id,
     },
-    (options) => listWithdrawals(c.get('db'), program.id, { ...options, status }),
+    (options) => listWithdrawals(c.get('db'), { programId: program.id }, { ...options, status }),
   )
   return renderProgram(c, {
     title: 'Withdrawals',
@@ -120,7 +120,7 @@ function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: s
 withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('withdrawal:list'), async (c) => {
   const { id: programId } = c.get('program')
   const options = { limit: csvRows, status: stateIn(c, withdrawalStates) }
-  const withdrawals = await listWithdrawals(c.get('db'), programId, options)
+  const withdrawals = await listWithdrawals(c.get('db'), { programId }, options)
   const columns = [
     'id',
     'asked',

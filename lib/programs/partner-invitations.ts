@@ -1,0 +1,250 @@
+import { type Expression, expressionBuilder, type ExpressionBuilder, sql } from 'kysely'
+import { type Role, rolesWith } from '../access/roles.ts'
+import { hashToken, newToken } from '../access/tokens.ts'
+import { type Database, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
+import type { DB } from '../schema.ts'
+
+const validDays = 14
+
+type InvitationBuilder = ExpressionBuilder<DB & { i: DB['partner_invitations'] }, 'i'>
+
+/** Open, in time, and its sender may still make it: an invitation ends with the right of whom it came from. */
+function holds(eb: InvitationBuilder) {
+  return eb.and([
+    isOpen(eb),
+    eb('i.expires_at', '>', now),
+    eb.exists(
+      eb
+        .selectFrom('programs as g')
+        .innerJoin('workspace_members as m', 'm.workspace_id', 'g.workspace_id')
+        .leftJoin('program_members as o', (join) =>
+          join.onRef('o.program_id', '=', 'g.id').onRef('o.user_id', '=', 'm.user_id'),
+        )
+        .whereRef('g.id', '=', 'i.program_id')
+        .whereRef('m.user_id', '=', 'i.invited_by')
+        .where('m.removed_at', 'is', null)
+        .where((sender) =>
+          sender.or([
+            sender('m.role', 'in', rolesWith('partner:manage')),
+            sender(sender.ref('o.role').$castTo<Role>(), 'in', rolesWith('partner:manage')),
+          ]),
+        ),
+    ),
+  ])
+}
+
+function isOpen(eb: InvitationBuilder) {
+  return eb.and([eb('i.accepted_at', 'is', null), eb('i.declined_at', 'is', null), eb('i.revoked_at', 'is', null)])
+}
+
+/** Takes back the partner invitations in a workspace whose senders may no longer make them, for the transaction in which one loses the right. */
+export function endPartnerInvitations(workspaceId: string | Expression<string>) {
+  return kysely
+    .updateTable('partner_invitations as i')
+    .set({ revoked_at: now })
+    .where('i.program_id', 'in', (eb) => eb.selectFrom('programs').select('id').where('workspace_id', '=', workspaceId))
+    .where((eb) => isOpen(eb))
+    .where((eb) => eb.not(holds(eb)))
+}
+
+/** Column: whether an invitation of a partner is open. */
+export function openInvitationOf(programId: Expression<number>, partnerId: Expression<number>) {
+  const eb = expressionBuilder<DB>()
+  return eb.exists(
+    eb
+      .selectFrom('partner_invitations as i')
+      .where('i.program_id', '=', programId)
+      .where('i.partner_id', '=', partnerId)
+      .where((invitation) => holds(invitation)),
+  )
+}
+
+/**
+ * Makes the secret for the link by which somebody takes over a partner of a program; an earlier one that is open ends. Undefined where the
+ * partner has no address, or somebody who did not end it signs in as them already.
+ */
+export async function invitePartner(
+  db: Database,
+  invitation: { programId: number; partnerId: number; invitedBy: string },
+): Promise<{ token: string; email: string } | undefined> {
+  const { programId, partnerId, invitedBy } = invitation
+  const token = newToken()
+  const tokenHash = await hashToken(token)
+  const expires = sql<Date>`now() + make_interval(days => ${validDays})`
+  const [invited] = await db.query(
+    kysely
+      .insertInto('partner_invitations')
+      .columns(['program_id', 'partner_id', 'email', 'token_hash', 'invited_by', 'expires_at'])
+      .expression((eb) =>
+        eb
+          .selectFrom('partners')
+          .select(['program_id', 'id'])
+          .select((of) => [
+            of.fn<string>('lower', ['email']).as('email'),
+            of.val(tokenHash).as('token_hash'),
+            of.val(invitedBy).as('invited_by'),
+            expires.as('expires_at'),
+          ])
+          .where('program_id', '=', programId)
+          .where('id', '=', partnerId)
+          .where('email', 'is not', null)
+          .where((of) => of.or([of('user_id', 'is', null), of('ended_at', 'is not', null)])),
+      )
+      .onConflict((oc) =>
+        oc
+          .columns(['program_id', 'partner_id'])
+          .where('accepted_at', 'is', null)
+          .where('declined_at', 'is', null)
+          .where('revoked_at', 'is', null)
+          .doUpdateSet({
+            email: (eb) => eb.ref('excluded.email'),
+            token_hash: tokenHash,
+            invited_by: invitedBy,
+            created_at: now,
+            expires_at: expires,
+          }),
+      )
+      .returning('email'),
+  )
+  return invited && { token, email: invited.email }
+}
+
+/** The program that an invitation's link is of and whom it was mailed to, or undefined where the link holds no longer. */
+export async function findPartnerInvitation(db: Database, token: string) {
+  const [found] = await db.query(
+    kysely
+      .selectFrom('partner_invitations as i')
+      .innerJoin('programs as g', 'g.id', 'i.program_id')
+      .select(['g.name as program_name', 'i.email'])
+      .where('i.token_hash', '=', await hashToken(token))
+      .where((eb) => holds(eb)),
+  )
+  return found
+}
+
+export type PartnerInvitation = Awaited<ReturnType<typeof listPartnerInvitations>>[number]
+
+/**
+ * The open invitations to an address, by their programs' names alone, the newest first: `limit` of them at most, below the id `before` where one
+ * is given. For whoever verified the address.
+ */
+export async function listPartnerInvitations(
+  db: Database,
+  email: string,
+  { limit, before }: { limit: number; before?: number | undefined },
+) {
+  let query = kysely
+    .selectFrom('partner_invitations as i')
+    .innerJoin('programs as g', 'g.id', 'i.program_id')
+    .select(['i.program_id', 'i.id', 'g.name as program_name', 'i.expires_at'])
+    .where('i.email', '=', email)
+    .where((eb) => holds(eb))
+    .orderBy('i.id', 'desc')
+    .limit(limit)
+  if (before !== undefined) query = query.where('i.id', '<', before)
+  return await db.query(query)
+}
+
+/** An invitation as its link names it, or as the list of them does. */
+export type NamedInvitation = { token: string } | { programId: number; id: number }
+
+/**
+ * Ties a program's partner to the person, who has to have the invited address: by the link, which proves it, or by the list, for which it has to
+ * be verified. From then on what they say of themselves reaches the program, and an ended partnership goes on. Refuses with `forbidden`
+ * what holds no longer or is another's, and with `conflict` whoever is a partner of the program already.
+ */
+export async function acceptPartnerInvitation(db: Database, named: NamedInvitation, userId: string): Promise<void> {
+  const which = await conditionOf(named)
+  const accepted = kysely
+    .with('invitation', (cte) =>
+      cte
+        .updateTable('partner_invitations as i')
+        .from('users as u')
+        .from('partners as p')
+        .set({ accepted_at: now })
+        .where((eb) => holds(eb))
+        .where((eb) => which(eb))
+        .where('u.id', '=', userId)
+        .whereRef('u.email', '=', 'i.email')
+        .where((eb) => eb.or([eb.lit('token' in named), eb('u.email_verified', '=', true)]))
+        .whereRef('p.program_id', '=', 'i.program_id')
+        .whereRef('p.id', '=', 'i.partner_id')
+        .where((eb) => eb.or([eb('p.user_id', 'is', null), eb('p.user_id', '=', userId)]))
+        .returning(['i.program_id', 'i.partner_id'])
+        .returning((eb) => eb('p.ended_at', 'is not', null).as('had_ended')),
+    )
+    .with('switched', (cte) =>
+      cte
+        .updateTable('referral_links as l')
+        .from('invitation')
+        .set({ is_active: true })
+        .whereRef('l.program_id', '=', 'invitation.program_id')
+        .whereRef('l.partner_id', '=', 'invitation.partner_id')
+        .where('invitation.had_ended', '=', true),
+    )
+    .with('proven', (cte) =>
+      cte
+        .updateTable('users')
+        .set({ email_verified: true })
+        .where('id', '=', userId)
+        .where('email_verified', '=', false)
+        .where((eb) => eb.exists(eb.selectFrom('invitation'))),
+    )
+    .updateTable('partners as p')
+    .from('invitation')
+    .set({
+      user_id: userId,
+      is_active: (eb) => eb.case().when('p.ended_at', 'is not', null).then(true).else(eb.ref('p.is_active')).end(),
+      ended_at: null,
+      ended_by: null,
+      name: (eb) => eb.fn.coalesce(profileOf(userId).select('name').$asScalar(), 'p.name'),
+      payout_email: (eb) => eb.fn.coalesce(profileOf(userId).select('payout_email').$asScalar(), 'p.payout_email'),
+    })
+    .whereRef('p.program_id', '=', 'invitation.program_id')
+    .whereRef('p.id', '=', 'invitation.partner_id')
+    .returning('p.program_id')
+  const [joined] = await db.query(accepted).catch((error: unknown) => {
+    if (violatedConstraint(error) !== 'partners_user_key') throw error
+    throw new ApiError('conflict', 'You are a partner of this program already.')
+  })
+  if (!joined) {
+    throw new ApiError(
+      'forbidden',
+      'This invitation is for another e-mail address, or was used, taken back or left too long. Ask for a new one.',
+    )
+  }
+}
+
+/** Declines an invitation in the list of the person's verified address. One that holds no longer changes nothing. */
+export async function declinePartnerInvitation(
+  db: Database,
+  { programId, id }: { programId: number; id: number },
+  userId: string,
+): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('partner_invitations as i')
+      .from('users as u')
+      .set({ declined_at: now })
+      .where('i.program_id', '=', programId)
+      .where('i.id', '=', id)
+      .where((eb) => isOpen(eb))
+      .where('u.id', '=', userId)
+      .where('u.email_verified', '=', true)
+      .whereRef('u.email', '=', 'i.email'),
+  )
+}
+
+async function conditionOf(named: NamedInvitation) {
+  const tokenHash = 'token' in named ? await hashToken(named.token) : undefined
+  return (eb: InvitationBuilder) =>
+    'token' in named
+      ? eb('i.token_hash', '=', tokenHash ?? new Uint8Array())
+      : eb.and([eb('i.program_id', '=', named.programId), eb('i.id', '=', named.id)])
+}
+
+function profileOf(userId: string) {
+  return kysely.selectFrom('partner_profiles as f').where('f.user_id', '=', userId)
+}

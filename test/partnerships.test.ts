@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'vitest'
+import { findViewer } from '../lib/access/viewer.ts'
+import { addMember, createPerson, type Person } from '../lib/local/people.ts'
+import { createProgram, programDefaults } from '../lib/programs/programs.ts'
+import { changeMember, openProgram } from '../lib/programs/members.ts'
+import {
+  acceptPartnerInvitation,
+  declinePartnerInvitation,
+  findPartnerInvitation,
+  invitePartner,
+  listPartnerInvitations,
+} from '../lib/programs/partner-invitations.ts'
+import { addPartner, listPartners, setPartnerActive } from '../lib/programs/partners.ts'
+import { endPartnership, listProgramsOfPartner, setPartnerProfile } from '../lib/programs/partnerships.ts'
+import { createWorkspace } from '../lib/programs/workspaces.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, env: databaseEnv } = await startEndpoint()
+const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+
+async function person(name: string, verified = true) {
+  const made = await createPerson(db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
+  if (!verified) await sql.query('update users set email_verified = false where id = $1', [made.userId])
+  return made
+}
+
+async function program(name = 'Engine') {
+  const owner = await person('owner')
+  const workspaceId = await createWorkspace(db, { name: 'Analytical', ownerId: owner.userId })
+  const programId = await createProgram(db, workspaceId, { ...programDefaults, name, domain: 'example.com' })
+  return { workspaceId, programId, owner }
+}
+
+const viewerOf = ({ token }: Person) => findViewer(db, env, new Headers({ authorization: `Bearer ${token}` }))
+const programsOf = async ({ userId }: Person) => await listProgramsOfPartner(db, userId, { limit: 10 })
+const invitationsOf = ({ email }: Person) => listPartnerInvitations(db, email, { limit: 10 })
+
+const payoutOf = async (partnerId: number) =>
+  (await sql.query('select payout_email from partners where id = $1', [partnerId])).rows[0]
+
+/** A program with a partner of this address, invited by its owner. */
+async function inviting(email: string, typed = 'Typed name') {
+  const made = await program()
+  const { partnerId } = await addPartner(db, { programId: made.programId, name: typed, email, code: null })
+  const of = { programId: made.programId, partnerId, invitedBy: made.owner.userId }
+  const token = (await invitePartner(db, of))?.token ?? ''
+  const row = async () => (await listPartners(db, made.programId, { limit: 1, partnerId }))[0]
+  return { ...made, partnerId, of, token, row }
+}
+
+describe('adding a partner', () => {
+  test('makes one of the program alone: another that knows the address learns and changes nothing', async () => {
+    const email = `grace-${crypto.randomUUID()}@example.com`
+    const [first, second] = [await inviting(email, 'Grace'), await inviting(email.toUpperCase(), 'Buy at eve.example')]
+    expect(second.partnerId).not.toBe(first.partnerId)
+    expect(await first.row()).toMatchObject({ name: 'Grace', email, has_account: false })
+  })
+
+  test('answers the same for an address with an account and without one', async () => {
+    const grace = await person('Grace')
+    const { programId } = await program()
+    const answers = await Promise.all(
+      [grace.email, `nobody-${grace.email}`].map(async (email) => {
+        const { partnerId } = await addPartner(db, { programId, name: 'Grace', email, code: null })
+        const [row] = await listPartners(db, programId, { limit: 1, partnerId })
+        const { id: _id, email: _email, created_at: _at, links: _links, ...rest } = row ?? {}
+        return rest
+      }),
+    )
+    expect(answers[0]).toEqual(answers[1])
+    expect((await viewerOf(grace))?.partner).toBeNull()
+  })
+
+  test("of an address that another partner of the program has is refused as the field's", async () => {
+    const { programId } = await program()
+    const partner = { programId, name: 'Grace', email: 'grace@example.com', code: null }
+    await addPartner(db, partner)
+    await expect(addPartner(db, { ...partner, email: 'GRACE@example.com' })).rejects.toMatchObject({
+      code: 'conflict',
+      details: [{ field: 'email' }],
+    })
+  })
+})
+
+test('before each invitation is accepted nobody is joined and nothing is shared; after it what the person says is', async () => {
+  const grace = await person('Grace')
+  const [first, second] = [await inviting(grace.email, 'First'), await inviting(grace.email, 'Second')]
+  const later = await inviting(grace.email, 'Later')
+  await acceptPartnerInvitation(db, { token: first.token }, grace.userId)
+  await acceptPartnerInvitation(db, { token: second.token }, grace.userId)
+  await setPartnerProfile(db, grace.userId, { name: 'Grace H.' })
+  await setPartnerProfile(db, grace.userId, { payout_email: 'pay@example.com' })
+  expect(await first.row()).toMatchObject({ name: 'Grace H.', has_account: true })
+  expect(await second.row()).toMatchObject({ name: 'Grace H.', has_account: true })
+  expect(await later.row()).toMatchObject({ name: 'Later', has_account: false })
+  expect(await payoutOf(second.partnerId)).toEqual({ payout_email: 'pay@example.com' })
+  expect(await payoutOf(later.partnerId)).toEqual({ payout_email: null })
+  expect((await programsOf(grace)).map(({ id }) => id)).toEqual([second.programId, first.programId])
+  const [open] = await invitationsOf(grace)
+  expect(open).toMatchObject({ program_id: later.programId, program_name: 'Engine' })
+  // The program's name and no more of what it typed.
+  expect(JSON.stringify(open)).not.toContain('Later')
+  await acceptPartnerInvitation(db, { programId: later.programId, id: open?.id ?? 0 }, grace.userId)
+  expect(await later.row()).toMatchObject({ name: 'Grace H.' })
+  expect(await payoutOf(later.partnerId)).toEqual({ payout_email: 'pay@example.com' })
+  expect(await viewerOf(grace)).toMatchObject({ partner: { name: 'Grace H.' }, invitations: 0, programs: [] })
+})
+
+describe('an invitation', () => {
+  test('is accepted by its link and the invited address, which that confirms, once', async () => {
+    const [grace, eve] = [await person('Grace', false), await person('Eve')]
+    const { token, of } = await inviting(grace.email)
+    expect(await findPartnerInvitation(db, token)).toEqual({ program_name: 'Engine', email: grace.email })
+    await expect(acceptPartnerInvitation(db, { token }, eve.userId)).rejects.toMatchObject({ code: 'forbidden' })
+    await acceptPartnerInvitation(db, { token }, grace.userId)
+    expect(await viewerOf(grace)).toMatchObject({ user: { emailVerified: true }, partner: {} })
+    await expect(acceptPartnerInvitation(db, { token }, grace.userId)).rejects.toMatchObject({ code: 'forbidden' })
+    expect(await invitePartner(db, of)).toBeUndefined()
+  })
+
+  test('is neither shown to nor accepted or declined in the list by an address that is not confirmed', async () => {
+    const grace = await person('Grace', false)
+    const { token, programId } = await inviting(grace.email)
+    const [{ id } = { id: 0 }] = await invitationsOf(grace)
+    expect(await viewerOf(grace)).toMatchObject({ invitations: 0 })
+    await expect(acceptPartnerInvitation(db, { programId, id }, grace.userId)).rejects.toMatchObject({
+      code: 'forbidden',
+    })
+    await declinePartnerInvitation(db, { programId, id }, grace.userId)
+    expect(await findPartnerInvitation(db, token)).toBeDefined()
+  })
+
+  test('of another address is nothing to a person', async () => {
+    const [grace, eve] = [await person('Grace'), await person('Eve')]
+    const { token, programId } = await inviting(grace.email)
+    const [{ id } = { id: 0 }] = await invitationsOf(grace)
+    await declinePartnerInvitation(db, { programId, id }, eve.userId)
+    await expect(acceptPartnerInvitation(db, { programId, id }, eve.userId)).rejects.toMatchObject({
+      code: 'forbidden',
+    })
+    expect(await findPartnerInvitation(db, token)).toBeDefined()
+    expect(await viewerOf(eve)).toMatchObject({ invitations: 0, partner: null })
+  })
+
+  const ends: [what: string, end: (of: Awaited<ReturnType<typeof inviting>>, grace: Person) => Promise<unknown>][] = [
+    [
+      'declined',
+      async ({ programId }, grace) => {
+        const [{ id } = { id: 0 }] = await invitationsOf(grace)
+        await declinePartnerInvitation(db, { programId, id }, grace.userId)
+      },
+    ],
+    ['followed by another', ({ of }) => invitePartner(db, of)],
+    ['of a partnership that the program ended', ({ of }) => endPartnership(db, of)],
+    [
+      'too old',
+      ({ partnerId }) =>
+        sql.query(`update partner_invitations set expires_at = now() where partner_id = $1`, [partnerId]),
+    ],
+    [
+      'from somebody whose account is gone',
+      ({ partnerId }) =>
+        sql.query(`update partner_invitations set invited_by = null where partner_id = $1`, [partnerId]),
+    ],
+  ]
+  test.each(ends)('that was %s ends', async (_what, end) => {
+    const grace = await person('Grace')
+    const invited = await inviting(grace.email)
+    await end(invited, grace)
+    expect(await findPartnerInvitation(db, invited.token)).toBeUndefined()
+    await expect(acceptPartnerInvitation(db, { token: invited.token }, grace.userId)).rejects.toMatchObject({
+      code: 'forbidden',
+    })
+    expect(await programsOf(grace)).toEqual([])
+  })
+
+  test.each([
+    [
+      'is removed',
+      'admin',
+      (workspaceId: string, userId: string) => changeMember(db, { workspaceId, userId, role: null, byOwner: true }),
+    ],
+    [
+      'may add no partners any more',
+      'admin',
+      (workspaceId: string, userId: string) => changeMember(db, { workspaceId, userId, role: 'member', byOwner: true }),
+    ],
+    [
+      'lost the program',
+      'guest',
+      (_workspaceId: string, userId: string, programId: number) => openProgram(db, { programId, userId, role: null }),
+    ],
+  ] as const)('ends when its sender %s, for good', async (_what, role, lose) => {
+    const [grace, sender] = [await person('Grace'), await person('Sender')]
+    const { programId, workspaceId, of } = await inviting(grace.email)
+    await addMember(db, workspaceId, sender.userId, role)
+    if (role === 'guest') await openProgram(db, { programId, userId: sender.userId, role: 'admin' })
+    const token = (await invitePartner(db, { ...of, invitedBy: sender.userId }))?.token ?? ''
+    expect(await findPartnerInvitation(db, token)).toBeDefined()
+    await lose(workspaceId, sender.userId, programId)
+    expect(await findPartnerInvitation(db, token)).toBeUndefined()
+    await sql.query(`update workspace_members set role = 'admin', removed_at = null where user_id = $1`, [
+      sender.userId,
+    ])
+    expect(await findPartnerInvitation(db, token)).toBeUndefined()
+    expect(await viewerOf(grace)).toMatchObject({ invitations: 0 })
+  })
+
+  test('accepted twice at once joins once', async () => {
+    const grace = await person('Grace')
+    const { token, row } = await inviting(grace.email)
+    const outcomes = await Promise.allSettled(
+      [0, 1, 2, 3].map(() => acceptPartnerInvitation(db, { token }, grace.userId)),
+    )
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(await row()).toMatchObject({ has_account: true, invited: false })
+  })
+})
+
+test.each(['program', 'partner'] as const)(
+  'a partnership that the %s ends is off, and goes on by a new invitation alone',
+  async (who) => {
+    const grace = await person('Grace')
+    const { token, of, programId, partnerId, row } = await inviting(grace.email)
+    await acceptPartnerInvitation(db, { token }, grace.userId)
+    const end = () => endPartnership(db, who === 'program' ? of : { programId, userId: grace.userId })
+    await end()
+    await end()
+    const off = { is_active: false, ended_by: who, has_account: true, links: [{ is_active: false }] }
+    expect(await row()).toMatchObject(off)
+    // What they earned is still shown to them.
+    expect(await programsOf(grace)).toMatchObject([{ id: programId, is_active: false, ended_by: who }])
+    await setPartnerProfile(db, grace.userId, { name: 'New name' })
+    expect(await row()).toMatchObject({ name: 'Typed name' })
+    await expect(setPartnerActive(db, programId, partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
+    const again = await invitePartner(db, of)
+    expect(await row()).toMatchObject({ ...off, invited: true })
+    await acceptPartnerInvitation(db, { token: again?.token ?? '' }, grace.userId)
+    expect(await row()).toMatchObject({
+      is_active: true,
+      ended_by: null,
+      name: 'New name',
+      links: [{ is_active: true }],
+    })
+  },
+)
+
+test('somebody leaves no partnership but their own', async () => {
+  const [grace, eve] = [await person('Grace'), await person('Eve')]
+  const { token, programId, row } = await inviting(grace.email)
+  await acceptPartnerInvitation(db, { token }, grace.userId)
+  await endPartnership(db, { programId, userId: eve.userId })
+  expect(await row()).toMatchObject({ is_active: true, ended_by: null })
+})

@@ -1,0 +1,106 @@
+-- invitePartner
+insert into "partner_invitations" ("program_id", "partner_id", "email", "token_hash", "invited_by", "expires_at")
+select "program_id", "id", lower("email") as "email", $1 as "token_hash", $2 as "invited_by", now() + make_interval(days => $3) as "expires_at"
+from "partners"
+where "program_id" = $4 and "id" = $5 and "email" is not null and ("user_id" is null or "ended_at" is not null)
+on conflict ("program_id", "partner_id")
+where "accepted_at" is null and "declined_at" is null and "revoked_at" is null do
+update
+set "email" = "excluded"."email", "token_hash" = $6, "invited_by" = $7, "created_at" = now(), "expires_at" = now() + make_interval(days => $8)
+returning "email";
+
+-- listPartnerInvitations
+select "i"."program_id", "i"."id", "g"."name" as "program_name", "i"."expires_at"
+from "partner_invitations" as "i"
+inner join "programs" as "g" on "g"."id" = "i"."program_id"
+where "i"."email" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "programs" as "g"
+    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))) and "i"."id" < $6
+order by "i"."id" desc
+limit $7;
+
+-- findPartnerInvitation
+select "g"."name" as "program_name", "i"."email"
+from "partner_invitations" as "i"
+inner join "programs" as "g" on "g"."id" = "i"."program_id"
+where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+    select
+    from "programs" as "g"
+    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
+
+-- acceptPartnerInvitation by the link
+with "invitation" as (
+  update "partner_invitations" as "i"
+  set "accepted_at" = now()
+  from "users" as "u", "partners" as "p"
+  where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))) and "i"."token_hash" = $5 and "u"."id" = $6 and "u"."email" = "i"."email" and (true or "u"."email_verified" = $7) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $8)
+  returning "i"."program_id", "i"."partner_id", "p"."ended_at" is not null as "had_ended"), "switched" as (
+  update "referral_links" as "l"
+  set "is_active" = $9
+  from "invitation"
+  where "l"."program_id" = "invitation"."program_id" and "l"."partner_id" = "invitation"."partner_id" and "invitation"."had_ended" = $10), "proven" as (
+  update "users"
+  set "email_verified" = $11
+  where "id" = $12 and "email_verified" = $13 and exists (
+    select
+    from "invitation"))
+update "partners" as "p"
+set "user_id" = $14, "is_active" = case when "p"."ended_at" is not null then true else "p"."is_active" end, "ended_at" = $15, "ended_by" = $16, "name" = coalesce((
+    select "name"
+    from "partner_profiles" as "f"
+    where "f"."user_id" = $17), "p"."name"), "payout_email" = coalesce((
+    select "payout_email"
+    from "partner_profiles" as "f"
+    where "f"."user_id" = $18), "p"."payout_email")
+from "invitation"
+where "p"."program_id" = "invitation"."program_id" and "p"."id" = "invitation"."partner_id"
+returning "p"."program_id";
+
+-- acceptPartnerInvitation in the list
+with "invitation" as (
+  update "partner_invitations" as "i"
+  set "accepted_at" = now()
+  from "users" as "u", "partners" as "p"
+  where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))) and ("i"."program_id" = $5 and "i"."id" = $6) and "u"."id" = $7 and "u"."email" = "i"."email" and (false or "u"."email_verified" = $8) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $9)
+  returning "i"."program_id", "i"."partner_id", "p"."ended_at" is not null as "had_ended"), "switched" as (
+  update "referral_links" as "l"
+  set "is_active" = $10
+  from "invitation"
+  where "l"."program_id" = "invitation"."program_id" and "l"."partner_id" = "invitation"."partner_id" and "invitation"."had_ended" = $11), "proven" as (
+  update "users"
+  set "email_verified" = $12
+  where "id" = $13 and "email_verified" = $14 and exists (
+    select
+    from "invitation"))
+update "partners" as "p"
+set "user_id" = $15, "is_active" = case when "p"."ended_at" is not null then true else "p"."is_active" end, "ended_at" = $16, "ended_by" = $17, "name" = coalesce((
+    select "name"
+    from "partner_profiles" as "f"
+    where "f"."user_id" = $18), "p"."name"), "payout_email" = coalesce((
+    select "payout_email"
+    from "partner_profiles" as "f"
+    where "f"."user_id" = $19), "p"."payout_email")
+from "invitation"
+where "p"."program_id" = "invitation"."program_id" and "p"."id" = "invitation"."partner_id"
+returning "p"."program_id";
+
+-- declinePartnerInvitation
+update "partner_invitations" as "i"
+set "declined_at" = now()
+from "users" as "u"
+where "i"."program_id" = $1 and "i"."id" = $2 and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "u"."id" = $3 and "u"."email_verified" = $4 and "u"."email" = "i"."email";
