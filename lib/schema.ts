@@ -574,6 +574,7 @@ export interface Withdrawals {
   currency: string;
   decided_at: Timestamp | null;
   id: Generated<Int8>;
+  made_at_entry_number: Generated<Int8>;
   paid_on: Timestamp | null;
   partner_id: Int8;
   payout_address: string | null;

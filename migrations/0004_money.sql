@@ -125,6 +125,8 @@ create table withdrawals (
   -- What it stands at; a reversal that leaves too little reduces it, and cancels it at zero. The partner can cancel it as well.
   amount_cents amount_cents not null,
   status text not null default 'requested' check (status in ('requested', 'paid', 'refused', 'cancelled')),
+  -- The entry that its balance ended with when it was made, set by a trigger: the audit finds there what was payable.
+  made_at_entry_number bigint not null default 0,
   -- Null where the partner asked for it.
   payout_run_id bigint,
   -- Where a run pays it to: what was the partner's address when the run was made. Null: wherever the address is when it is paid.

@@ -797,6 +797,7 @@ create table withdrawals (
   requested_cents amount_cents not null,
   amount_cents amount_cents not null,
   status text not null default 'requested'::text,
+  made_at_entry_number bigint not null default 0,
   payout_run_id bigint,
   payout_address text,
   reason reason_text,
@@ -823,6 +824,7 @@ CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_
 CREATE UNIQUE INDEX withdrawals_payout_run_key ON public.withdrawals USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
 CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
 CREATE TRIGGER withdrawals_audit AFTER UPDATE OF status ON public.withdrawals FOR EACH ROW WHEN (((old.status = 'requested'::text) AND ((new.status = 'refused'::text) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_withdrawal();
+CREATE TRIGGER withdrawals_note_balance BEFORE INSERT ON public.withdrawals FOR EACH ROW EXECUTE FUNCTION note_balance_of_withdrawal();
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,
@@ -2534,6 +2536,17 @@ begin
       case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
   end if;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.note_balance_of_withdrawal()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  select coalesce(max(b.entry_count), 0) into new.made_at_entry_number from balances b
+  where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
+  return new;
 end $function$
 ;
 

@@ -97,6 +97,21 @@ const corruptions: [check: string, statement: string][] = [
     update withdrawals set payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
   ],
   [
+    'a payment was of money that was there',
+    "update balance_entries set balance_before_cents = balance_before_cents - 5000, balance_after_cents = balance_after_cents - 5000 where cause = 'withdrawal_paid' and program_id = $1",
+  ],
+  [
+    'a withdrawal was payable when it was made',
+    `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
+    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, made_at_entry_number)
+    select program_id, partner_id, currency, requested_cents + 200, amount_cents, run.id, made_at_entry_number from withdrawals, run
+    where status = 'requested' and program_id = $1`,
+  ],
+  [
+    'a withdrawal was payable when it was made',
+    "update withdrawals set requested_cents = requested_cents + 9000 where status = 'paid' and program_id = $1",
+  ],
+  [
     'open withdrawals fit',
     "update withdrawals set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],

@@ -24,6 +24,8 @@ const functionNames = [
   'record_sale',
   'track_sale',
   'count_clicks',
+  'make_payout_run',
+  'pay_payout_run',
 ] as const
 
 /** A change in the text of a function of the database. */
@@ -53,10 +55,10 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       noCommissionLock,
       {
         name: 'track_refund',
-        from: '  if refund.id is null and sale.refunded_cents < sale.amount_cents then',
+        from: "  if refund.refund_key <> key and starts_with(key, 'amount:') then",
         to: `  select coalesce(sum(r.applied_cents), 0) into sale.refunded_cents from refunds r
   where r.program_id = sale.program_id and r.sale_id = sale.id;
-  if refund.id is null and sale.refunded_cents < sale.amount_cents then`,
+  if refund.refund_key <> key and starts_with(key, 'amount:') then`,
       },
     ],
   },
@@ -160,6 +162,38 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     parameters: [limit],
   })
   return row?.count_clicks ?? 0`,
+      },
+    ],
+  },
+  'a payout run of whole balances, also where they are asked for already': {
+    functions: [
+      {
+        name: 'make_payout_run',
+        from: `  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address from payouts_due d
+  where d.program_id = of_program_id and d.left_out is null
+  order by d.partner_id, d.currency;`,
+        to: `  select b.program_id, b.partner_id, b.currency, b.balance_cents, b.balance_cents, run_id, null from balances b
+  where b.program_id = of_program_id and b.balance_cents > 0
+  order by b.partner_id, b.currency;`,
+      },
+    ],
+  },
+  'a payout run that is made twice where its answer was lost': {
+    functions: [
+      {
+        name: 'make_payout_run',
+        from: 'r.program_id = of_program_id and r.request_id = request;',
+        to: 'false;',
+      },
+    ],
+  },
+  'a run whose payments leave no balance': {
+    functions: [
+      {
+        name: 'pay_payout_run',
+        from: '    perform post_withdrawal(withdrawal, of_reference, of_paid_on);',
+        to: `    update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
+    where w.program_id = withdrawal.program_id and w.id = withdrawal.id;`,
       },
     ],
   },

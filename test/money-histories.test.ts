@@ -5,7 +5,9 @@ import { afterAll, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
-import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { exportPayments } from '../lib/money/payout-files.ts'
+import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { askWithdrawal, cancelWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from './support/money-model.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -30,6 +32,10 @@ type Step =
   | { do: 'ask'; pick: number; percent: number }
   | { do: 'pay'; pick: number }
   | { do: 'refuse'; pick: number }
+  | { do: 'cancel'; pick: number }
+  | { do: 'run' }
+  | { do: 'pay run'; pick: number }
+  | { do: 'pay by hand'; pick: number }
 
 const pick = fc.nat({ max: 30 })
 const refundId = fc.nat({ max: 3 })
@@ -67,6 +73,10 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant('ask' as const), pick, percent: fc.nat({ max: 120 }) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('pay' as const), pick }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('refuse' as const), pick }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('cancel' as const), pick }) },
+  { weight: 2, arbitrary: fc.constant<Step>({ do: 'run' }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('pay run' as const), pick }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('pay by hand' as const), pick }) },
 )
 const history = fc.array(anyStep, { minLength: stepsPerHistory, maxLength: stepsPerHistory })
 
@@ -82,11 +92,21 @@ async function answerOf(call: Promise<object | void>): Promise<object> {
   }
 }
 
+/** A payment that left: which withdrawal, to whom in what currency, in minor units. */
+interface Payment {
+  id: number
+  to: string
+  amount: number
+}
+
 /** A history under way: the program, the model, and the customers who came so far. */
 class World {
   readonly program: LedgerProgram
   readonly model = new Model()
   readonly customers = new Map<number, { key: string; clickId: string; lead: boolean }>()
+  readonly runs: number[] = []
+  /** What was transferred under each reference, or would have been if the service had not refused to take it as paid. */
+  readonly transfers = new Map<string, Payment[]>()
 
   constructor(program: LedgerProgram) {
     this.program = program
@@ -98,6 +118,45 @@ class World {
     const customer = { key: `customer-${number}`, clickId: await this.program.click(number % 2), lead: false }
     this.customers.set(number, customer)
     return customer
+  }
+
+  /** The payments of a run's file; none where it has nothing left to pay. */
+  async file(run: number): Promise<Payment[]> {
+    try {
+      const text = await exportPayments(db, this.program.programId, { payoutRunId: run }, { layout: 'csv' })
+      return text
+        .trim()
+        .split('\r\n')
+        .slice(1)
+        .map((line) => {
+          const [reference = '', partner = '', , amount = '', currency = ''] = line.split(',')
+          const to = `${partner.replace('Partner ', '')} ${currency.toLowerCase()}`
+          return { id: Number(reference.replace('withdrawal-', '')), to, amount: Number(amount.replace('.', '')) }
+        })
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'not_found') return []
+      throw error
+    }
+  }
+
+  /** Transfers money, and returns the reference that the bank gives it. */
+  transfer(payments: Payment[]): string {
+    const reference = randomUUID()
+    this.transfers.set(reference, payments)
+    return reference
+  }
+
+  /** What is taken as paid must be what was transferred, under one reference each. */
+  async expectPaidWhatWasTransferred(): Promise<void> {
+    const { rows } = await pool.query<{ reference: string; payments: Payment[] }>(
+      `select w.reference, json_agg(json_build_object('id', w.id, 'amount', -e.amount_cents) order by w.id) as payments
+      from withdrawals w join balance_entries e on e.program_id = w.program_id and e.withdrawal_id = w.id
+      where w.program_id = $1 group by w.reference`,
+      [this.program.programId],
+    )
+    for (const { reference, payments } of rows) {
+      expect(this.transfers.get(reference)?.map(({ id, amount }) => ({ id, amount }))).toEqual(payments)
+    }
   }
 
   /** Takes a step in the service; the answer of the model, taken when the service has answered, is returned beside it. */
@@ -190,8 +249,10 @@ class World {
       case 'pay': {
         const withdrawal = choose(model.withdrawals, step.pick)
         if (!withdrawal) return nothing
+        const { id, amount } = withdrawal
+        const reference = this.transfer([{ id, to: '', amount }])
         const answer = await answerOf(
-          payWithdrawal(db, programId, withdrawal.id, withdrawal.amount, transfer).then(() => undefined),
+          payWithdrawal(db, programId, id, amount, { ...transfer, reference }).then(() => undefined),
         )
         return { answer, expected: model.pay(withdrawal) }
       }
@@ -202,6 +263,60 @@ class World {
           refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing').then(() => undefined),
         )
         return { answer, expected: model.refuse(withdrawal) }
+      }
+      case 'cancel': {
+        const withdrawal = choose(model.withdrawals, step.pick)
+        if (!withdrawal) return nothing
+        const partnerId = program.partnerIds[withdrawal.partner] ?? 0
+        const answer = await answerOf(cancelWithdrawal(db, programId, partnerId, withdrawal.id))
+        return { answer, expected: model.cancel(withdrawal) }
+      }
+      case 'run': {
+        const due = model.payable().map(({ partner, currency, amount }) => ({ to: `${partner} ${currency}`, amount }))
+        const run = await makePayoutRun(db, programId, randomUUID())
+        if (run === null) return { answer: due, expected: [] }
+        const again = await makePayoutRun(db, programId, randomUUID())
+        this.runs.push(run)
+        const file = await this.file(run)
+        for (const { id, to, amount } of file) {
+          const [partner, currency = ''] = to.split(' ')
+          model.withdrawals.push({ id, partner: Number(partner), currency, amount, status: 'requested', run })
+        }
+        return { answer: { file, again }, expected: { file: due, again: null } }
+      }
+      case 'pay run': {
+        const run = choose(this.runs, step.pick)
+        if (run === undefined) return nothing
+        const open = model.openOf(run).map(({ id, amount }) => ({ id, amount }))
+        const isPaid = model.paidRuns.has(run)
+        const file = await this.file(run)
+        const reference = this.transfer(file)
+        const amount = file.reduce((sum, payment) => sum + payment.amount, 0)
+        const answer = await answerOf(
+          payPayoutRun(db, programId, run, { ...transfer, reference }, amount).then(() => undefined),
+        )
+        model.payRun(run)
+        return { answer: { ...answer, file }, expected: { ok: true, ...(!isPaid && { file: open }) } }
+      }
+      case 'pay by hand': {
+        const partner = step.pick % 2
+        const currency = currencies[step.pick % 3] ?? 'usd'
+        const available = model.available(partner, currency)
+        const amount = Math.max(available, 1)
+        const payment = { programId, partnerId: program.partnerIds[partner] ?? 0, currency, amountCents: amount }
+        const reference = randomUUID()
+        const answer = await answerOf(
+          payByHand(db, { ...payment, requestId: randomUUID() }, { ...transfer, reference }).then(() => undefined),
+        )
+        if ('error' in answer) return { answer, expected: { error: available > 0 ? 'nothing' : 'conflict' } }
+        const { rows } = await pool.query<{ id: string }>('select id from withdrawals where reference = $1', [
+          reference,
+        ])
+        const id = Number(rows[0]?.id)
+        this.transfers.set(reference, [{ id, to: `${partner} ${currency}`, amount }])
+        const withdrawal = { id, partner, currency, amount, status: 'requested' as const }
+        model.withdrawals.push(withdrawal)
+        return { answer, expected: model.pay(withdrawal) }
       }
     }
     return nothing
@@ -244,6 +359,7 @@ test(
         expect(answer, JSON.stringify(step)).toMatchObject(expected)
       }
       const { programId, partnerIds } = world.program
+      await world.expectPaidWhatWasTransferred()
       expect(await storedMoney(pool, db, programId, partnerIds)).toEqual(world.model.expected())
       expect(await differences(world.program.programId)).toEqual([])
     })
@@ -263,6 +379,7 @@ test(
           ...(start % 16 === 0 ? [approveDueCommissions(db, 50)] : []),
         ])
       }
+      await world.expectPaidWhatWasTransferred()
       expect(await differences(world.program.programId)).toEqual([])
     })
   },

@@ -48,7 +48,8 @@ export interface PayoutFile {
 
 /**
  * The withdrawals of a program as a file to pay them with, the longest waiting first. Of a
- * run, open and paid ones in the currency, if one is given; those that partners asked for are in no run, so two files never hold
+ * run, the open ones in the currency, if one is given, and once the run is paid those that were paid: until then a payment that was paid
+ * by itself is not to be paid again. Those that partners asked for are in no run, so two files never hold
  * the same money. A partner without a payout address is left out. Refuses with `conflict` what the layout cannot
  * pay, and with `not_found` a run without payments.
  */
@@ -77,7 +78,23 @@ export async function exportPayments(
     .orderBy('w.id')
   query =
     'payoutRunId' in of
-      ? query.where('w.payout_run_id', '=', of.payoutRunId).where('w.status', 'in', ['requested', 'paid'])
+      ? query
+          .where('w.payout_run_id', '=', of.payoutRunId)
+          .where((eb) =>
+            eb.or([
+              eb('w.status', '=', 'requested'),
+              eb.and([
+                eb('w.status', '=', 'paid'),
+                eb.exists(
+                  eb
+                    .selectFrom('payout_runs as r')
+                    .whereRef('r.program_id', '=', 'w.program_id')
+                    .whereRef('r.id', '=', 'w.payout_run_id')
+                    .where('r.paid_at', 'is not', null),
+                ),
+              ]),
+            ]),
+          )
       : query
           .where('w.payout_run_id', 'is', null)
           .where('w.status', '=', 'requested')

@@ -1,6 +1,15 @@
 -- Every change of a withdrawal happens under the lock of its partner's balance, reductions by reversals (fit_withdrawals) included. What is
 -- read under a lock is read in a statement after the one that took it.
 
+create or replace function note_balance_of_withdrawal() returns trigger language plpgsql as $$
+begin
+  select coalesce(max(b.entry_count), 0) into new.made_at_entry_number from balances b
+  where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
+  return new;
+end $$;
+create or replace trigger withdrawals_note_balance before insert on withdrawals
+  for each row execute function note_balance_of_withdrawal();
+
 -- A partner asks for a withdrawal, up to what is payable; `askWithdrawal` in lib/money/withdrawals.ts is its only caller. A request sent
 -- twice finds its first withdrawal. Without a withdrawal in the answer, what is payable or the program's minimum did not allow it.
 create or replace function ask_withdrawal(

@@ -32,6 +32,7 @@ class History {
   readonly wrong: string[] = []
   readonly clickIds: string[] = []
   readonly leads = new Set<number>()
+  readonly runs: number[] = []
   readonly shop: Shop
   #made = 0
   #calls = 0
@@ -375,7 +376,7 @@ class History {
     }
   }
 
-  decide(verb: 'pay' | 'refuse'): Step | undefined {
+  decide(verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
     const withdrawal = this.random.pick(this.model.withdrawals)
     if (!withdrawal) return undefined
     return {
@@ -387,11 +388,102 @@ class History {
         const { answers } = await this.calls(() =>
           this.world.settle(async () => {
             if (verb === 'pay') await service.payWithdrawal(db, programId, withdrawal.id, withdrawal.amount, transfer)
-            else await service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing')
+            else if (verb === 'refuse')
+              await service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing')
+            else {
+              const partnerId = this.program.partnerIds[withdrawal.partner] ?? 0
+              await service.cancelWithdrawal(db, programId, partnerId, withdrawal.id)
+            }
           }),
         )
-        const expected = verb === 'pay' ? this.model.pay(withdrawal) : this.model.refuse(withdrawal)
+        const expected = this.model[verb](withdrawal)
         for (const answer of answers) this.expect(`${verb} ${withdrawal.id}`, answer, expected)
+      },
+    }
+  }
+
+  /** What a run's file holds, the oldest payment first; nothing where it has nothing left to pay. */
+  async file(run: number): Promise<{ id: number; amount: number }[]> {
+    const { service, db } = this.world
+    const { answers } = await this.calls(() =>
+      this.world.settle(async () => ({
+        text: await service.exportPayments(db, this.program.programId, { payoutRunId: run }, { layout: 'csv' }),
+      })),
+    )
+    const [answer = {}] = answers
+    return ('text' in answer ? String(answer.text) : '')
+      .trim()
+      .split('\r\n')
+      .slice(1)
+      .map((line) => line.split(','))
+      .map(([reference = '', , , amount = '']) => ({
+        id: Number(reference.replace('withdrawal-', '')),
+        amount: Number(amount.replace('.', '')),
+      }))
+  }
+
+  /** Makes a payout run, which pays everything payable, and then another, which finds nothing. */
+  payoutRun(): Step {
+    return {
+      touches: [],
+      alone: true,
+      run: async () => {
+        const { db, service } = this.world
+        const { programId } = this.program
+        const due = this.model.payable()
+        const requestId = crypto.randomUUID()
+        const { answers } = await this.calls(() =>
+          this.world.settle(async () => ({ run: await service.makePayoutRun(db, programId, requestId) })),
+        )
+        const made = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
+        const [run] = made
+        const isMade = typeof run === 'number'
+        if (made.length > 1 || isMade !== due.length > 0) {
+          this.wrong.push(`one payout run was answered ${JSON.stringify(answers)}, ${due.length} were due`)
+        } else if (isMade) {
+          await this.takeRun(run, due)
+        }
+      },
+    }
+  }
+
+  /** A run has just been made: its file holds what was due, and a run after it is empty. */
+  async takeRun(run: number, due: ReturnType<Model['payable']>): Promise<void> {
+    const { db, service } = this.world
+    const file = await this.file(run)
+    this.expect(
+      `the file of payout run ${run}`,
+      file.map(({ amount }) => amount),
+      due.map(({ amount }) => amount),
+    )
+    for (const [index, payment] of due.entries())
+      this.model.withdrawals.push({ ...payment, id: file[index]?.id ?? 0, status: 'requested', run })
+    this.runs.push(run)
+    const again = await this.world.settle(async () => ({
+      run: await service.makePayoutRun(db, this.program.programId, crypto.randomUUID()),
+    }))
+    this.expect(`a payout run after run ${run}`, again, { run: null })
+  }
+
+  /** Pays what a run's file holds. */
+  payRun(): Step | undefined {
+    const run = this.random.pick(this.runs)
+    if (run === undefined) return undefined
+    return {
+      touches: [],
+      alone: true,
+      run: async () => {
+        const { db, service } = this.world
+        const open = this.model.openOf(run).map(({ id, amount }) => ({ id, amount }))
+        if (!this.model.paidRuns.has(run)) this.expect(`the file of payout run ${run}`, await this.file(run), open)
+        const cents = open.reduce((sum, { amount }) => sum + amount, 0)
+        const { answers } = await this.calls(() =>
+          this.world.settle(async () => {
+            await service.payPayoutRun(db, this.program.programId, run, transfer, cents)
+          }),
+        )
+        this.model.payRun(run)
+        for (const answer of answers) this.expect(`payment of run ${run}`, answer, { ok: true })
       },
     }
   }
@@ -409,7 +501,7 @@ class History {
 
   /** The next step, drawn from what there is now. */
   next(): Step {
-    const kind = this.random.integer(1, 42)
+    const kind = this.random.integer(1, 47)
     const person = this.random.integer(0, people - 1)
     const step =
       kind <= 2
@@ -431,8 +523,12 @@ class History {
                       : kind <= 36
                         ? this.ask()
                         : kind <= 40
-                          ? this.decide(kind <= 39 ? 'pay' : 'refuse')
-                          : this.countClicks()
+                          ? this.decide(kind <= 38 ? 'pay' : kind <= 39 ? 'refuse' : 'cancel')
+                          : kind <= 43
+                            ? this.payoutRun()
+                            : kind <= 45
+                              ? this.payRun()
+                              : this.countClicks()
     return step ?? this.sale()
   }
 

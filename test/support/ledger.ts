@@ -114,9 +114,10 @@ export async function createLedgerProgram(
         statement<{ stands: boolean }>`select r.returned_at is null as stands from refunds r
           join sales s on r.program_id = s.program_id and r.sale_id = s.id
           where s.program_id = ${programId} and s.transaction_id = ${saleId} and r.refund_key = ${`id:${id}`}`,
+        // Of an amount that no refund of the API has, which could stand for it.
         statement`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
             returned_event_id, returned_at)
-          select ${accountId}, ${id}, true, 'refund', transaction_id, 1, currency, 'evt_failed', now()
+          select ${accountId}, ${id}, true, 'refund', transaction_id, 9999999999999, currency, 'evt_failed', now()
           from sales where program_id = ${programId} and transaction_id = ${saleId}
           on conflict do nothing`,
         statement`select settle_reversals(s) from sales s where program_id = ${programId} and transaction_id = ${saleId}`,

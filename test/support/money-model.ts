@@ -35,6 +35,8 @@ export interface ModelWithdrawal {
   currency: string
   amount: number
   status: 'requested' | 'paid' | 'refused' | 'cancelled'
+  /** The payout run that it is of. */
+  run?: number
 }
 
 /**
@@ -45,6 +47,7 @@ export class Model {
   readonly sales: ModelSale[] = []
   readonly leadCommissions: ModelCommission[] = []
   readonly withdrawals: ModelWithdrawal[] = []
+  readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
   readonly told = new Map<string, number>()
   #creditedSoFar = 0
@@ -157,6 +160,30 @@ export class Model {
       this.#tell('withdrawal_refused')
     }
     return withdrawal.status === 'refused' ? { ok: true } : { error: 'conflict' }
+  }
+
+  cancel(withdrawal: ModelWithdrawal): object {
+    if (withdrawal.status === 'requested') withdrawal.status = 'cancelled'
+    return withdrawal.status === 'cancelled' ? { ok: true } : { error: 'conflict' }
+  }
+
+  /** Everything that a run made now pays, in the order of its payments. */
+  payable(): { partner: number; currency: string; amount: number }[] {
+    return [0, 1]
+      .flatMap((partner) => ['jpy', 'kwd', 'usd'].map((currency) => ({ partner, currency })))
+      .map((due) => ({ ...due, amount: this.available(due.partner, due.currency) }))
+      .filter(({ amount }) => amount > 0)
+  }
+
+  /** The payments of a run that are not paid or taken back. */
+  openOf(run: number): ModelWithdrawal[] {
+    return this.withdrawals.filter((withdrawal) => withdrawal.run === run && withdrawal.status === 'requested')
+  }
+
+  payRun(run: number): void {
+    if (this.paidRuns.has(run)) return
+    this.paidRuns.add(run)
+    for (const withdrawal of this.openOf(run)) this.pay(withdrawal)
   }
 
   /** What the service must hold now; `storedMoney` is what it holds. */

@@ -78,7 +78,9 @@ payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdra
           {pays && (
             <PayoutFileLinks
               address={`${address}/file.csv`}
-              payments={run.withdrawals.filter(({ status }) => status === 'requested' || status === 'paid')}
+              payments={run.withdrawals.filter(
+                ({ status }) => status === 'requested' || (run.paid_at !== null && status === 'paid'),
+              )}
             />
           )}
         </Heading>
