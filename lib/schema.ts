@@ -701,6 +701,10 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null; to_recipient: string | null }
     row: { count_invitation_mail: string | null }
   }
+  erase_payments: {
+    arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
+    row: { erase_payments: unknown | null }
+  }
   fold_daily_money: {
     arguments: { max_rows: number | null }
     row: { fold_daily_money: number | null }
@@ -798,6 +802,7 @@ export const functionCalls: {
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
+  erase_payments: { text: 'select erase_payments($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },

@@ -1873,6 +1873,71 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.erase_payments(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  customer_ids bigint[];
+  keys text[];
+  sale_ids bigint[];
+  commission_ids bigint[];
+begin
+  select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
+  from customers c
+  where c.program_id = of_program_id
+    and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
+  sale_ids := array(
+    select s.id from sales s
+    where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
+    order by s.id for no key update
+  );
+  if cardinality(sale_ids) > 0 or exists (
+    select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
+  ) then
+    perform write_program_audit(of_program_id, 'customer.erased', null, null);
+  end if;
+  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end
+  where s.program_id = of_program_id and s.id = any (sale_ids);
+  update processor_reversals v set reason_text = null
+  from refunds r
+  where r.program_id = of_program_id and r.sale_id = any (sale_ids) and v.reversal_id = r.processor_reversal_id and v.reason_text is not null;
+  update refunds r set reason_text = null, refund_key = case
+    when starts_with(r.refund_key, 'id:') and r.processor_reversal_id is null
+      then erased_refund_key(r.refund_key, replace(gen_random_uuid()::text, '-', ''))
+    else r.refund_key end
+  where r.program_id = of_program_id and r.sale_id = any (sale_ids);
+  commission_ids := array(
+    select c.id from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update
+  );
+  update commissions c set reason = (
+    select r.reason from refunds r
+    where r.program_id = c.program_id and r.sale_id = c.sale_id and r.returned_at is null order by r.id desc limit 1
+  )
+  where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
+  update outbox o set payload = without_words(o.payload)
+  where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
+  update notifications n set payload = o.payload
+  from outbox o
+  where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids)
+    and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
+  update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
+    select jsonb_agg(told || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') told
+  ))
+  from sales s
+  where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
+    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
+    and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erased_refund_key(key text, salt text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt || key), 'UTF8'::name)), 'hex'::text))
+;
+
 CREATE OR REPLACE FUNCTION public.find_buyer(program programs, fact jsonb, stem text)
  RETURNS customers
  LANGUAGE plpgsql
@@ -2157,11 +2222,18 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.is_refund_key(stored text, key text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((stored = key) OR (starts_with(stored, 'sha:'::text) AND (stored = erased_refund_key(key, split_part(stored, ':'::text, 2)))))
+;
+
 CREATE OR REPLACE FUNCTION public.is_reversal(refund refunds, of_reversal_id text)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-RETURN ((NOT ((refund).processor_reversal_id IS DISTINCT FROM of_reversal_id)) OR (((refund).refund_key)::text = ('id:'::text || of_reversal_id)))
+RETURN ((NOT ((refund).processor_reversal_id IS DISTINCT FROM of_reversal_id)) OR is_refund_key(((refund).refund_key)::text, ('id:'::text || of_reversal_id)))
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_buyer(buyer customers, fact jsonb)
@@ -3755,10 +3827,10 @@ begin
   perform lock_balance(commission);
 
   select r.* into refund from refunds r
-  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
     or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
       or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
-  order by r.refund_key <> key, r.id limit 1;
+  order by not is_refund_key(r.refund_key, key), r.id limit 1;
   if refund.refund_key <> key and starts_with(key, 'amount:') then
     update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
   elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
@@ -3917,6 +3989,13 @@ CREATE OR REPLACE FUNCTION public.utc_day(at timestamp with time zone)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select (at at time zone 'UTC')::date $function$
+;
+
+CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (((payload ->> 'reason'::text) IS NULL) OR ((payload ->> 'reason'::text) = ANY (ARRAY['refund'::text, 'chargeback'::text]))) THEN payload ELSE (payload || '{"reason": "refund"}'::jsonb) END
 ;
 
 CREATE OR REPLACE FUNCTION public.write_audit(of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb)

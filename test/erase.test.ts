@@ -21,8 +21,18 @@ async function dump(): Promise<string> {
 
 test('erasing a customer removes what identifies them and leaves every sum', async () => {
   const program = await api.program({ hold_days: 0, lead_commission_cents: 100 })
-  const planted = ['shopper-4711', 'session-4711', 'page-4711', 'agent-4711', 'note-4711', 'sub-4711']
-  const [customerKey, sessionId, page, userAgent, note, subscriptionId] = planted
+  const planted = [
+    'shopper-4711',
+    'session-4711',
+    'page-4711',
+    'agent-4711',
+    'note-4711',
+    'sub-4711',
+    'type-4711',
+    'refund-4711',
+    'reason-4711',
+  ]
+  const [customerKey, sessionId, page, userAgent, note, subscriptionId, saleType, refundId, words] = planted
   const additional_data = { note }
   const clickId = await api.click(program, {
     session_id: sessionId,
@@ -43,11 +53,26 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
       customer_key: customerKey,
       amount_cents: 5000,
       subscription_id: subscriptionId,
+      sale_type: saleType,
       additional_data,
     },
     { key },
   )
-  await api.call(refundPath, { transaction_id: 'kept-order', refund_amount_cents: 1000 }, { key })
+  const refund = {
+    transaction_id: 'kept-order',
+    refund_amount_cents: 1000,
+    refund_id: refundId,
+    refund_reason: `Sorry, ${words}`,
+  }
+  // Credited, so that the refund's reason is told and stands in the balance's history too.
+  await api.rows(
+    'select approve_commissions(array_agg(program_id), array_agg(id)) from commissions where program_id = $1',
+    [program.programId],
+  )
+  await api.call(refundPath, refund, { key })
+  await stack.sql.query(`insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
+    select program_id, id, kind, audience, partner_id, payload, created_at from outbox`)
+  await stack.sql.query('update outbox set sent_at = now(), delivered_at = now()')
   // What a webhook event leaves of the same customer.
   await stack.sql.query(
     `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at)
@@ -71,8 +96,27 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
 
   const after = await dump()
   for (const secret of [...planted, clickId, emailHash]) expect(after).not.toContain(secret)
-  expect(await sums()).toEqual([before])
+  const [left] = await sums()
+  const reason = expect.any(String)
+  const commissions = before.commissions.map((commission: object) =>
+    'reason' in commission && commission.reason ? { ...commission, reason } : commission,
+  )
+  expect(left).toEqual({ ...before, commissions })
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
+
+  // What was told before is known when it is told again, and what is new still counts.
+  const again = await api.call(refundPath, refund, { key })
+  expect(again.body).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
+  const sale = { transaction_id: 'kept-order', customer_key: 'anybody', amount_cents: 5000 }
+  expect(await api.call(salePath, sale, { key })).toMatchObject({ status: 409 })
+  const more = await api.call(refundPath, { ...refund, refund_id: 'another', refund_amount_cents: 500 }, { key })
+  expect(more.body).toMatchObject({ status: 'refunded', deduction_cents: 100 })
+  expect(await findDifferences(stack.sql, program.programId)).toEqual([])
+  const [{ count }] = await api.rows(
+    `select count(*)::int from audit_log where action = 'customer.erased' and program_id = $1`,
+    [program.programId],
+  )
+  expect(count).toBe(1)
 })
 
 test('an erased click id attributes nothing any more', async () => {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { newClickIdStem } from './clicks.ts'
-import { type Database, retryOnce } from '../database.ts'
+import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import type { JsonValue } from '../schema.ts'
@@ -10,8 +10,10 @@ export type KnownBy = { customer_key: string } | { click_id: string }
 
 /**
  * Removes what identifies a customer of a program: their key, e-mail hash, processor ids, and of their clicks and leads the
- * addresses, session, user agent, place and free data. Their click id is replaced, so that a cookie leads nowhere. Amounts,
- * days, partners and statuses stay, and with them every sum. Refuses with `not_found` where the program does not know them.
+ * addresses, session, user agent, place and free data; of their sales and refunds what was said in words, and the ids of refunds
+ * (migrations/functions/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
+ * the `transaction_id` of a sale stay, and with them every sum and what a repeat is known by. Live events that could not be read are
+ * kept encrypted and go after 30 days. Refuses with `not_found` where the program does not know them.
  * Returns how many customers were erased: 0 where there were only test events or sales without attribution.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
@@ -20,6 +22,12 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
     known.forUpdate(),
+    call('erase_payments', {
+      of_program_id: programId,
+      of_customer_key: 'customer_key' in knownBy ? knownBy.customer_key : null,
+      of_click_id: 'click_id' in knownBy ? knownBy.click_id : null,
+      new_click_id: newClickId,
+    }),
     eraseClicks(programId, known),
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
@@ -45,7 +53,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  const [, , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length === 0 && sales.length === 0) {
     throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
   }

@@ -28,7 +28,7 @@ end $$;
 
 -- Whether a refund is the processor's of this id: told by it, or by the API under the same id or as one of the same amount.
 create or replace function is_reversal(refund refunds, of_reversal_id text) returns boolean language sql immutable
-return (refund).processor_reversal_id is not distinct from of_reversal_id or (refund).refund_key = 'id:' || of_reversal_id;
+return (refund).processor_reversal_id is not distinct from of_reversal_id or is_refund_key((refund).refund_key, 'id:' || of_reversal_id);
 
 -- Takes a refund of a sale: stores it and moves the sale. `refund` is the row as it is to be stored, `applied_cents` being what it would
 -- take; where less is left of the sale, the rest is capped. Returns the stored row.
@@ -99,10 +99,10 @@ begin
   perform lock_balance(commission);
 
   select r.* into refund from refunds r
-  where r.program_id = sale.program_id and r.sale_id = sale.id and (r.refund_key = key or r.request_id = request
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
     or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
       or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
-  order by r.refund_key <> key, r.id limit 1;
+  order by not is_refund_key(r.refund_key, key), r.id limit 1;
   if refund.refund_key <> key and starts_with(key, 'amount:') then
     update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
   elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
