@@ -1035,7 +1035,7 @@ CREATE OR REPLACE FUNCTION public.apply_invoice_payment(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 declare
-  ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id');
+  ids text[] := array_remove(array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id'), null);
   sale sales;
 begin
   perform lock_payments(event.account_id, ids);
@@ -2611,6 +2611,42 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.move_refunds(of_program_id bigint, of_sale_id bigint, told_refunds refunds[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale sales;
+  commission commissions;
+  refund refunds;
+begin
+  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id for no key update;
+  select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
+  perform lock_balance(commission);
+  sale := enter_earlier_refunds(sale, commission);
+  foreach refund in array told_refunds loop
+    -- The processor's that nothing else was is told of this sale again, by its own id.
+    continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
+        and (r.refund_key = refund.refund_key or r.processor_reversal_id = refund.processor_reversal_id)
+    );
+    if starts_with(refund.refund_key, 'amount:') then
+      update refunds r set refund_key = refund.refund_key
+      where r.program_id = sale.program_id and r.id = (
+        select min(p.id) from refunds p where p.program_id = sale.program_id and p.sale_id = sale.id and starts_with(p.refund_key, 'id:')
+          and p.processor_reversal_id is not null and p.requested_cents = refund.requested_cents and p.reason = refund.reason
+      );
+      continue when found;
+    end if;
+    refund.applied_cents := case when refund.returned_at is null then coalesce(refund.requested_cents, refund.applied_cents) else 0 end;
+    -- The request stays with the sale that it was answered by.
+    refund.request_id := null;
+    refund := take_refund(sale, commission, refund);
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.note_balance_of_withdrawal()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3326,7 +3362,8 @@ begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
   where p.processor_account_id = of_account_id and s.is_test = of_test
     and s.transaction_id = any (ids_of_payment(of_account_id, ids))
-  order by s.processor_event_id is null, s.program_id, s.id limit 1;
+  -- One that turned out to be of the same payment as another brings nothing any more.
+  order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
 end $function$
 ;
@@ -3421,6 +3458,7 @@ begin
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
+  perform unite_sales(sale, ids);
   perform apply_awaiting_invoices(sale, of_account_id, ids);
 
   select array_agg(v) into told from processor_reversals v
@@ -3817,7 +3855,7 @@ begin
     select s.* into sale from sales s
     where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
   end if;
-  if sale.id is null and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
+  if (sale.id is null or sale.amount_cents = 0) and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
     sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
   end if;
   if sale.id is null then
@@ -3962,6 +4000,40 @@ begin
   if key_refusal is not distinct from '' and program_matches then
     perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.unite_sales(sale sales, ids text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  other sales;
+  worthless sales;
+  told_refunds refunds[];
+begin
+  for other in
+    select s.* from sales s
+    where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
+      and s.amount_cents > 0 and s.currency = sale.currency
+    order by s.id
+  loop
+    perform from customers c where c.program_id = sale.program_id and c.id in (sale.customer_id, other.customer_id) order by c.id
+    for no key update;
+    perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
+    select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
+    told_refunds := array(select r from refunds r where r.program_id = other.program_id and r.sale_id = other.id
+      and r.refund_key !~ '^more:' order by r.id);
+    worthless := other;
+    worthless.amount_cents := 0;
+    worthless.commission_base_cents := 0;
+    worthless.payment_status := 'no_payment_required';
+    perform correct_sale(other, worthless);
+    other.transaction_id := sale.transaction_id;
+    other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
+    perform record_sale(other, true);
+    perform move_refunds(sale.program_id, sale.id, told_refunds);
+  end loop;
 end $function$
 ;
 

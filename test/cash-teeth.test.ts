@@ -230,6 +230,35 @@ const planted: Record<string, Mistake> = {
     says: /sale of/,
     plants: [{ file: 'tracker/src/stripe-amounts.ts', from: '(isk|ugx)', to: '(ugx)' }],
   },
+  'a payment told without a customer, to which the sale call gives none': {
+    ways: ['api_attribution'],
+    says: /partner null/,
+    functions: [
+      {
+        name: 'record_sale',
+        from: '(was_attributed or customer.id is null or sale.customer_key <> given.customer_key)',
+        to: 'true',
+      },
+    ],
+  },
+  'another id of a known payment, which makes a second sale': {
+    ways: ['api_sale'],
+    says: /2 sales/,
+    functions: [
+      { name: 'known_transaction', from: 'known.program_id = given.program_id', to: 'false' },
+      { name: 'unite_sales', from: 's.amount_cents > 0', to: 'false' },
+    ],
+  },
+  'two sales that turn out to be of one payment and stay two': {
+    ways: ['api_sale'],
+    says: /2 sales/,
+    functions: [{ name: 'unite_sales', from: 's.amount_cents > 0', to: 'false' }],
+  },
+  'figures of the sale call that stand against the processor’s': {
+    ways: ['api_sale'],
+    says: /base/,
+    functions: [{ name: 'record_sale', from: 'given.amount_source > sale.amount_source', to: 'false' }],
+  },
   'a refund of the refund call that the webhook takes again': {
     ways: ['api_refund'],
     says: /refunded/,
@@ -278,12 +307,6 @@ const standing: Record<string, Mistake> = {
     ways: ['window'],
     says: /partner null/,
   },
-  'a payment told without a customer, to which the sale call gives none': {
-    ways: ['api_attribution'],
-    says: /partner null/,
-  },
-  'another id of a known payment, which makes a second sale': { ways: ['api_sale'], says: /2 sales/ },
-  'figures of the sale call that stand against the processor’s': { ways: ['api_sale'], says: /base/ },
   'a payment of the Payment Element that is not read': { ways: ['intent'], says: /no sale/ },
   'a payment captured later that is not read': { ways: ['captured'], says: /no sale/ },
 }

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
+import { paymentIntent } from '../lib/local/stripe-events.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -206,25 +207,56 @@ test.for(ids)('%s means the payment that Stripe told: 409, and a refund by it is
   expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, commission: 2000 }])
 })
 
-test.for(['in_1', 'pi_1', 'cs_1'])('%s told by the call first is the sale of the payment', async (id) => {
+test.for(ids)('%s told by the call first is the sale of the payment', async (id) => {
   const { shop, sale } = await openShop()
   await tell(shop, 're_1', 1000)
   const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
   expect(await sale(fields)).toMatchObject({ status: 200 })
   await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
   await send(shop, 'invoice.paid', bill(shop))
-  expect(await salesOf(shop)).toMatchObject([{ transaction_id: id, refunded: 1000, reversed: 200 }])
+  const sales = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
+  expect(sales).toMatchObject([{ transaction_id: id, refunded: 1000, reversed: 200, commission: 2000 }])
+})
+
+test('sales told under ids that nothing joins yet become one when an event joins them', async () => {
+  for (const steps of ordersOf(['call', 'session', 'refund', 'intent'] as const)) {
+    const { shop, sale, refund } = await openShop()
+    const nobodys = { ...shop, customerKey: null, clickId: null, email: 'bob@example.com' }
+    for (const step of steps) {
+      if (step === 'session') await send(shop, 'checkout.session.completed', oneTime(nobodys, { tax: 1900 }))
+      if (step === 'refund') await tell(shop, 're_1', 1000)
+      if (step === 'intent') {
+        await send(
+          shop,
+          'payment_intent.succeeded',
+          paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 }),
+        )
+      }
+      if (step === 'call') {
+        const fields = { transaction_id: 'ch_1', customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
+        await sale(fields)
+        await refund({ transaction_id: 'ch_1', refund_amount_cents: 2000 })
+      }
+    }
+    const sales = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
+    expect(sales, steps.join(', ')).toMatchObject([
+      { amount: 10_000, base: 8100, partner_id: shop.partnerId, commission: 1620, refunded: 3000, reversed: 486 },
+    ])
+    expect(await refund({ transaction_id: 'ch_1', refund_amount_cents: 2000 })).toMatchObject({ status: 'skipped' })
+  }
 })
 
 test('a call and the events of a payment at once make one sale, whichever id the call has', async () => {
-  for (const id of ids.filter((one) => one !== 'ch_1')) {
+  for (const id of ids) {
     const { shop, sale } = await openShop()
     const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
     await atOnce(12, (index) => {
+      if (index === 10) return tell(shop, 're_1', 1000)
       if (index % 3 === 0) return send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
       return index % 3 === 1 ? send(shop, 'invoice.paid', bill(shop)) : sale(fields)
     })
-    expect(await salesOf(shop)).toMatchObject([{ amount: 10_000, commission: 2000 }])
+    const sales = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
+    expect(sales).toMatchObject([{ amount: 10_000, commission: 2000 }])
   }
 })
 

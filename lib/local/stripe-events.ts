@@ -192,6 +192,24 @@ export function invoicePayment(shop: Shop, payment: { invoice: string; payment_i
   }
 }
 
+/** A payment intent that succeeded. */
+export function paymentIntent(shop: Shop, payment: { id: string; charge: string; amount: number }) {
+  return {
+    id: payment.id,
+    object: 'payment_intent',
+    amount: payment.amount,
+    amount_received: payment.amount,
+    created: shop.now,
+    currency: 'usd',
+    customer: shop.customer,
+    latest_charge: payment.charge,
+    livemode: shop.livemode,
+    metadata: {},
+    status: 'succeeded',
+    ...(shop.generation === 'old' && { invoice: null }),
+  }
+}
+
 export function refund(
   shop: Shop,
   refunded: {

@@ -14,6 +14,7 @@ import {
   type Generation,
   invoice,
   invoicePayment,
+  paymentIntent,
   refund,
   type Shop,
   stripeEvent,
@@ -58,6 +59,10 @@ export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string)
   'invoice_payment.paid': (shop, order) => ({
     type: 'invoice_payment.paid',
     object: invoicePayment(shop, { invoice: `in_${order}`, payment_intent: `pi_${order}`, amount: total }),
+  }),
+  'payment_intent.succeeded': (shop, order) => ({
+    type: 'payment_intent.succeeded',
+    object: paymentIntent(shop, { id: `pi_${order}`, charge: `ch_${order}`, amount: total }),
   }),
   'refund.created': (shop, order) => refunded(shop, order, 'refund.created', 'pending'),
   'refund.updated': (shop, order) => refunded(shop, order, 'refund.updated', 'succeeded'),

@@ -97,11 +97,11 @@ export interface ChargeRefunds {
   invoice_id: string | null
 }
 
-/** Which invoice a payment paid. */
+/** Which ids are of one payment, and the invoice that it paid, where the event says it. */
 export interface InvoicePayment {
   kind: 'invoice_payment'
   payment_ids: string[]
-  invoice_id: string
+  invoice_id: string | null
 }
 
 /** The account's owner took the service's access away. */

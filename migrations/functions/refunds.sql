@@ -89,7 +89,7 @@ begin
     select s.* into sale from sales s
     where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
   end if;
-  if sale.id is null and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
+  if (sale.id is null or sale.amount_cents = 0) and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
     sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
   end if;
   if sale.id is null then
@@ -219,6 +219,39 @@ begin
         and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
       order by a.id limit 1
     );
+  end loop;
+end $$;
+
+-- Has a sale take the refunds that were told of another sale of the same payment, but for those that it has.
+create or replace function move_refunds(of_program_id bigint, of_sale_id bigint, told_refunds refunds[]) returns void language plpgsql as $$
+declare
+  sale sales;
+  commission commissions;
+  refund refunds;
+begin
+  select s.* into strict sale from sales s where s.program_id = of_program_id and s.id = of_sale_id for no key update;
+  select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
+  perform lock_balance(commission);
+  sale := enter_earlier_refunds(sale, commission);
+  foreach refund in array told_refunds loop
+    -- The processor's that nothing else was is told of this sale again, by its own id.
+    continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
+        and (r.refund_key = refund.refund_key or r.processor_reversal_id = refund.processor_reversal_id)
+    );
+    if starts_with(refund.refund_key, 'amount:') then
+      update refunds r set refund_key = refund.refund_key
+      where r.program_id = sale.program_id and r.id = (
+        select min(p.id) from refunds p where p.program_id = sale.program_id and p.sale_id = sale.id and starts_with(p.refund_key, 'id:')
+          and p.processor_reversal_id is not null and p.requested_cents = refund.requested_cents and p.reason = refund.reason
+      );
+      continue when found;
+    end if;
+    refund.applied_cents := case when refund.returned_at is null then coalesce(refund.requested_cents, refund.applied_cents) else 0 end;
+    -- The request stays with the sale that it was answered by.
+    refund.request_id := null;
+    refund := take_refund(sale, commission, refund);
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
 end $$;
 

@@ -69,14 +69,48 @@ begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
   where p.processor_account_id = of_account_id and s.is_test = of_test
     and s.transaction_id = any (ids_of_payment(of_account_id, ids))
-  order by s.processor_event_id is null, s.program_id, s.id limit 1;
+  -- One that turned out to be of the same payment as another brings nothing any more.
+  order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
 end $$;
 
--- Which invoice a payment paid. What is parked for the payment is applied where the invoice's sale is known.
+-- Makes one of the sales that were recorded before it was known that they are of one payment, told under ids that nothing joined: all that the others
+-- have comes to `sale`, their figures where they are of a better source, their customer where it has none, the refunds that the API told of
+-- them. They keep their rows, which are worth nothing from here on. The caller holds the payment's ids.
+create or replace function unite_sales(sale sales, ids text[]) returns void language plpgsql as $$
+declare
+  other sales;
+  worthless sales;
+  told_refunds refunds[];
+begin
+  for other in
+    select s.* from sales s
+    where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
+      and s.amount_cents > 0 and s.currency = sale.currency
+    order by s.id
+  loop
+    perform from customers c where c.program_id = sale.program_id and c.id in (sale.customer_id, other.customer_id) order by c.id
+    for no key update;
+    perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
+    select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
+    told_refunds := array(select r from refunds r where r.program_id = other.program_id and r.sale_id = other.id
+      and r.refund_key !~ '^more:' order by r.id);
+    worthless := other;
+    worthless.amount_cents := 0;
+    worthless.commission_base_cents := 0;
+    worthless.payment_status := 'no_payment_required';
+    perform correct_sale(other, worthless);
+    other.transaction_id := sale.transaction_id;
+    other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
+    perform record_sale(other, true);
+    perform move_refunds(sale.program_id, sale.id, told_refunds);
+  end loop;
+end $$;
+
+-- Which ids are of one payment: of its intent, its charge, the invoice that it paid. What is parked for the payment is applied where the invoice's sale is known.
 create or replace function apply_invoice_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
-  ids text[] := array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id');
+  ids text[] := array_remove(array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id'), null);
   sale sales;
 begin
   perform lock_payments(event.account_id, ids);

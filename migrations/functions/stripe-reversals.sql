@@ -91,6 +91,7 @@ begin
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
+  perform unite_sales(sale, ids);
   perform apply_awaiting_invoices(sale, of_account_id, ids);
 
   select array_agg(v) into told from processor_reversals v

@@ -375,6 +375,8 @@ export const waysThatHold: readonly Way[] = [
   'manual',
   'link',
   'api_refund',
+  'api_sale',
+  'api_attribution',
   'credited',
   'balance',
   'covered',
