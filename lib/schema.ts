@@ -310,6 +310,7 @@ export interface Partners {
   is_active: Generated<boolean>;
   name: string;
   payout_email: string | null;
+  payout_waits_until: Timestamp | null;
   program_id: Int8;
   user_id: string | null;
 }
@@ -329,7 +330,7 @@ export interface PayoutRunExclusions {
   payable_cents: Int8;
   payout_run_id: Int8;
   program_id: Int8;
-  reason: 'below_minimum' | 'no_payout_address';
+  reason: 'below_minimum' | 'no_payout_address' | 'payout_address_changed';
 }
 
 export interface PayoutRuns {

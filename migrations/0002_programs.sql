@@ -88,6 +88,8 @@ create table partners (
   name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
+  -- Set where the address changed after money went to the one before: until then neither a run nor a file of payments uses the new one.
+  payout_waits_until timestamptz,
   is_active boolean not null default true,
   -- When the program or the person ended it. What was earned before stays theirs, and payable.
   ended_at timestamptz,

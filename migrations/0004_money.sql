@@ -110,7 +110,7 @@ create table payout_run_exclusions (
   partner_id bigint not null,
   currency currency_code not null,
   payable_cents amount_cents not null check (payable_cents > 0),
-  reason text not null check (reason in ('below_minimum', 'no_payout_address')),
+  reason text not null check (reason in ('below_minimum', 'no_payout_address', 'payout_address_changed')),
   primary key (program_id, payout_run_id, partner_id, currency),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id)
@@ -275,6 +275,7 @@ select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minim
   case
     when p.payable_cents < coalesce(m.minimum_payout_cents, 0) then 'below_minimum'
     when coalesce(r.payout_email, r.email) is null then 'no_payout_address'
+    when r.payout_waits_until > now() then 'payout_address_changed'
   end as left_out
 from payable_balances p
 join partners r on r.program_id = p.program_id and r.id = p.partner_id

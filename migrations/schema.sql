@@ -422,6 +422,7 @@ create table partners (
   name name_text not null,
   email text,
   payout_email text,
+  payout_waits_until timestamp with time zone,
   is_active boolean not null default true,
   ended_at timestamp with time zone,
   ended_by text,
@@ -440,6 +441,7 @@ CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, cr
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
+CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
 create table payout_run_exclusions (
   program_id bigint not null,
@@ -450,7 +452,7 @@ create table payout_run_exclusions (
   reason text not null,
   constraint payout_run_exclusions_pkey PRIMARY KEY (program_id, payout_run_id, partner_id, currency),
   constraint payout_run_exclusions_payable_cents_check CHECK (((payable_cents)::bigint > 0)),
-  constraint payout_run_exclusions_reason_check CHECK ((reason = ANY (ARRAY['below_minimum'::text, 'no_payout_address'::text]))),
+  constraint payout_run_exclusions_reason_check CHECK ((reason = ANY (ARRAY['below_minimum'::text, 'no_payout_address'::text, 'payout_address_changed'::text]))),
   constraint payout_run_exclusions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint payout_run_exclusions_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
@@ -911,6 +913,7 @@ create view payouts_due as
         CASE
             WHEN (p.payable_cents < COALESCE((m.minimum_payout_cents)::bigint, (0)::bigint)) THEN 'below_minimum'::text
             WHEN (COALESCE(r.payout_email, r.email) IS NULL) THEN 'no_payout_address'::text
+            WHEN (r.payout_waits_until > now()) THEN 'payout_address_changed'::text
             ELSE NULL::text
         END AS left_out
    FROM ((payable_balances p
@@ -2176,6 +2179,18 @@ begin
     sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
   end loop;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.hold_changed_payout_address()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select from withdrawals w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
+    new.payout_waits_until := now() + interval '24 hours';
+  end if;
+  return new;
 end $function$
 ;
 

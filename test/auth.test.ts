@@ -663,3 +663,33 @@ test('a member without codes is led to set them up by every page of a workspace 
   const setUp = await get('/account/two-factor', sandbox.billingToken)
   expect(setUp.text).toContain('demands two-factor codes.')
 })
+
+test('a changed payout address takes the password, and the address before and the account are told', async () => {
+  const sandbox = await createSandbox(stack.db, env)
+  const { rows } = await stack.sql.query<{ user_id: string; email: string }>(
+    'select user_id, email from partners where id = $1',
+    [sandbox.partnerId],
+  )
+  const email = rows[0]?.email ?? ''
+  await stack.sql.query(
+    `insert into accounts (id, user_id, provider_id, account_id, password)
+    select gen_random_uuid(), $1, 'credential', $1, password from accounts where password is not null limit 1`,
+    [rows[0]?.user_id],
+  )
+  const move = async (payout_email: string, payout_password: string) =>
+    await post('/partner/payout', sandbox.partnerToken, { payout_email, payout_password })
+  const addressOf = async () =>
+    (await stack.sql.query('select payout_email from partners where id = $1', [sandbox.partnerId])).rows[0]
+      ?.payout_email
+  const first = newEmail()
+  expect((await move(first, 'a wrong horse')).status).toBe(400)
+  expect([await addressOf(), await mailsTo(email)]).toEqual([null, []])
+  expect((await move(first, password)).status).toBe(303)
+  const second = newEmail()
+  expect((await move(second, password)).status).toBe(303)
+  expect(await addressOf()).toBe(second)
+  await vi.waitFor(async () => {
+    expect(await lastMail(first)).toContain(`go to ${second} from now on`)
+    expect(await mailsTo(email)).toHaveLength(2)
+  })
+})

@@ -11,7 +11,12 @@ import {
   listPartnerInvitations,
 } from '../lib/programs/partner-invitations.ts'
 import { addPartner, listPartners, setPartnerActive } from '../lib/programs/partners.ts'
-import { endPartnership, listProgramsOfPartner, setPartnerProfile } from '../lib/programs/partnerships.ts'
+import {
+  endPartnership,
+  listProgramsOfPartner,
+  setPartnerName,
+  setPayoutAddress,
+} from '../lib/programs/partnerships.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -88,8 +93,8 @@ test('before each invitation is accepted nobody is joined and nothing is shared;
   const later = await inviting(grace.email, 'Later')
   await acceptPartnerInvitation(db, { token: first.token }, grace.userId)
   await acceptPartnerInvitation(db, { token: second.token }, grace.userId)
-  await setPartnerProfile(db, grace.userId, { name: 'Grace H.' })
-  await setPartnerProfile(db, grace.userId, { payout_email: 'pay@example.com' })
+  await setPartnerName(db, grace.userId, 'Grace H.')
+  await setPayoutAddress(db, grace.userId, 'pay@example.com')
   expect(await first.row()).toMatchObject({ name: 'Grace H.', has_account: true })
   expect(await second.row()).toMatchObject({ name: 'Grace H.', has_account: true })
   expect(await later.row()).toMatchObject({ name: 'Later', has_account: false })
@@ -230,7 +235,7 @@ test.each(['program', 'partner'] as const)(
     expect(await row()).toMatchObject(off)
     // What they earned is still shown to them.
     expect(await programsOf(grace)).toMatchObject([{ id: programId, is_active: false, ended_by: who }])
-    await setPartnerProfile(db, grace.userId, { name: 'New name' })
+    await setPartnerName(db, grace.userId, 'New name')
     expect(await row()).toMatchObject({ name: 'Typed name' })
     await expect(setPartnerActive(db, programId, partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
     const again = await invitePartner(db, of)

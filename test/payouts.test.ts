@@ -12,6 +12,8 @@ import {
   setMinimumPayout,
 } from '../lib/money/payout-runs.ts'
 import { askWithdrawal, cancelWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { createPerson, tiePartner } from '../lib/local/people.ts'
+import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -155,6 +157,43 @@ describe('a payout run', () => {
     const before = await file()
     await sql.query("update partners set payout_email = 'moved@example.com' where id = $1", [second])
     expect(await file()).toBe(before)
+  })
+
+  test('leaves out whose payout address changed within a day after money was asked for, as the file of asked ones does', async () => {
+    const { programId, first, second, run, due, ask } = await createPaying()
+    const move = async (partnerId: number, to: string) =>
+      await sql.query('update partners set payout_email = $2 where id = $1', [partnerId, to])
+    await move(second, 'first@example.com')
+    expect((await due()).map(([, , reason]) => reason)).toEqual([null, null])
+    await ask(500)
+    const file = () => exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'csv' })
+    const before = await file()
+    await move(first, 'moved@example.com')
+    expect((await file()).split('\r\n').length).toBe(before.split('\r\n').length - 1)
+    const runId = (await run()) ?? 0
+    const { withdrawals, leftOut } = await readPayoutRun(db, programId, runId)
+    expect(withdrawals.map((w) => w.partner_id)).toEqual([second])
+    expect(leftOut).toMatchObject([{ partner_id: first, reason: 'payout_address_changed' }])
+    await sql.query("update partners set payout_waits_until = payout_waits_until - interval '24 hours'")
+    expect(await file()).toContain('moved@example.com')
+    expect(await run()).not.toBeNull()
+  })
+
+  test('made while an address changes pays the address before or leaves the partner out', async () => {
+    for (let round = 0; round < 10; round++) {
+      const { programId, first, run, ask } = await createPaying()
+      const environment = { AUTH_SECRET: 'x'.repeat(32) }
+      const email = `ann-${randomUUID()}@example.com`
+      const { userId } = await createPerson(db, environment, { name: 'Ann', email })
+      await tiePartner(db, first, userId)
+      await ask(500)
+      const [runId] = await Promise.all([run(), setPayoutAddress(db, userId, 'moved@example.com')])
+      const { rows } = await sql.query(
+        "select 1 from withdrawals where program_id = $1 and payout_address = 'moved@example.com'",
+        [programId],
+      )
+      expect([runId !== null, rows]).toEqual([true, []])
+    }
   })
 
   test('leaves out who is below the minimum or has no address, says why, and they can be paid by hand', async () => {

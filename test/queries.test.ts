@@ -16,7 +16,12 @@ import {
   invitePartner,
   listPartnerInvitations,
 } from '../lib/programs/partner-invitations.ts'
-import { endPartnership, listProgramsOfPartner, setPartnerProfile } from '../lib/programs/partnerships.ts'
+import {
+  endPartnership,
+  listProgramsOfPartner,
+  setPartnerName,
+  setPayoutAddress,
+} from '../lib/programs/partnerships.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
 import { addPartner, listPartners, setPartnerActive, topPartners } from '../lib/programs/partners.ts'
@@ -87,7 +92,8 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     listProgramsOfPartner: () => listProgramsOfPartner(db, 'user', { limit: 25, before: 99 }),
     'endPartnership by the program': () => endPartnership(db, { programId: 1, partnerId: 2 }),
     'endPartnership by the partner': () => endPartnership(db, { programId: 1, userId: 'user' }),
-    setPartnerProfile: () => setPartnerProfile(db, 'user', { name: 'Nora' }),
+    setPartnerName: () => setPartnerName(db, 'user', 'Nora'),
+    setPayoutAddress: () => setPayoutAddress(db, 'user', 'nora@example.com'),
     topPartners: () => topPartners(db, { id: 1, currency: 'usd' }, range, 5),
   },
   members: {

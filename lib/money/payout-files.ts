@@ -1,7 +1,7 @@
 import { csvLines } from '../csv.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
+import { kysely, now } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 
 /** Who takes the file: PayPal's Payouts (mass payments), Wise's batch payments, or anybody: plain CSV. */
@@ -97,6 +97,7 @@ export async function exportPayments(
           )
       : query
           .where('w.payout_run_id', 'is', null)
+          .where((eb) => eb.or([eb('p.payout_waits_until', 'is', null), eb('p.payout_waits_until', '<', now)]))
           .where('w.status', '=', 'requested')
           .where('w.currency', '=', of.askedIn)
   if (currency !== undefined) query = query.where('w.currency', '=', currency)

@@ -7,7 +7,7 @@ import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
 import type { Transfer } from './withdrawals.ts'
 
 /** Why a partner with something payable is not in a payout run. */
-export type LeftOut = 'below_minimum' | 'no_payout_address'
+export type LeftOut = 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
 
 export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
 export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]

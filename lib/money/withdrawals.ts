@@ -155,6 +155,7 @@ export async function listWithdrawals(
       'p.name as partner_name',
       /** Where it is to be paid: the partner's payout address, else their e-mail address. */
       eb.fn.coalesce('p.payout_email', 'p.email').as('payout_email'),
+      'p.payout_waits_until',
       'w.currency',
       'w.requested_cents',
       /** What it stands at, after reversals reduced it. */

@@ -69,21 +69,47 @@ export async function endPartnership(
   ])
 }
 
+/** The name that programs see of a person. It reaches every program that they accepted and that did not end; later ones are told it then. */
+export async function setPartnerName(db: Database, userId: string, name: string): Promise<void> {
+  await db.batch([
+    profileWith(userId, { name }),
+    kysely.updateTable('partners').set({ name }).where('user_id', '=', userId).where('ended_at', 'is', null),
+  ])
+}
+
 /**
- * What a person says of themselves: the name that programs see, or where to pay them. It reaches every program that they accepted; a name none
- * that ended. A program that they accept later is told it then.
+ * Where a person wants to be paid, by every program that they accepted. `before` are the addresses that this ends. Where money was paid or
+ * asked for, the new one waits 24 hours (migrations/functions/payout-runs.sql), and `waitsUntil` says until when.
  */
-export async function setPartnerProfile(
+export async function setPayoutAddress(
   db: Database,
   userId: string,
-  profile: { name: string } | { payout_email: string },
-): Promise<void> {
-  const told = kysely.updateTable('partners').set(profile).where('user_id', '=', userId)
-  await db.batch([
+  payoutEmail: string,
+): Promise<{ before: string[]; waitsUntil: Date | null }> {
+  const [before, , changed] = await db.batch([
     kysely
-      .insertInto('partner_profiles')
-      .values({ user_id: userId, ...profile })
-      .onConflict((oc) => oc.column('user_id').doUpdateSet(profile)),
-    'name' in profile ? told.where('ended_at', 'is', null) : told,
+      .selectFrom('partners')
+      .select((eb) => eb.fn.coalesce('payout_email', 'email').as('address'))
+      .where('user_id', '=', userId)
+      .orderBy('program_id')
+      .orderBy('id')
+      .forNoKeyUpdate(),
+    profileWith(userId, { payout_email: payoutEmail }),
+    kysely
+      .updateTable('partners')
+      .set({ payout_email: payoutEmail })
+      .where('user_id', '=', userId)
+      .returning('payout_waits_until'),
   ])
+  const addresses = before.flatMap(({ address }) => (address === null || address === payoutEmail ? [] : [address]))
+  const waits = changed.flatMap(({ payout_waits_until: at }) => at ?? [])
+  return { before: [...new Set(addresses)], waitsUntil: waits.toSorted((a, b) => b.getTime() - a.getTime())[0] ?? null }
+}
+
+/** What a person says of themselves, for programs that they accept later too. */
+function profileWith(userId: string, profile: { name: string } | { payout_email: string }) {
+  return kysely
+    .insertInto('partner_profiles')
+    .values({ user_id: userId, ...profile })
+    .onConflict((oc) => oc.column('user_id').doUpdateSet(profile))
 }

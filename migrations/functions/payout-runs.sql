@@ -1,3 +1,16 @@
+-- A partner's changed payout address waits a day where money was paid to the one before or is on its way there: whoever got into their account
+-- takes nothing before they have read the mail of the change.
+create or replace function hold_changed_payout_address() returns trigger language plpgsql as $$
+begin
+  if exists (select from withdrawals w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
+    new.payout_waits_until := now() + interval '24 hours';
+  end if;
+  return new;
+end $$;
+create or replace trigger partners_payout_address before update of payout_email, email on partners
+  for each row when (coalesce(old.payout_email, old.email) is distinct from coalesce(new.payout_email, new.email))
+  execute function hold_changed_payout_address();
+
 -- Makes a payout run: one withdrawal for each partner and currency whose payable amount reaches the program's minimum and who can be
 -- paid; who is left out is kept with the reason. A run in which nobody would be is not kept, so that a run after a run is empty. A
 -- request sent twice finds its run. `makePayoutRun` in lib/money/payout-runs.ts is its only caller.

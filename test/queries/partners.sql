@@ -127,7 +127,7 @@ where "program_id" = $1 and "partner_id" in (
   from "partners"
   where "program_id" = $2 and "user_id" = $3) and "accepted_at" is null and "declined_at" is null and "revoked_at" is null;
 
--- setPartnerProfile
+-- setPartnerName
 insert into "partner_profiles" ("user_id", "name")
 values ($1, $2)
 on conflict ("user_id") do
@@ -136,6 +136,22 @@ set "name" = $3;
 update "partners"
 set "name" = $1
 where "user_id" = $2 and "ended_at" is null;
+
+-- setPayoutAddress
+select coalesce("payout_email", "email") as "address"
+from "partners"
+where "user_id" = $1
+order by "program_id", "id" for no key
+update;
+insert into "partner_profiles" ("user_id", "payout_email")
+values ($1, $2)
+on conflict ("user_id") do
+update
+set "payout_email" = $3;
+update "partners"
+set "payout_email" = $1
+where "user_id" = $2
+returning "payout_waits_until";
 
 -- topPartners
 with "made" as not materialized (

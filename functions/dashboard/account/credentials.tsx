@@ -5,7 +5,7 @@ import { mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { safePath } from '../parts/address.ts'
 import { Field, Problem } from '../parts/fields.tsx'
 import { formAgain, type FormState } from '../parts/form.ts'
-import type { PageContext, ViewerContext } from '../parts/page.ts'
+import type { PageContext } from '../parts/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
 export const passwordField = z
@@ -32,7 +32,7 @@ export function passOn(c: Pick<PageContext, 'header'>, response: Response) {
 
 /** What a form shows whose field `field` does not hold the signed-in person's password; undefined where it does. */
 export async function refusePassword(
-  c: ViewerContext,
+  c: Pick<PageContext, 'env' | 'executionCtx' | 'req'>,
   field: string,
   password: string,
 ): Promise<FormState | undefined> {

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
-import { endPartnership, type ProgramOfPartner, setPartnerProfile } from '../../../lib/programs/partnerships.ts'
+import { endPartnership, type ProgramOfPartner, setPartnerName } from '../../../lib/programs/partnerships.ts'
 import { nameField } from '../../../lib/names.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
@@ -140,7 +140,7 @@ linkPages.post('/partner/links', requirePartner, form(linkForm, renderLinks), as
 const profileForm = z.object({ name: nameField('Enter your name.') })
 
 linkPages.post('/partner/name', requirePartner, form(profileForm, renderLinks), async (c) => {
-  await setPartnerProfile(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
+  await setPartnerName(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
   return redirectWith(c, '/partner/links', 'Your name is saved.')
 })
 

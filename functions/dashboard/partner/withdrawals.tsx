@@ -3,12 +3,14 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
-import { setPartnerProfile } from '../../../lib/programs/partnerships.ts'
+import { sendMail } from '../../../lib/notifications/mail.ts'
+import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
+import { OwnPassword, refusePassword } from '../account/credentials.tsx'
 import { idInPath } from '../parts/address.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { conflictOf, emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ExportLink, List, Pager } from '../parts/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
@@ -122,16 +124,20 @@ function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form:
 function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | null; form: FormState }) {
   return (
     <Card title="Where to pay you">
-      <form method="post" action="/partner/payout" class="row end">
-        <Field
-          name="payout_email"
-          label="Payout address"
-          type="email"
-          value={payoutEmail ?? ''}
-          form={shown}
-          required
-        />
-        <button type="submit">Save</button>
+      <form method="post" action="/partner/payout" class="stack">
+        <div class="fields">
+          <Field
+            name="payout_email"
+            label="Payout address"
+            type="email"
+            value={payoutEmail ?? ''}
+            hint="The address before is told of a change. Where you were paid or asked to be paid before, no payout run pays you for 24 hours after it."
+            form={shown}
+            required
+          />
+          <OwnPassword name="payout_password" form={shown} />
+        </div>
+        <Submit>Save the payout address</Submit>
       </form>
     </Card>
   )
@@ -179,9 +185,27 @@ partnerWithdrawalPages.post(`${address}/:programId/:withdrawalId/cancel`, requir
 
 const payoutForm = z.object({
   payout_email: z.string().check(z.trim(), z.maxLength(320), z.email('Enter an e-mail address.')),
+  payout_password: optionalText,
 })
 
 partnerWithdrawalPages.post('/partner/payout', requirePartner, form(payoutForm, renderWithdrawals), async (c) => {
-  await setPartnerProfile(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
+  const { payout_email: payoutEmail, payout_password: password } = c.req.valid('form')
+  const { id, email } = c.get('viewer').user
+  if (payoutEmail === c.get('partner').payoutEmail)
+    return redirectWith(c, address, 'This is your payout address already.')
+  const refused = await refusePassword(c, 'payout_password', password)
+  if (refused) return await renderWithdrawals(c, refused)
+  const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)
+  const text = [
+    `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
+    ...(waitsUntil
+      ? [`No payout run pays you before ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
+      : []),
+    'If you did not ask for that, choose a new password now, then set the address again:',
+    `${c.env.BASE_URL}/forgot-password`,
+  ].join('\n\n')
+  for (const to of new Set([...before, email])) {
+    c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
+  }
   return redirectWith(c, address, 'Your payout address is saved.')
 })

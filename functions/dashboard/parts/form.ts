@@ -46,7 +46,10 @@ export function shortText(length: number) {
 }
 
 /** The same form again, for its page to say why what the schema took was refused after all. */
-export async function formAgain(c: Context, refusal: Partial<Omit<FormState, 'values'>>): Promise<FormState> {
+export async function formAgain(
+  c: Pick<Context, 'req'>,
+  refusal: Partial<Omit<FormState, 'values'>>,
+): Promise<FormState> {
   return { values: textsOf(await c.req.parseBody()), errors: {}, status: 400, ...refusal }
 }
 

@@ -1,7 +1,7 @@
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import type { Withdrawal, WithdrawalStatus } from '../../../lib/money/withdrawals.ts'
 import { Badge } from './blocks.tsx'
-import { Day } from './format.tsx'
+import { Day, Time } from './format.tsx'
 import type { States } from './list.tsx'
 import type { Column } from './table.tsx'
 
@@ -39,11 +39,24 @@ export function withdrawalRow(withdrawal: Withdrawal) {
 }
 
 /** Who is paid, and where. */
-export function Payee({ name, address }: { name: string; address: string | null }) {
+export function Payee({
+  name,
+  address,
+  waitsUntil,
+}: {
+  name: string
+  address: string | null
+  waitsUntil?: Date | null
+}) {
   return (
     <div>
       <strong>{name}</strong>
       {address && <div class="muted small">{address}</div>}
+      {waitsUntil && waitsUntil > new Date() && (
+        <div class="small">
+          <Badge tone="warn">New address</Badge> Do not pay before <Time at={waitsUntil} />.
+        </div>
+      )}
     </div>
   )
 }

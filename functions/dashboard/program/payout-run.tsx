@@ -27,6 +27,7 @@ export const payoutsOf = (programId: number) => `/programs/${programId}/payouts`
 export const leftOutTexts: Record<LeftOut, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
+  payout_address_changed: 'New payout address, which waits a day',
 }
 
 /** Sums by currency: `$30.00 and €5.00`. */

@@ -71,7 +71,9 @@ function Withdrawals({ program, status, page }: WithdrawalsProps) {
         askedAt,
         {
           label: 'Partner',
-          cell: ({ partner_name: name, payout_email: payTo }) => <Payee name={name} address={payTo} />,
+          cell: ({ partner_name: name, payout_email: payTo, payout_waits_until: until, status: current }) => (
+            <Payee name={name} address={payTo} waitsUntil={current === 'requested' ? until : null} />
+          ),
         },
         state,
         amount,
