@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from 'vitest'
+import { wayToConnect } from '../functions/dashboard/program/stripe-connection.tsx'
 import { startLocalStripe } from '../lib/local/stripe.ts'
 import { checkoutSession, refund, stripeEvent } from '../lib/local/stripe-events.ts'
 import {
@@ -18,6 +19,15 @@ const stripe = await startLocalStripe()
 afterAll(() => stripe.close())
 const env = { STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: stripe.url, STRIPE_CLIENT_ID: 'ca_local' }
 const callback = 'https://app.example.com/processor/callback'
+
+test.each([
+  ["Stripe's page where there is one", { BASE_URL: 'http://127.0.0.1:1', STRIPE_CLIENT_ID: 'ca_1' }, 'consent'],
+  ['a name at the stand-in on this machine', { BASE_URL: 'http://127.0.0.1:1', STRIPE_API_URL: stripe.url }, 'name'],
+  ['no name at Stripe itself, on this machine either', { BASE_URL: 'http://127.0.0.1:1' }, undefined],
+  ['no name in production', { BASE_URL: 'https://app.example.com', STRIPE_API_URL: stripe.url }, undefined],
+])('an account is connected by %s', (_what, deployment, way) => {
+  expect(wayToConnect(deployment)).toBe(way)
+})
 
 async function stateFor(shop: TestShop, session: string) {
   const address = new URL(await connectAddress(db, env, shop.programId, session, callback))

@@ -26,10 +26,17 @@ export const stripeConnectionPages = createPages()
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
 
 /** How an account can be connected here: by Stripe's own page, by naming it, or not at all. */
-function wayToConnect({ STRIPE_CLIENT_ID, BASE_URL }: DashboardEnv): 'consent' | 'name' | undefined {
-  if (STRIPE_CLIENT_ID) return 'consent'
-  // Anybody can name an account; only Stripe's consent page shows that it is theirs. On one machine there is nobody else.
-  return ['127.0.0.1', 'localhost', '[::1]'].includes(new URL(BASE_URL).hostname) ? 'name' : undefined
+export function wayToConnect(
+  env: Pick<DashboardEnv, 'STRIPE_CLIENT_ID' | 'BASE_URL' | 'STRIPE_API_URL'>,
+): 'consent' | 'name' | undefined {
+  if (env.STRIPE_CLIENT_ID) return 'consent'
+  // Anybody can name an account; only Stripe's consent page shows that it is theirs. At the stand-in for Stripe on one machine there is
+  // neither anybody else nor any account.
+  return isOnThisMachine(env.BASE_URL) && isOnThisMachine(env.STRIPE_API_URL) ? 'name' : undefined
+}
+
+function isOnThisMachine(address: string | undefined): boolean {
+  return address !== undefined && ['127.0.0.1', 'localhost', '[::1]'].includes(new URL(address).hostname)
 }
 
 interface StripeConnectionProps {
