@@ -119,7 +119,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
       .replaceAll(String(start), 'start')
       .replaceAll(`partner ${partners[0]}`, 'partner A')
       .replaceAll(`partner ${partners[1]}`, 'partner B')
-  return { end: endOf(expected, found).map(name), wrong: wrong.map(name), log: log.map(name), history }
+  return { end: endOf(expected, found).map(name).toSorted(), wrong: wrong.map(name), log: log.map(name), history }
 }
 
 /** A program for a plan, with a click of every buyer whom a partner brought. */
@@ -326,5 +326,5 @@ function endOf(expected: Expected[], found: Found): string[] {
       ),
   )
   const balances = [...found.balances].filter(([, cents]) => cents !== 0n).map(([name, cents]) => `${name}: ${cents}`)
-  return [...ofPayments.toSorted(), ...balances.toSorted()]
+  return [...ofPayments, ...balances]
 }
