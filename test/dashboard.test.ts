@@ -415,7 +415,7 @@ test.each(destinations)('after sign-in, next=%s leads to %s', async (next, locat
 const shown = async (path: string) => (await get(`/programs/${programId}${path}`, sandbox.dashboardToken)).text
 
 test('what was refunded stands beside revenue, beside its sale, and in the CSV of events', async () => {
-  expect(await shown('')).toMatch(/Revenue<\/dt><dd[^>]*>\$100\.00.*Refunded of this revenue<\/dt><dd[^>]*>\$25\.00/s)
+  expect(await shown('')).toMatch(/Revenue<\/dt><dd[^>]*>\$100\.00.*Refunds<\/dt><dd[^>]*>\$25\.00.*?of this revenue/s)
   expect(await shown('/events?eventType=conversion')).toContain('$25.00 refunded')
   const [head, row] = (await shown('/events.csv?eventType=conversion')).split('\r\n')
   expect(head).toContain(',amount,refunded,currency,')

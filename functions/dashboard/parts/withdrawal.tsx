@@ -14,7 +14,7 @@ export const withdrawalStates: States<WithdrawalStatus> = {
 
 /** What a list of withdrawals says of each. */
 export const withdrawalColumns = {
-  asked: { label: 'Asked', cell: ({ created_at: at }) => <Day at={at} /> },
+  asked: { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
   state: { label: 'State', cell: (withdrawal) => <State withdrawal={withdrawal} /> },
   amount: { label: 'Amount', right: true, cell: (withdrawal) => <WithdrawalAmount withdrawal={withdrawal} /> },
 } satisfies Record<string, Column<Withdrawal>>

@@ -126,13 +126,13 @@ interface PerformanceProps {
 }
 
 function Figures({ performance: { metrics }, currency }: PerformanceProps) {
-  const figures: [label: string, value: string, trend?: Trend][] = [
+  const figures: [label: string, value: string, beside?: Trend | string][] = [
     ['Clicks', formatNumber(metrics.totalClicks), metrics.clicksTrend],
     ['Leads', formatNumber(metrics.totalLeads), metrics.leadsTrend],
     ['Customers', formatNumber(metrics.totalConversions), metrics.conversionsTrend],
     ['Sales', formatNumber(metrics.totalSales), metrics.salesTrend],
     ['Revenue', formatAmount(metrics.totalRevenue, currency), metrics.revenueTrend],
-    ['Refunded of this revenue', formatAmount(metrics.totalRefunds, currency)],
+    ['Refunds', formatAmount(metrics.totalRefunds, currency), 'of this revenue'],
     ['Commission', formatAmount(metrics.totalPartnersCommission, currency), metrics.commissionTrend],
     ['Conversion rate', `${formatNumber(metrics.conversionRate)} %`],
     ['Average order', formatAmount(metrics.averageOrderValue, currency)],
@@ -141,9 +141,9 @@ function Figures({ performance: { metrics }, currency }: PerformanceProps) {
   return (
     <>
       <dl class="cards">
-        {figures.map(([label, value, trend]) => (
+        {figures.map(([label, value, beside]) => (
           <Metric label={label} value={value}>
-            {trend && <TrendOf trend={trend} />}
+            {typeof beside === 'string' ? <dd class="trend">{beside}</dd> : beside && <TrendOf trend={beside} />}
           </Metric>
         ))}
       </dl>

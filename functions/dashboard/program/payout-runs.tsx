@@ -173,10 +173,10 @@ function Minimum({ program, minimums, form: shown }: MinimumProps) {
     <Card title="Minimum payout">
       <p class="muted">
         {minimums.length === 0
-          ? 'Any amount is paid.'
+          ? 'The minimum is 0: any amount is paid.'
           : `Partners are paid from ${new Intl.ListFormat('en').format(
               minimums.map(({ currency, minimum_payout_cents: cents }) => formatMoney(cents, currency)),
-            )} on.`}
+            )} on. A minimum of 0 is any amount.`}
       </p>
       <form method="post" action={`${payoutsOf(program.id)}/minimum`} class="row end">
         <Field name="currency" label="Currency" value={program.currency.toUpperCase()} form={shown} required />
@@ -185,7 +185,6 @@ function Minimum({ program, minimums, form: shown }: MinimumProps) {
           label="Minimum"
           inputmode="decimal"
           value={String(majorUnits(own?.minimum_payout_cents ?? 0, program.currency))}
-          hint="0: any amount."
           form={shown}
           required
         />

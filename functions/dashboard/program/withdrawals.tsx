@@ -96,11 +96,11 @@ function Withdrawals({ program, status, page }: WithdrawalsProps) {
 }
 
 function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: string }) {
-  if (withdrawal.status !== 'requested') return null
   if (withdrawal.payout_run_id !== null) {
     const run = withdrawal.payout_run_id
     return <a href={address.replace(/withdrawals$/, `payouts/${run}`)}>Payout run {run}</a>
   }
+  if (withdrawal.status !== 'requested') return null
   const { id, partner_name: partner, amount_cents: amountCents, currency } = withdrawal
   const amount = formatMoney(amountCents, currency)
   const subject = `the withdrawal of ${amount} by ${partner}`
