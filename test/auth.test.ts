@@ -693,3 +693,20 @@ test('a changed payout address takes the password, and the address before and th
     expect(await mailsTo(email)).toHaveLength(2)
   })
 })
+
+test('any member leaves a workspace by themselves, its last owner does not, and a stranger finds none to leave', async () => {
+  const sandbox = await createSandbox(stack.db, env)
+  const leave = async (token: string) => (await post(`/workspaces/${sandbox.workspaceId}/leave`, token)).status
+  const members = async () => {
+    const { rows } = await stack.sql.query<{ role: string }>(
+      'select role from workspace_members where workspace_id = $1 and removed_at is null order by role',
+      [sandbox.workspaceId],
+    )
+    return rows.map(({ role }) => role)
+  }
+  expect((await get('/account', sandbox.billingToken)).text).toContain(`/workspaces/${sandbox.workspaceId}/leave`)
+  expect([await leave(sandbox.outsiderToken), await leave(sandbox.dashboardToken)]).toEqual([404, 409])
+  expect(await members()).toEqual(['billing', 'owner'])
+  expect(await leave(sandbox.billingToken)).toBe(303)
+  expect([await members(), await leave(sandbox.billingToken)]).toEqual([['owner'], 404])
+})

@@ -102,6 +102,7 @@ const routes = {
     'POST /partner/invitations/:programId/:partnerInvitationId/accept',
     'POST /partner/invitations/:programId/:partnerInvitationId/decline',
     'POST /account/verification',
+    'POST /workspaces/:workspaceId/leave',
     'POST /account/name',
     'POST /account/email',
     'GET /account/sessions',

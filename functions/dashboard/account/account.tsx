@@ -16,7 +16,7 @@ import { emailField, NewPassword, OwnPassword, passOn, passwordField, refusePass
 export const accountPages = createPages()
 
 function renderAccountPage(c: ViewerContext, shown: FormState) {
-  const { user } = c.get('viewer')
+  const { user, workspaces } = c.get('viewer')
   return renderAccount(c, c.get('viewer'), {
     title: 'Your account',
     status: shown.status,
@@ -72,6 +72,28 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
             </a>
           </div>
         </Card>
+        {workspaces.length > 0 && (
+          <Card title="Workspaces">
+            <p>Who leaves one loses access at once. Its last owner cannot: make another member an owner first.</p>
+            <ul class="stack">
+              {workspaces.map(({ id, name, role }) => (
+                <li class="row apart">
+                  <span>
+                    {name}, as {role}
+                  </span>
+                  <PostButton
+                    action={`/workspaces/${id}/leave`}
+                    class="compact danger"
+                    label={`Leave ${name}`}
+                    confirm={`Leave ${name}? Only an invitation lets you in again.`}
+                  >
+                    Leave
+                  </PostButton>
+                </li>
+              ))}
+            </ul>
+          </Card>
+        )}
         <Card title="Sessions">
           <p>The devices that you are signed in with.</p>
           <div class="row">

@@ -173,6 +173,13 @@ memberPages.post(
   },
 )
 
+memberPages.post('/workspaces/:workspaceId/leave', requireWorkspace(), async (c) => {
+  const { id: workspaceId, name } = c.get('workspace')
+  const { id: userId } = c.get('viewer').user
+  await changeMember(c.get('db'), { workspaceId, userId, role: null, byOwner: isOwner(c) })
+  return redirectWith(c, '/account', `You left ${name}.`)
+})
+
 memberPages.post('/workspaces/:workspaceId/members/:userId/remove', requireWorkspace('member:manage'), async (c) => {
   const { id: workspaceId } = c.get('workspace')
   await changeMember(c.get('db'), { workspaceId, userId: c.req.param('userId'), role: null, byOwner: isOwner(c) })

@@ -72,15 +72,15 @@ export function requireProgram(action: Action) {
   })
 }
 
-/** The workspace in the path, where the person has `action` on it. */
-export function requireWorkspace(action: Action) {
+/** The workspace in the path, where the person has `action` on it; where none is named, any active member. */
+export function requireWorkspace(action?: Action) {
   return createMiddleware<EnvOf<WorkspaceContext>>(async (c, next) => {
     const viewer: Viewer | undefined = c.get('viewer')
     if (!viewer) return c.redirect(signInPath(c), 303)
     if (viewer.locked.some(({ id }) => id === c.req.param('workspaceId'))) return leadToTwoFactor(c)
     const workspace = viewer.workspaces.find(({ id }) => id === c.req.param('workspaceId'))
     if (!workspace) throw new ApiError('not_found', 'There is no such workspace among yours.')
-    if (!may([workspace.role], action)) throw closedPage()
+    if (action !== undefined && !may([workspace.role], action)) throw closedPage()
     c.set('workspace', workspace)
     return await next()
   })
