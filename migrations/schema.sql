@@ -1092,19 +1092,25 @@ begin
     return became(event, null, 'invoice');
   end if;
   event.program_id := program.id;
+  if event.livemode then
+    -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
+    perform lock_ids(event.account_id, buyer_names(fact));
+  end if;
   buyer := find_buyer(program, fact, case when event.livemode then stem end);
   if event.livemode and buyer.id is not null then
     perform keep_buyer(buyer, fact);
   end if;
 
-  if is_told then
-    return record_purchase(event, ids, buyer);
-  elsif buyer.id is null then
-    return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
-  elsif fact->>'awaits_payment' = 'true' then
-    return became(event, 'recorded', 'Its payment is under way.');
+  event := case
+    when is_told then record_purchase(event, ids, buyer)
+    when buyer.id is null then became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.')
+    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'Its payment is under way.')
+    else became(event, 'recorded', 'Nothing was paid; a lead is settled.')
+  end;
+  if event.livemode and buyer.id is not null then
+    perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
   end if;
-  return became(event, 'recorded', 'Nothing was paid; a lead is settled.');
+  return event;
 end $function$
 ;
 
@@ -1247,6 +1253,44 @@ begin
     values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
     returning id into withdrawal_id;
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.attribute_awaiting_purchases(of_account_id text, program programs, buyer customers, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  names text[] := buyer_names(fact) || array_remove(array['key ' || buyer.customer_key, 'click ' || buyer.click_id,
+    case when buyer.signup_date is not null then 'email ' || encode(buyer.email_hash, 'hex') end], null);
+  waiting processor_events;
+  ids text[];
+  sale sales;
+  its_buyer customers;
+begin
+  for waiting in
+    select e.* from processor_events e
+    where e.account_id = of_account_id and e.program_id = program.id
+      and e.awaits && array(select of_account_id || ' ' || name from unnest(names) name)
+      and (e.fact->>'started_at')::timestamptz >= (attribute_awaiting_purchases.fact->>'started_at')::timestamptz
+    order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
+  loop
+    ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
+    sale := sale_of_payments(of_account_id, false, ids);
+    its_buyer := find_buyer(program, waiting.fact, null);
+    continue when its_buyer.id is null or sale.program_id is distinct from program.id;
+    perform keep_buyer(its_buyer, waiting.fact);
+    if sale.customer_id is null then
+      select (r.sale).* into sale
+      from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
+      perform settle_reversals(sale);
+    end if;
+    update processor_events e set awaits = null, reason = 'Attributed when its buyer became known.'
+    where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
+    if found then
+      perform attribute_awaiting_purchases(of_account_id, program, its_buyer, waiting.fact);
+    end if;
+  end loop;
 end $function$
 ;
 
@@ -1468,6 +1512,13 @@ begin
     end if;
   end loop;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.buyer_names(fact jsonb)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('key '::text || (fact ->> 'customer_key'::text)), ('email '::text || (fact ->> 'email_hash'::text)), ('click '::text || (fact ->> 'click_id'::text))], NULL::text)
 ;
 
 CREATE OR REPLACE FUNCTION public.cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, OUT status text)
@@ -2989,6 +3040,9 @@ begin
   select (r.sale).* into sale from record_sale(given, true) r;
   perform settle_reversals(sale);
   select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
+  if sale.customer_id is null and event.livemode then
+    event.awaits := array(select event.account_id || ' ' || name from unnest(buyer_names(event.fact)) name);
+  end if;
   if sale.processor_event_id = event.event_id then
     return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
   elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then

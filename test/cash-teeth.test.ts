@@ -220,6 +220,11 @@ const planted: Record<string, Mistake> = {
     says: /commission left/,
     functions: [{ name: 'correct_commission', from: 'if was.credited_at is null then', to: 'if true then' }],
   },
+  'a renewal that arrives before what attributes it and is nobody’s for ever': {
+    ways: ['window'],
+    says: /partner null/,
+    functions: [{ name: 'apply_purchase', from: 'perform attribute_awaiting_purchases', to: 'perform 0; --' }],
+  },
   'months that count from the payment that arrived first': {
     ways: ['duration'],
     says: /commission left/,
@@ -303,10 +308,6 @@ const planted: Record<string, Mistake> = {
  * with the mended place as the plant.
  */
 const standing: Record<string, Mistake> = {
-  'a renewal that arrives before what attributes it and is nobody’s for ever': {
-    ways: ['window'],
-    says: /partner null/,
-  },
   'a payment of the Payment Element that is not read': { ways: ['intent'], says: /no sale/ },
   'a payment captured later that is not read': { ways: ['captured'], says: /no sale/ },
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Shop } from '../lib/local/stripe-events.ts'
+import { refund, type Shop } from '../lib/local/stripe-events.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -299,6 +299,72 @@ describe('the partner', () => {
     expect(await salesOf(shop)).toMatchObject([
       { partner_id: shop.partnerId, transaction_id: 'pi_1', commission: 2000 },
     ])
+  })
+})
+
+/** A shop with a window of a week whose visitor clicked 41 days ago; the first day of its `at` is a day later. */
+const windowed = async () => {
+  const shop = await createShop(sql)
+  await sql.query(
+    `with settings as (update programs set cookie_window_days = 7 where id = $1)
+    update customers set last_click_at = now() - interval '41 days' where program_id = $1`,
+    [shop.programId],
+  )
+  return { shop, at: (days: number) => ({ ...shop, now: shop.now - (40 - days) * 86_400 }) }
+}
+const renewal = (of: TestShop, id: string, more = {}) =>
+  send(of, 'invoice.paid', bill(of, { id, payment_intent: `pi_${id}`, charge: `ch_${id}`, ...more }))
+const partnersOf = async (shop: TestShop) =>
+  Object.fromEntries((await salesOf(shop)).map((sale) => [sale['transaction_id'], sale['commission']]))
+
+describe('a purchase that arrives before what says who its buyer is', () => {
+  test('is attributed when that comes, with what was refunded of it', async () => {
+    const { shop, at } = await windowed()
+    expect(await renewal(at(35), 'in_2')).toMatchObject({ body: { reason: 'No partner brought this customer.' } })
+    await send(at(36), 'refund.created', refund(at(36), { id: 're_1', amount: 5000, charge: 'ch_in_2' }))
+    expect(await partnersOf(shop)).toEqual({ in_2: null })
+    expect(await send(at(0), 'checkout.session.completed', firstPayment(at(0)))).toMatchObject({ requests: 1 })
+    expect(await salesOf(shop)).toMatchObject([
+      { transaction_id: 'in_2', partner_id: shop.partnerId, commission: 2000 },
+      { transaction_id: 'in_1', partner_id: shop.partnerId, commission: 2000 },
+    ])
+    const log = await sql.query(
+      'select reason, awaits from processor_events where program_id = $1 and reason is not null',
+      [shop.programId],
+    )
+    expect(log.rows).toEqual([{ reason: 'Attributed when its buyer became known.', awaits: null }])
+  })
+
+  test('is attributed by one that was itself attributed so', async () => {
+    const { shop, at } = await windowed()
+    const third = { ...at(38), customerKey: null, clickId: null, email: null }
+    await renewal(third, 'in_3', { metadata: { program_id: String(shop.programId) } })
+    await renewal({ ...at(35), email: null }, 'in_2')
+    await send({ ...at(0), customer: null }, 'checkout.session.completed', firstPayment({ ...at(0), customer: null }))
+    expect(await partnersOf(shop)).toEqual({ in_1: 2000, in_2: 2000, in_3: 2000 })
+  })
+
+  test('stays nobody’s where by its date nobody had brought them yet', async () => {
+    const { shop, at } = await windowed()
+    await renewal({ ...at(-10), clickId: null }, 'in_0', {
+      metadata: { program_id: String(shop.programId), svc_customer_key: 'user-1' },
+    })
+    await send(at(0), 'checkout.session.completed', firstPayment(at(0)))
+    expect(await partnersOf(shop)).toEqual({ in_0: null, in_1: 2000 })
+  })
+
+  test('is attributed once where all come at once, many times each', async () => {
+    const { shop, at } = await windowed()
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => [
+        renewal(at(35), 'in_2'),
+        renewal(at(38), 'in_3'),
+        send(at(0), 'checkout.session.completed', firstPayment(at(0))),
+        send(at(0), 'invoice.paid', bill(at(0))),
+      ]).flat(),
+    )
+    for (const { status } of answers) expect(status).toBe(200)
+    expect(await partnersOf(shop)).toEqual({ in_1: 2000, in_2: 2000, in_3: 2000 })
   })
 })
 

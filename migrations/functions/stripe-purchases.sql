@@ -35,19 +35,67 @@ begin
     return became(event, null, 'invoice');
   end if;
   event.program_id := program.id;
+  if event.livemode then
+    -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
+    perform lock_ids(event.account_id, buyer_names(fact));
+  end if;
   buyer := find_buyer(program, fact, case when event.livemode then stem end);
   if event.livemode and buyer.id is not null then
     perform keep_buyer(buyer, fact);
   end if;
 
-  if is_told then
-    return record_purchase(event, ids, buyer);
-  elsif buyer.id is null then
-    return became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.');
-  elsif fact->>'awaits_payment' = 'true' then
-    return became(event, 'recorded', 'Its payment is under way.');
+  event := case
+    when is_told then record_purchase(event, ids, buyer)
+    when buyer.id is null then became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.')
+    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'Its payment is under way.')
+    else became(event, 'recorded', 'Nothing was paid; a lead is settled.')
+  end;
+  if event.livemode and buyer.id is not null then
+    perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
   end if;
-  return became(event, 'recorded', 'Nothing was paid; a lead is settled.');
+  return event;
+end $$;
+
+-- Everything by which a purchase's buyer may be known from another one.
+create or replace function buyer_names(fact jsonb) returns text[] language sql immutable
+return array_remove(array['customer ' || (fact->>'processor_customer_id'), 'key ' || (fact->>'customer_key'),
+  'email ' || (fact->>'email_hash'), 'click ' || (fact->>'click_id')], null);
+
+-- Attributes purchases that came before this one, which says who their buyer is, as if they came now. They await one of its names, and their buyer
+-- set out to buy no earlier than this one's: by its own date, a purchase before that was nobody's. One of them may name the buyer of others.
+create or replace function attribute_awaiting_purchases(of_account_id text, program programs, buyer customers, fact jsonb) returns void
+language plpgsql as $$
+declare
+  names text[] := buyer_names(fact) || array_remove(array['key ' || buyer.customer_key, 'click ' || buyer.click_id,
+    case when buyer.signup_date is not null then 'email ' || encode(buyer.email_hash, 'hex') end], null);
+  waiting processor_events;
+  ids text[];
+  sale sales;
+  its_buyer customers;
+begin
+  for waiting in
+    select e.* from processor_events e
+    where e.account_id = of_account_id and e.program_id = program.id
+      and e.awaits && array(select of_account_id || ' ' || name from unnest(names) name)
+      and (e.fact->>'started_at')::timestamptz >= (attribute_awaiting_purchases.fact->>'started_at')::timestamptz
+    order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
+  loop
+    ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
+    sale := sale_of_payments(of_account_id, false, ids);
+    its_buyer := find_buyer(program, waiting.fact, null);
+    continue when its_buyer.id is null or sale.program_id is distinct from program.id;
+    perform keep_buyer(its_buyer, waiting.fact);
+    if sale.customer_id is null then
+      select (r.sale).* into sale
+      from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
+      perform settle_reversals(sale);
+    end if;
+    update processor_events e set awaits = null, reason = 'Attributed when its buyer became known.'
+    where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
+    if found then
+      perform attribute_awaiting_purchases(of_account_id, program, its_buyer, waiting.fact);
+    end if;
+  end loop;
 end $$;
 
 -- An invoice that names no program, or that brought nothing, makes no sale. But it decides over the sale that its session makes, whichever
@@ -179,6 +227,9 @@ begin
   select (r.sale).* into sale from record_sale(given, true) r;
   perform settle_reversals(sale);
   select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
+  if sale.customer_id is null and event.livemode then
+    event.awaits := array(select event.account_id || ' ' || name from unnest(buyer_names(event.fact)) name);
+  end if;
   if sale.processor_event_id = event.event_id then
     return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
   elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then

@@ -151,8 +151,7 @@ async function open(desk: Desk, plan: Plan) {
       update programs set commission_bp = $2, hold_days = $3, commission_duration_months = $4, cookie_window_days = $5, currency = $6
       where id = $1
     ),
-    known as (insert into api_keys (program_id, key_hash, hint) values ($1, decode($7, 'hex'), $8))
-    update customers set last_click_at = to_timestamp($9) where program_id = $1`,
+    known as (insert into api_keys (program_id, key_hash, hint) values ($1, decode($7, 'hex'), $8)) select`,
     [
       shop.programId,
       plan.commission_bp,
@@ -162,11 +161,18 @@ async function open(desk: Desk, plan: Plan) {
       plan.currency,
       keyHash,
       hint,
-      start - 3600,
     ],
   )
   const tag = `${shop.account.replace(/\W|acct/g, '')}x`
   const history = playPlan(plan, { account: shop.account, tag, programId: shop.programId, clickIds, start })
+  // Every buyer clicks an hour before they first buy.
+  const firstOf = (clickId: string | null) =>
+    Math.min(...history.account.payments.filter(({ buyer }) => buyer.clickId === clickId).map(({ at }) => at))
+  await sql.query(
+    `update customers c set last_click_at = to_timestamp(click.at - 3600)
+    from unnest($2::text[], $3::float[]) click (id, at) where c.program_id = $1 and c.click_id = click.id`,
+    [shop.programId, clickIds, clickIds.map((id) => Math.min(firstOf(id), Date.now() / 1000))],
+  )
   for (const [intent, invoice] of history.account.invoiceOfIntent) stripe.invoices.set(intent, invoice)
   for (const [charge, refunds] of history.account.refundsOfCharge) stripe.refunds.set(charge, refunds.map(refundObject))
   for (const lead of history.leads) {

@@ -382,4 +382,5 @@ export const waysThatHold: readonly Way[] = [
   'covered',
   'bare_invoice',
   'duration',
+  'window',
 ]

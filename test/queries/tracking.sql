@@ -40,6 +40,7 @@ select
 from "customers"
 where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)
 for update;
+select erase_payments($1, $2, $3, $4);
 update "affiliate_click_events"
 set "session_id" = $1, "affiliate_url" = $2, "page_url" = $3, "page_title" = $4, "referrer_url" = $5, "user_agent" = $6, "screen_resolution" = $7, "viewport_size" = $8, "language" = $9, "timezone" = $10, "geo_country" = $11, "geo_region" = $12, "geo_city" = $13, "device_type" = $14, "device_os" = $15, "browser_name" = $16, "additional_data" = $17
 where "program_id" = $18 and not "is_test" and "click_timestamp" between (
