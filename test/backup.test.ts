@@ -65,7 +65,8 @@ test.each([
     'damaged',
     () => {
       const bytes = readFileSync(file)
-      return bytes.fill(0, bytes.length / 2, bytes.length / 2 + 50)
+      const middle = bytes.length >> 1
+      return bytes.fill(0, middle, middle + 50)
     },
     'is no backup, or was damaged',
   ],

@@ -134,7 +134,7 @@ test(
     await partner.page.getByRole('link', { name: 'Create an account' }).click()
     expect(await partner.page.getByLabel('E-mail').inputValue()).toBe(partnerEmail)
     await signUp(partner.page, 'Grace', partnerEmail)
-    await partner.page.getByRole('button', { name: 'Open the partner account' }).click()
+    await partner.page.getByRole('button', { name: 'Accept the invitation' }).click()
     expect(await figure(partner.page, 'Pending').textContent()).toBe('$35.00')
     expect(await figure(partner.page, 'Available').textContent()).toBe('$0.00')
 

@@ -2,13 +2,14 @@ import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 
-/** Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries, and mails. */
+/** Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries and of invitations, and mails. */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
     kysely.deleteFrom('sessions').where('expires_at', '<', now),
     kysely.deleteFrom('verifications').where('expires_at', '<', now),
     kysely.deleteFrom('used_forms').where('used_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', sql<Date>`now() - interval '1 day'`),
+    kysely.deleteFrom('invitation_mails').where('day', '<', sql<Date>`utc_day(now())`),
     kysely.deleteFrom('mails').where('created_at', '<', sql<Date>`now() - interval '7 days'`),
   ])
 }

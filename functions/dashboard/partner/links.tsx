@@ -66,7 +66,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           label={`Leave ${program.name}`}
           confirm={`Leave ${program.name}? Your links there stop working. What you earned stays yours.`}
         >
-          Leave the program
+          Leave
         </PostButton>
       )}
     </Card>

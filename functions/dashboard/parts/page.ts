@@ -86,7 +86,7 @@ export function requireWorkspace(action?: Action) {
   })
 }
 
-/** The partner account of the person. */
+/** The person as a partner of the programs that they accepted. */
 export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, next) => {
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) return c.redirect(signInPath(c), 303)
