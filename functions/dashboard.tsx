@@ -161,7 +161,7 @@ app.notFound((c) => {
 })
 app.onError((error, c) => {
   if (isUsedForm(error)) return leadToFirstAnswer(c, openDatabase(c.env))
-  const refusal = asApiError(error, c.get('requestId'))
+  const refusal = asApiError(error, c)
   if (c.req.path.startsWith('/api/')) return errorResponse(refusal)
   return renderRefusal(c, refusal)
 })

@@ -25,30 +25,36 @@ const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RAT
  * test_mode}}`. 400 and 410 as lib/errors.ts says; nothing is recorded then.
  */
 for (const path of ['/', '/api/v1/track/click']) {
-  app.post(path, limitBody, countAddress, accept('json', clickRequest, checkCaller), async (c) => {
-    const body = c.req.valid('json')
-    const aff = affOf(body.affiliate_url)
-    await countVisitor(c, c.env.RATE_LIMIT, String(aff))
-    if (aff === undefined) {
-      throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
-    }
-    const db = openDatabase(c.env)
-    const { test_mode: isTest, program_id: programId } = body.additional_data ?? {}
-    // A test event that names its program needs no link.
-    const code = isTest && programId ? '' : partnerCodeOf(aff)
-    const click = asClick(body, code, c.req.raw)
-    if (isTest) {
-      const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
-      return c.json({
-        success: true,
-        message: 'The test click was recorded. It counts for nothing.',
-        data: { eventId: event_id, programId: program_id, test_mode: true },
-      })
-    }
-    const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
-    countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
-    return c.json({ success: true, ...recorded })
-  })
+  app.post(
+    path,
+    limitBody,
+    countAddress,
+    accept('json', clickRequest, checkCaller, { textFromBrowsers: true }),
+    async (c) => {
+      const body = c.req.valid('json')
+      const aff = affOf(body.affiliate_url)
+      await countVisitor(c, c.env.RATE_LIMIT, String(aff))
+      if (aff === undefined) {
+        throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
+      }
+      const db = openDatabase(c.env)
+      const { test_mode: isTest, program_id: programId } = body.additional_data ?? {}
+      // A test event that names its program needs no link.
+      const code = isTest && programId ? '' : partnerCodeOf(aff)
+      const click = asClick(body, code, c.req.raw)
+      if (isTest) {
+        const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
+        return c.json({
+          success: true,
+          message: 'The test click was recorded. It counts for nothing.',
+          data: { eventId: event_id, programId: program_id, test_mode: true },
+        })
+      }
+      const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
+      countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+      return c.json({ success: true, ...recorded })
+    },
+  )
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 

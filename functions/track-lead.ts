@@ -38,20 +38,26 @@ async function checkCaller(c: Context<Types>): Promise<void> {
  * 200 `{success, lead_id, click_id, customer_status, provisional?, duplicate?, test_mode?}`; 400 `no_attribution`, `already_settled`.
  */
 for (const path of ['/', '/api/v1/track/lead']) {
-  app.post(path, limitBody, readCaller, accept('json', leadRequest, checkCaller), async (c) => {
-    const body = c.req.valid('json')
-    const db = openDatabase(c.env)
-    if (isFromBrowser(c)) {
-      await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
+  app.post(
+    path,
+    limitBody,
+    readCaller,
+    accept('json', leadRequest, checkCaller, { textFromBrowsers: true }),
+    async (c) => {
+      const body = c.req.valid('json')
+      const db = openDatabase(c.env)
+      if (isFromBrowser(c)) {
+        await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
+        const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
+        const programId = body.program_id ?? body.additional_data?.program_id ?? null
+        return c.json({ success: true, ...(await recordBrowserLead(db, lead, programId)) })
+      }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-      const programId = body.program_id ?? body.additional_data?.program_id ?? null
-      return c.json({ success: true, ...(await recordBrowserLead(db, lead, programId)) })
-    }
-    const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-    const programId = body.additional_data?.program_id ?? null
-    const record = lead.is_test ? recordTestLead : recordServerLead
-    return c.json({ success: true, ...(await record(db, c.get('keyHash'), lead, programId)) })
-  })
+      const programId = body.additional_data?.program_id ?? null
+      const record = lead.is_test ? recordTestLead : recordServerLead
+      return c.json({ success: true, ...(await record(db, c.get('keyHash'), lead, programId)) })
+    },
+  )
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 

@@ -170,6 +170,7 @@ test('the log has one line a request, with its id, status and duration, and nobo
       path: expect.stringMatching(/^\//),
       status: expect.any(Number),
       duration_ms: expect.any(Number),
+      ...(Number(line['status']) >= 500 && { error: expect.objectContaining({ name: expect.any(String) }) }),
     })
   }
   expect(new Set(requests.map((line) => line['request_id'])).size).toBe(requests.length)

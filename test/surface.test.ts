@@ -123,6 +123,31 @@ test.each(preflights)('a preflight of another site for %s is allowed for %s', as
   if (origin) expect(response.headers.get('access-control-allow-headers')).toBe('Content-Type')
 })
 
+test('what a browser sends needs no preflight: JSON as text is taken on the two public routes, without a key only', async () => {
+  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
+    const init = { method: 'POST', body, headers: { origin: other, ...headers } }
+    const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)
+    return [response.status, (await response.json()) as Record<string, unknown>] as const
+  }
+  const [status, click] = await post(
+    'click',
+    JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }),
+  )
+  expect([status, click]).toMatchObject([200, { success: true, partner_code: program.partnerCode }])
+  const lead = JSON.stringify({ click_id: click['click_id'], customer_key: 'text-1' })
+  expect(await post('lead', lead)).toMatchObject([200, { success: true, provisional: true }])
+  expect(await post('lead', lead, { authorization: `Bearer ${program.apiKey}` })).toMatchObject([
+    415,
+    { error: { code: 'unsupported_media_type' } },
+  ])
+  expect(await post('click', '{')).toMatchObject([400, { error: { code: 'invalid_json' } }])
+  expect(await post('click', '[]')).toMatchObject([400, { error: { code: 'invalid_request' } }])
+  expect(await post('click', '{"affiliate_url": "\\u0000"}')).toMatchObject([
+    400,
+    { error: { code: 'invalid_request' } },
+  ])
+})
+
 interface Manifest {
   dependencies?: Record<string, string>
   devDependencies?: Record<string, string>

@@ -70,7 +70,9 @@ describe('not found, method, type, size, JSON', () => {
 
   test.for(
     postPaths.flatMap((path) =>
-      ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', ''].map((type) => [path, type] as const),
+      ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', '']
+        .filter((type) => path !== clickPath || type !== 'text/plain')
+        .map((type) => [path, type] as const),
     ),
   )('%s: content type %j is 415', async ([path, type]) => {
     const answer = await api.call(path, await goodBody(path), { ...keyOf(path), headers: { 'content-type': type } })

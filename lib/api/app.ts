@@ -8,12 +8,19 @@ const maxBodyBytes = 64 * 1024
 
 /** The types of a function's app, by the variables and bindings of its entry in wrangler.toml. */
 export interface AppTypes<Bindings extends object> {
-  Bindings: Bindings
-  Variables: { requestId: string }
+  Bindings: Bindings & {
+    /** Between 0 and 1, in place of the usual part; 1 on the local stack. */
+    LOGGED_PART?: string
+  }
+  /** `failure` is what the log tells of an unexpected error. */
+  Variables: { requestId: string; failure?: Record<string, unknown> }
 }
 
+/** The part of the requests answered as they should be that is logged. All others are. */
+const loggedPart = 0.01
+
 /**
- * A function's app: request id, one log line a request, and the error envelopes, the same for all. `Bindings` names the variables
+ * A function's app: request id, at most one log line a request (what was answered below 400 is sampled, since each line is paid for), and the error envelopes, the same for all. `Bindings` names the variables
  * and bindings that the function's own entry in wrangler.toml gives it.
  */
 export function createApp<Bindings extends object>() {
@@ -24,25 +31,30 @@ export function createApp<Bindings extends object>() {
     c.set('requestId', requestId)
     await next()
     c.res.headers.set('X-Request-Id', requestId)
-    console.log(
-      JSON.stringify({
-        request_id: requestId,
-        method: c.req.method,
-        path: c.req.path,
-        status: c.res.status,
-        duration_ms: Date.now() - started,
-      }),
-    )
+    const { status } = c.res
+    if (status < 400 && Math.random() >= Number(c.env.LOGGED_PART ?? loggedPart)) return
+    const failure = c.get('failure')
+    const line = JSON.stringify({
+      request_id: requestId,
+      method: c.req.method,
+      path: c.req.path,
+      status,
+      duration_ms: Date.now() - started,
+      ...(failure && { error: failure }),
+    })
+    if (failure) console.error(line)
+    else console.log(line)
   })
   app.notFound((c) => errorResponse(new ApiError('not_found', `There is nothing at ${c.req.path}.`)))
-  app.onError((error, c) => errorResponse(asApiError(error, c.get('requestId'))))
+  app.onError((error, c) => errorResponse(asApiError(error, c)))
   return app
 }
 
 /** Turns whatever was thrown into an answer that tells the caller nothing of the cause but the request's id. */
-export function asApiError(error: unknown, requestId: string): ApiError {
+export function asApiError(error: unknown, c: Context): ApiError {
   if (error instanceof ApiError) return error
-  console.error(JSON.stringify({ request_id: requestId, error: describe(error) }))
+  const requestId = String(c.get('requestId'))
+  c.set('failure', describe(error))
   if (isTransient(error)) {
     return new ApiError(
       'unavailable',

@@ -69,6 +69,7 @@ export const optionalVariables: ReadonlySet<string> = new Set([
 export function localOnlyEnvironment({ neonEndpoint, awsEndpoint, stripeApiUrl }: Addresses): Record<string, string> {
   return {
     MAIL_INBOX: 'mails',
+    LOGGED_PART: '1',
     ...(neonEndpoint && { NEON_ENDPOINT: neonEndpoint }),
     ...(awsEndpoint && { AWS_ENDPOINT_URL: awsEndpoint }),
     ...(stripeApiUrl && { STRIPE_API_URL: stripeApiUrl }),

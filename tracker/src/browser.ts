@@ -89,7 +89,8 @@ try {
       fetch(`${svcApiBase ?? script.src.split('/js/')[0]}/api/v1/track/${path}`, {
         method: 'POST',
         keepalive: true,
-        body: new Blob([JSON.stringify(body)], { type: 'application/json' }),
+        // Sent as text, so that the browser does not ask first whether it may.
+        body: JSON.stringify(body),
       })
 
     /**

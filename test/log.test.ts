@@ -1,0 +1,43 @@
+import { afterEach, expect, test, vi } from 'vitest'
+import { createApp } from '../lib/api/app.ts'
+import { ApiError } from '../lib/errors.ts'
+
+const app = createApp<object>()
+app.get('/ok', (c) => c.json({ ok: true }))
+app.get('/refused', () => {
+  throw new ApiError('invalid_request', 'No.')
+})
+app.get('/broken', () => {
+  throw new TypeError('of a row: secret')
+})
+
+afterEach(() => vi.restoreAllMocks())
+
+/** What a request writes to the log, each event of which is paid for. */
+async function logOf(path: string, env: object, random: number): Promise<Record<string, unknown>[]> {
+  const lines: string[] = []
+  for (const method of ['log', 'error', 'warn', 'info', 'debug'] as const) {
+    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line))
+  }
+  vi.spyOn(Math, 'random').mockReturnValue(random)
+  await app.request(path, {}, env)
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
+}
+
+test.each([
+  ['/ok', {}, 0.5, []],
+  ['/ok', {}, 0.005, [{ status: 200 }]],
+  ['/ok', { LOGGED_PART: '1' }, 0.999, [{ status: 200 }]],
+  ['/refused', {}, 0.5, [{ status: 400 }]],
+  ['/nothing', {}, 0.5, [{ status: 404 }]],
+])('%s with %j at %d writes %j', async (path, env, random, expected) => {
+  expect(await logOf(path, env, random)).toEqual(expected.map((line) => expect.objectContaining({ path, ...line })))
+})
+
+test('an unexpected error is told in the line of its request, without its message', async () => {
+  const lines = await logOf('/broken', {}, 0.5)
+  expect(lines).toEqual([
+    expect.objectContaining({ path: '/broken', status: 500, error: expect.objectContaining({ name: 'TypeError' }) }),
+  ])
+  expect(JSON.stringify(lines)).not.toContain('secret')
+})
