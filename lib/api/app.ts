@@ -17,7 +17,7 @@ export interface AppTypes<Bindings extends object> {
 }
 
 /** The part of the requests answered as they should be that is logged. All others are. */
-const loggedPart = 0.01
+export const loggedPart = 0.01
 
 /**
  * A function's app: request id, at most one log line a request (what was answered below 400 is sampled, since each line is paid for), and the error envelopes, the same for all. `Bindings` names the variables

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { endToEnd } from './end-to-end.ts'
 import { closeAll } from './environment.ts'
 import { consumer } from './consumer.ts'
+import { cost } from './cost.ts'
 import { network } from './network.ts'
 import { roundTrips } from './round-trips.ts'
 import { start } from './start.ts'
@@ -24,6 +25,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   network,
   start,
   consumer,
+  cost,
 }
 
 const { values, positionals } = parseArgs({
