@@ -123,12 +123,14 @@ test.each(preflights)('a preflight of another site for %s is allowed for %s', as
   if (origin) expect(response.headers.get('access-control-allow-headers')).toBe('Content-Type')
 })
 
+/** Sends as a browser does. */
+async function post(path: string, body: string, headers: Record<string, string> = {}) {
+  const init = { method: 'POST', body, headers: { origin: other, ...headers } }
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)
+  return [response.status, (await response.json()) as Record<string, unknown>] as const
+}
+
 test('what a browser sends needs no preflight: JSON as text is taken on the two public routes, without a key only', async () => {
-  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
-    const init = { method: 'POST', body, headers: { origin: other, ...headers } }
-    const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)
-    return [response.status, (await response.json()) as Record<string, unknown>] as const
-  }
   const [status, click] = await post(
     'click',
     JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }),
