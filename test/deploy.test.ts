@@ -197,7 +197,7 @@ const deploy = async (variables: Record<string, string>, ...args: string[]) =>
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NO_COLOR: '1', ...variables },
   })
 
-test('wrangler, run twice, leaves what the second run was not given', { timeout: 60_000 }, async () => {
+test('wrangler, run twice, leaves what the second run was not given', { timeout: 240_000 }, async () => {
   await deploy({ ...given('staging'), ...mail }, 'auth')
   const first = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
   expect(first).toContainEqual({ type: 'plain_text', name: 'MAIL_FROM', text: mail.MAIL_FROM })
@@ -208,7 +208,7 @@ test('wrangler, run twice, leaves what the second run was not given', { timeout:
   expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
 })
 
-test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 60_000 }, async () => {
+test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 120_000 }, async () => {
   const before = cloudflare.changes.length
   await expect(deploy(given('production'))).rejects.toMatchObject({
     code: 1,
