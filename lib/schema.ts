@@ -5,7 +5,7 @@
 
 import type { ColumnType } from "kysely";
 
-export type AmountSource = "api" | "intent" | "invoice" | "session";
+export type AmountSource = "api" | "charge" | "intent" | "invoice" | "session";
 
 export type ArrayType<T> = ArrayTypeImpl<T> extends (infer U)[]
   ? U[]
@@ -410,6 +410,8 @@ export interface ProcessorReversals {
 }
 
 export interface ProcessorSessions {
+  asked_total: Int8 | null;
+  asked_untaxed: Int8 | null;
   created_at: Generated<Timestamp>;
   customer_id: Int8;
   program_id: Int8;

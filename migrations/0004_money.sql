@@ -11,7 +11,7 @@ create domain refund_key as text check (length(value) between 1 and 300);
 create domain refund_reason as text check (value in ('refund', 'chargeback'));
 create domain review_reason as text check (value in ('unverified_customer'));
 -- Who said what a sale brought. A later one of these decides over an earlier one, whichever was told first.
-create type amount_source as enum ('api', 'intent', 'session', 'invoice');
+create type amount_source as enum ('api', 'charge', 'intent', 'session', 'invoice');
 
 -- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
 -- ever, and a unique key of a partitioned table would hold within one month only.

@@ -16,6 +16,9 @@ create table processor_sessions (
   program_id bigint not null,
   session_id text not null,
   customer_id bigint not null,
+  -- What it asked for, and of that what is no tax, in the processor's unit: of what is captured later, the same part is.
+  asked_total bigint check (asked_total > 0),
+  asked_untaxed bigint check (asked_untaxed between 0 and asked_total),
   created_at timestamptz not null default now(),
   primary key (program_id, session_id),
   foreign key (program_id, customer_id) references customers (program_id, id)

@@ -1,6 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { checkoutSession, creditNote, refund } from '../lib/local/stripe-events.ts'
+import {
+  capturedCharge,
+  checkoutSession,
+  creditNote,
+  type Generation,
+  invoicePayment,
+  paymentIntent,
+  refund,
+  type Shop,
+  shopMetadata,
+} from '../lib/local/stripe-events.ts'
 import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
 import { ownAccount } from '../lib/stripe/facts.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
@@ -130,5 +140,78 @@ describe('the account of the deployment itself', () => {
     })
   })
 })
+
+/** What tells of one payment of 120.00 with 20.00 of tax: each with the metadata. */
+const tellers = {
+  charge: (shop: Shop): [type: string, object: Record<string, unknown>] => [
+    'charge.captured',
+    capturedCharge(shop, { id: 'ch_1', payment_intent: 'pi_1', amount: 15_000, captured: 12_000 }),
+  ],
+  intent: (shop: Shop): [type: string, object: Record<string, unknown>] => [
+    'payment_intent.succeeded',
+    paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 12_000, tax: 2000 }),
+  ],
+  session: (shop: Shop): [type: string, object: Record<string, unknown>] => [
+    'checkout.session.completed',
+    oneTime(shop, { total: 12_000, tax: 2000, invoice: 'in_1' }),
+  ],
+  invoice: (shop: Shop): [type: string, object: Record<string, unknown>] => [
+    'invoice.paid',
+    { ...bill(shop, { amount_paid: 12_000, tax: 2000, billing_reason: 'manual' }), metadata: shopMetadata(shop) },
+  ],
+  // What ties an invoice to its intent from 2025-03-31 on, and a refund of half of it.
+  link: (shop: Shop): [type: string, object: Record<string, unknown>] => [
+    'invoice_payment.paid',
+    invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 12_000 }),
+  ],
+  refund: (shop: Shop): [type: string, object: Record<string, unknown>] => [
+    'refund.created',
+    refund(shop, { id: 're_1', amount: 6000, ...paidBy }),
+  ],
+}
+type Teller = keyof typeof tellers
+
+function* ordersOf(names: Teller[]): Generator<Teller[]> {
+  if (names.length === 0) yield []
+  for (const first of names) for (const rest of ordersOf(names.filter((name) => name !== first))) yield [first, ...rest]
+}
+const best = ['invoice', 'session', 'intent', 'charge'] as const
+const pairs = best.flatMap((one, at) => best.slice(at + 1).map((other): Teller[] => [one, other]))
+
+describe.each<Generation>(['old', 'new'])(
+  'one payment is one sale whatever tells of it first (%s generation)',
+  (generation) => {
+    test.each([...pairs, [...best]])(
+      '%s and %s',
+      async (...names) => {
+        const orders = [...ordersOf([...names.filter((name) => name !== undefined), 'link', 'refund'] as Teller[])]
+        // Of the 720 orders of all of them, some of every kind.
+        for (const order of orders.filter((_, at) => orders.length < 100 || at % 17 === 0)) {
+          const shop = await createShop(sql, { generation })
+          for (const name of order) expect(await send(shop, ...tellers[name](shop))).toMatchObject({ status: 200 })
+          const counted = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
+          const base = names.some((name) => name !== 'charge') ? 10_000 : 12_000
+          expect(counted, order.join(', ')).toMatchObject([
+            { amount: 12_000, base, refunded: 6000, commission: base / 5, reversed: base / 10 },
+          ])
+        }
+      },
+      120_000,
+    )
+
+    test('told by all at once', async () => {
+      for (let round = 0; round < 10; round++) {
+        const shop = await createShop(sql, { generation })
+        const told = Object.values(tellers).map((teller) => teller(shop))
+        const answers = await Promise.all([...told, ...told].map((event) => send(shop, ...event)))
+        expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+        const counted = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
+        expect(counted).toMatchObject([
+          { amount: 12_000, base: 10_000, refunded: 6000, commission: 2000, reversed: 1000 },
+        ])
+      }
+    }, 60_000)
+  },
+)
 
 testWhatIsKept(sql)

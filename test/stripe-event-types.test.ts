@@ -30,7 +30,9 @@ const versions = [...fixtures.keys()]
 /** Every type of event that an endpoint can have sent to it, as Stripe's library knows them. */
 const allTypes = [
   ...(/type EnabledEvent = (.*);/
-    .exec(readFileSync(new URL('../node_modules/stripe/esm/resources/WebhookEndpoints.d.ts', import.meta.url), 'utf8'))?.[1]
+    .exec(
+      readFileSync(new URL('../node_modules/stripe/esm/resources/WebhookEndpoints.d.ts', import.meta.url), 'utf8'),
+    )?.[1]
     ?.matchAll(/'([a-z_.]+)'/g) ?? []),
 ].map(([, type = '']) => type)
 
@@ -73,6 +75,8 @@ describe('every type of event', () => {
       for (const type of allTypes) {
         // What is not used is not looked at, so that one version of it is enough.
         if (!handledEventTypes.includes(type) && !oldest) continue
+        // An invoice had no payments of its own before 2025-03-31.
+        if (type === 'invoice_payment.paid' && !fixtures.get(version)?.has('invoice_payment')) continue
         const object = fixtures.get(version)?.get(resourceOf(type)) ?? { id: 'obj_1', object: resourceOf(type) }
         for (const account of [shop.account, null]) {
           for (const livemode of [true, false]) {
@@ -90,6 +94,8 @@ describe('every type of event', () => {
 })
 
 const sold = { amount: 10_000, currency: 'usd', commission: 2000 }
+
+const details = (shop: Shop) => ({ metadata: shopMetadata(shop), subscription: 'sub_1' })
 
 describe.for(versions)('what Stripe writes in %s', (version) => {
   /** The version's own object with what this payment has in it. */
@@ -127,6 +133,7 @@ describe.for(versions)('what Stripe writes in %s', (version) => {
       currency: 'usd',
       payment_status: 'paid',
       status: 'complete',
+      total_details: { amount_discount: 0, amount_shipping: 0, amount_tax: 0 },
       payment_intent: 'pi_1',
       metadata: shopMetadata(shop),
     })
@@ -140,7 +147,6 @@ describe.for(versions)('what Stripe writes in %s', (version) => {
       total_excluding_tax: 10_000,
       metadata: shopMetadata(shop),
     })
-  const details = (shop: Shop) => ({ metadata: shopMetadata(shop), subscription: 'sub_1' })
   const renewal = (shop: Shop) => ({
     ...invoice(shop),
     metadata: {},

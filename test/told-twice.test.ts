@@ -229,7 +229,7 @@ test('sales told under ids that nothing joins yet become one when an event joins
         await send(
           shop,
           'payment_intent.succeeded',
-          paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 }),
+          paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000, metadata: {} }),
         )
       }
       if (step === 'call') {

@@ -192,24 +192,6 @@ export function invoicePayment(shop: Shop, payment: { invoice: string; payment_i
   }
 }
 
-/** A payment intent that succeeded. */
-export function paymentIntent(shop: Shop, payment: { id: string; charge: string; amount: number }) {
-  return {
-    id: payment.id,
-    object: 'payment_intent',
-    amount: payment.amount,
-    amount_received: payment.amount,
-    created: shop.now,
-    currency: 'usd',
-    customer: shop.customer,
-    latest_charge: payment.charge,
-    livemode: shop.livemode,
-    metadata: {},
-    status: 'succeeded',
-    ...(shop.generation === 'old' && { invoice: null }),
-  }
-}
-
 export function refund(
   shop: Shop,
   refunded: {
@@ -301,5 +283,50 @@ export function creditNote(shop: Shop, note: { id: string; invoice: string; amou
     ...(shop.generation === 'new'
       ? { post_payment_amount: note.amount, pre_payment_amount: 0, refunds: [] }
       : { refund: null }),
+  }
+}
+
+/** An intent that succeeded, of which `received` arrived: all that it asked for, where nothing else is said. */
+export function paymentIntent(
+  shop: Shop,
+  paid: {
+    id: string
+    charge: string
+    amount: number
+    received?: number
+    tax?: number
+    metadata?: Record<string, string>
+  },
+) {
+  return {
+    id: paid.id,
+    object: 'payment_intent',
+    amount: paid.amount,
+    amount_capturable: 0,
+    amount_details: paid.tax === undefined ? { tip: {} } : { tip: {}, tax: { total_tax_amount: paid.tax } },
+    amount_received: paid.received ?? paid.amount,
+    created: shop.now,
+    currency: 'usd',
+    customer: shop.customer,
+    latest_charge: paid.charge,
+    livemode: shop.livemode,
+    metadata: paid.metadata ?? shopMetadata(shop),
+    receipt_email: shop.email,
+    status: 'succeeded',
+    ...(shop.generation === 'old' && { invoice: null }),
+  }
+}
+
+/** A charge that was authorised first, of which this much was captured. */
+export function capturedCharge(
+  shop: Shop,
+  paid: { id: string; payment_intent: string; amount: number; captured: number; metadata?: Record<string, string> },
+) {
+  const { payment_intent, amount } = paid
+  return {
+    ...charge(shop, { id: paid.id, amount, refunded: amount - paid.captured, payment_intent }),
+    amount_captured: paid.captured,
+    captured: true,
+    metadata: paid.metadata ?? shopMetadata(shop),
   }
 }

@@ -7,6 +7,7 @@ import { kysely } from '../kysely.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 import {
+  capturedCharge,
   charge,
   checkoutSession,
   creditNote,
@@ -56,13 +57,17 @@ export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string)
   'invoice.payment_succeeded': (shop, order) => paidInvoice(shop, order, 'subscription_cycle'),
   'invoice.payment_succeeded:first': (shop, order) => paidInvoice(shop, order, 'subscription_create'),
   'invoice.paid': (shop, order) => ({ ...paidInvoice(shop, order, 'subscription_cycle'), type: 'invoice.paid' }),
-  'invoice_payment.paid': (shop, order) => ({
-    type: 'invoice_payment.paid',
-    object: invoicePayment(shop, { invoice: `in_${order}`, payment_intent: `pi_${order}`, amount: total }),
-  }),
   'payment_intent.succeeded': (shop, order) => ({
     type: 'payment_intent.succeeded',
     object: paymentIntent(shop, { id: `pi_${order}`, charge: `ch_${order}`, amount: total }),
+  }),
+  'charge.captured': (shop, order) => ({
+    type: 'charge.captured',
+    object: capturedCharge(shop, { id: `ch_${order}`, payment_intent: `pi_${order}`, amount: total, captured: 4000 }),
+  }),
+  'invoice_payment.paid': (shop, order) => ({
+    type: 'invoice_payment.paid',
+    object: invoicePayment(shop, { invoice: `in_${order}`, payment_intent: `pi_${order}`, amount: total }),
   }),
   'refund.created': (shop, order) => refunded(shop, order, 'refund.created', 'pending'),
   'refund.updated': (shop, order) => refunded(shop, order, 'refund.updated', 'succeeded'),

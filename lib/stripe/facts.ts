@@ -38,6 +38,8 @@ export interface Purchase {
   settles_lead: boolean
   /** Payment comes later: whose the session is must be kept until then. */
   awaits_payment: boolean
+  /** What a session asks for that awaits its payment, of which less may be captured, and of that what is no tax; in Stripe's unit. */
+  asked: { total: number; untaxed: number } | null
   /** All ids that the payload names the payment by: of its session, charges, intents and invoice. */
   payment_ids: string[]
   /** No other event need say whose the payment is, so that somebody is told where this one does not. */
@@ -54,7 +56,7 @@ export interface PurchaseSale {
   /** 0 only of an invoice, which then makes no sale. */
   amount_cents: number
   /** What decides over what: see `amount_source` in migrations/0004_money.sql. */
-  amount_source: 'intent' | 'session' | 'invoice'
+  amount_source: 'charge' | 'intent' | 'session' | 'invoice'
   /** What was paid, without tax. */
   commission_base_cents: number
   currency: string

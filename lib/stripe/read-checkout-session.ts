@@ -42,6 +42,8 @@ export async function readCheckout(
   const email = checkout.customer_details?.email ?? checkout.customer_email
   const succeeded = type === 'checkout.session.async_payment_succeeded'
   const awaitsPayment = !succeeded && checkout.payment_status === 'unpaid'
+  const total = checkout.amount_total ?? 0
+  const untaxed = Math.max(0, total - (checkout.total_details?.amount_tax ?? 0))
   const purchase: Purchase = {
     kind: 'purchase',
     program_id,
@@ -54,23 +56,22 @@ export async function readCheckout(
     started_at: checkout.created,
     settles_lead: !awaitsPayment,
     awaits_payment: awaitsPayment,
+    asked: awaitsPayment && total > 0 ? { total, untaxed } : null,
     payment_ids: [checkout.id, checkout.payment_intent, checkout.invoice].filter((one) => one !== null),
     told_alone: true,
     asks_invoice_of: null,
     sale: null,
   }
-  const total = checkout.amount_total ?? 0
   const isFree = total === 0 || (!succeeded && checkout.payment_status === 'no_payment_required')
   if (awaitsPayment || isFree || !checkout.currency) return purchase
   const paid = stripeAmount(total, checkout.currency)
-  const untaxed = stripeAmount(Math.max(0, total - (checkout.total_details?.amount_tax ?? 0)), checkout.currency)
   return {
     ...purchase,
     sale: {
       transaction_id: checkout.invoice ?? checkout.payment_intent ?? checkout.id,
       amount_cents: paid,
       amount_source: 'session',
-      commission_base_cents: untaxed,
+      commission_base_cents: stripeAmount(untaxed, checkout.currency),
       currency: checkout.currency,
       sale_type: checkout.mode === 'subscription' ? 'subscription' : 'payment',
       is_recurring: false,

@@ -8,7 +8,7 @@ import { readDispute } from './read-dispute.ts'
 import { type Fact, ignored, ownAccount, type Unread, type WebhookEvent } from './facts.ts'
 import { type HashEmail, id, looseReference, unixTime } from './payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
-import { readPaymentIntent } from './read-payment-intent.ts'
+import { readCapturedCharge, readIntent } from './read-payment.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
 /** How far a webhook event's time may be from now, in both directions. */
@@ -77,8 +77,9 @@ const readers: Readonly<Record<string, Reader>> = {
   'checkout.session.async_payment_failed': () => ignored('The payment failed.'),
   'invoice.payment_succeeded': ({ object, created }, hash) => readInvoice(object, created, hash),
   'invoice.paid': ({ object, created }, hash) => readInvoice(object, created, hash),
+  'payment_intent.succeeded': ({ object, created }, hash) => readIntent(object, created, hash),
+  'charge.captured': ({ object, created }, hash) => readCapturedCharge(object, created, hash),
   'invoice_payment.paid': ({ object }) => readInvoicePayment(object),
-  'payment_intent.succeeded': ({ object }) => readPaymentIntent(object),
   'refund.created': ({ object }) => readRefund(object),
   'refund.updated': ({ object }) => readRefund(object),
   'refund.failed': ({ object }) => readRefund(object),

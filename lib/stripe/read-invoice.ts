@@ -98,6 +98,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     started_at: paid.created,
     settles_lead: false,
     awaits_payment: false,
+    asked: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
     // A session may say it of a first or a single invoice.
     told_alone: paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual',

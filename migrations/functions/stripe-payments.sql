@@ -113,7 +113,7 @@ declare
   ids text[] := array_remove(array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id'), null);
   sale sales;
 begin
-  perform lock_payments(event.account_id, ids);
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null then

@@ -9,8 +9,13 @@ declare
   program programs;
   buyer customers;
 begin
-  perform lock_payments(event.account_id, ids);
+  -- All that are known, since events that waited for this one may be applied with it.
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
+  if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
+    fact := as_its_session_said(event.account_id, fact, ids);
+    event.fact := fact;
+  end if;
   program := program_of_purchase(event.account_id, fact);
   if program.id is null and fact->>'program_id' is not null then
     event := park_disconnected(event, ids);
@@ -51,6 +56,9 @@ begin
     else became(event, 'recorded', 'Nothing was paid; a lead is settled.')
   end;
   if event.livemode and buyer.id is not null then
+    if fact->>'awaits_payment' = 'true' then
+      perform apply_payment_of_session(event, ids, buyer, stem);
+    end if;
     perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
   end if;
   return event;
@@ -95,6 +103,60 @@ begin
     if found then
       perform attribute_awaiting_purchases(of_account_id, program, its_buyer, waiting.fact);
     end if;
+  end loop;
+end $$;
+
+-- What an intent or a charge says of a payment whose session awaited it: whose it is and which part of it is tax are as the session said.
+create or replace function as_its_session_said(of_account_id text, fact jsonb, ids text[]) returns jsonb language plpgsql stable as $$
+declare
+  session processor_sessions;
+begin
+  select s.* into session from programs p join processor_sessions s on s.program_id = p.id
+  where p.processor_account_id = of_account_id and s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
+  if session.session_id is null then
+    return fact;
+  end if;
+  fact := fact || jsonb_build_object('program_id', session.program_id, 'session_id', session.session_id, 'asks_invoice_of', null);
+  if session.asked_total is null then
+    return fact;
+  end if;
+  return jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('amount_source', 'session', 'commission_base_cents',
+    untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
+end $$;
+
+-- Which part of what was paid is no tax, rounded half up.
+create or replace function untaxed_part(paid_cents bigint, untaxed bigint, total bigint) returns bigint language sql immutable
+return div(2 * paid_cents::numeric * untaxed + total, 2 * total::numeric)::bigint;
+
+-- A session that awaits its payment, told after that: what is known of the payment becomes the sale of its buyer.
+create or replace function apply_payment_of_session(event processor_events, ids text[], buyer customers, stem text) returns void
+language plpgsql as $$
+declare
+  given sales := sale_of_payments(event.account_id, false, ids);
+  waiting processor_events;
+begin
+  if given.program_id = event.program_id then
+    given.customer_id := coalesce(given.customer_id, buyer.id);
+    given.processor_session_id := event.fact->>'session_id';
+    if given.amount_source < 'session' and event.fact#>>'{asked,total}' is not null then
+      given.amount_source := 'session';
+      given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
+        (event.fact#>>'{asked,total}')::bigint);
+    end if;
+    perform record_sale(given, true);
+    perform settle_reversals(sale_of_payments(event.account_id, false, ids));
+    return;
+  end if;
+  for waiting in
+    update processor_events e set awaits = null
+    where e.account_id = event.account_id and e.livemode
+      and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
+    returning e.*
+  loop
+    waiting := apply_purchase(waiting, '{}', stem);
+    update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
+      awaits = waiting.awaits
+    where e.account_id = waiting.account_id and e.event_id = waiting.event_id and waiting.outcome <> 'ignored';
   end loop;
 end $$;
 
@@ -186,8 +248,9 @@ begin
     values (buyer.program_id, fact->>'processor_customer_id', buyer.id) on conflict do nothing;
   end if;
   if fact->>'awaits_payment' = 'true' then
-    insert into processor_sessions (program_id, session_id, customer_id)
-    values (buyer.program_id, fact->>'session_id', buyer.id) on conflict do nothing;
+    insert into processor_sessions (program_id, session_id, customer_id, asked_total, asked_untaxed)
+    values (buyer.program_id, fact->>'session_id', buyer.id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
+    on conflict do nothing;
   end if;
   if buyer.customer_key is null and key is not null then
     update customers c set customer_key = key, key_unverified_since = unverified_since

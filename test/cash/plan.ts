@@ -374,6 +374,8 @@ export const waysThatHold: readonly Way[] = [
   'large',
   'manual',
   'link',
+  'intent',
+  'captured',
   'api_refund',
   'api_sale',
   'api_attribution',
