@@ -445,3 +445,9 @@ describe('through a proxy on the own domain', () => {
     expect(await cookies()).toEqual([{ domain: '.mine.github.io', value: await clickId() }])
   })
 })
+
+test('no click and no signup of a page on another site needed a preflight', () => {
+  const methods = stack.logs.flatMap((line) => /"method":"(\w+)","path":"\/api\/v1\/track\//.exec(line)?.[1] ?? [])
+  expect(methods.length).toBeGreaterThan(10)
+  expect(new Set(methods)).toEqual(new Set(['POST']))
+})
