@@ -97,7 +97,7 @@ function Waiting({ account_id: id, events, oldest_at: at, isConnected }: Waiting
       </strong>
       , told while it was disconnected.{' '}
       {isConnected
-        ? 'They are applied within five minutes.'
+        ? 'They are applied within half an hour.'
         : `They are applied when this account is connected again. Each is kept ${keptDays} days, the oldest until ${formatDate(until)}.`}
     </p>
   )
