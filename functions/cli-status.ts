@@ -1,19 +1,21 @@
+import { proxyKey, type ProxyEnv } from '../lib/access/proxy-keys.ts'
 import { type KeyedEnv, readKey } from '../lib/api/api-key.ts'
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { openDatabase } from '../lib/database.ts'
 import { readStatus } from '../lib/tracking/status.ts'
 
-const app = createApp<KeyedEnv & { API_BASE_URL: string }>()
+const app = createApp<KeyedEnv & ProxyEnv & { API_BASE_URL: string }>()
 
 /**
  * GET /api/v1/cli/status, program API key: whether the program is set up and what it has received.
- * 200 `{success, program, api_base_url, processor, activity, checks}`, as `ProgramStatus` says.
+ * 200 `{success, program, api_base_url, proxy_key, processor, activity, checks}`, as `ProgramStatus` says.
  */
 for (const path of ['/', '/api/v1/cli/status']) {
   app.get(path, readKey, async (c) => {
-    const { program, ...status } = await readStatus(openDatabase(c.env), c.get('keyHash'))
+    const { program, may_track, ...status } = await readStatus(openDatabase(c.env), c.get('keyHash'))
+    const proxy_key = may_track ? await proxyKey(c.env, program.id) : null
     c.header('Cache-Control', 'no-store')
-    return c.json({ success: true, program, api_base_url: c.env.API_BASE_URL, ...status })
+    return c.json({ success: true, program, api_base_url: c.env.API_BASE_URL, proxy_key, ...status })
   })
   app.all(path, onlyMethods('GET'))
 }

@@ -1,17 +1,17 @@
 import type { Context } from 'hono'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
-import { countAddress, countVisitor, type RateLimit } from '../lib/api/rate-limits.ts'
+import { countAddress, countVisitor, type RateLimit, type VisitorEnv } from '../lib/api/rate-limits.ts'
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
+import type { ProxiedVisitor } from '../lib/tracking/proxied-visitor.ts'
 import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
 
-interface Env extends DatabaseEnv, CountEnv {
+interface Env extends DatabaseEnv, CountEnv, VisitorEnv {
   RATE_LIMIT?: RateLimit
-  ADDRESS_RATE_LIMIT?: RateLimit
 }
 const app = createApp<Env>()
 
@@ -38,10 +38,14 @@ for (const path of ['/', '/api/v1/track/click']) {
         throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
       }
       const db = openDatabase(c.env)
-      const { test_mode: isTest, program_id: programId } = body.additional_data ?? {}
+      const visitor = c.get('visitor')
+      const { test_mode: isTest, program_id: named } = body.additional_data ?? {}
+      // Through a proxy come the clicks of its own program alone.
+      const programId = visitor?.programId ?? named
+      if (named && named !== programId) throw unknownPartnerCode()
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
-      const click = asClick(body, code, c.req.raw)
+      const click = asClick(body, code, c.req.raw, visitor)
       if (isTest) {
         const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
         return c.json({
@@ -63,7 +67,12 @@ function affOf(affiliateUrl: string): string | null | undefined {
   return URL.parse(affiliateUrl)?.searchParams.get('aff')
 }
 
-function asClick(body: ClickRequest, partnerCode: string, request: Request): Click {
+function asClick(
+  body: ClickRequest,
+  partnerCode: string,
+  request: Request,
+  visitor: ProxiedVisitor | undefined,
+): Click {
   // A header can be longer than what is kept, and the cut can fall inside a character.
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   return {
@@ -78,9 +87,11 @@ function asClick(body: ClickRequest, partnerCode: string, request: Request): Cli
     viewport_size: body.viewport_size ?? null,
     language: body.language ?? null,
     timezone: body.timezone ?? null,
-    ...visitorLocation(request),
+    ...visitorLocation(request, visitor),
     ...visitorDevice(userAgent),
-    additional_data: body.additional_data ?? null,
+    additional_data: visitor
+      ? { ...body.additional_data, program_id: visitor.programId }
+      : (body.additional_data ?? null),
   }
 }
 

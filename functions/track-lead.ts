@@ -4,7 +4,7 @@ import { checkApiKey } from '../lib/access/api-keys.ts'
 import { type KeyedEnv, readApiKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
-import { clientAddress, countVisitor, enforceRateLimit, type RateLimit } from '../lib/api/rate-limits.ts'
+import { countCaller, countVisitor, type RateLimit, type VisitorEnv, type Visited } from '../lib/api/rate-limits.ts'
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
@@ -12,8 +12,8 @@ import { emailHash } from '../lib/tracking/customers.ts'
 import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
 
 interface Types {
-  Bindings: KeyedEnv & { BROWSER_RATE_LIMIT?: RateLimit; ADDRESS_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
-  Variables: { keyHash: string }
+  Bindings: KeyedEnv & VisitorEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
+  Variables: Visited['Variables'] & { keyHash: string }
 }
 const app = createApp<Types['Bindings']>()
 
@@ -23,7 +23,7 @@ const isFromBrowser = (c: Context) => c.req.header('authorization') === undefine
 
 const readCaller = createMiddleware<Types>(async (c, next) => {
   if (!isFromBrowser(c)) return await readApiKey(c, c.env.RATE_LIMIT, next)
-  await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, clientAddress(c))
+  await countCaller(c, c.env)
   return await next()
 })
 
@@ -49,7 +49,8 @@ for (const path of ['/', '/api/v1/track/lead']) {
       if (isFromBrowser(c)) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-        const programId = body.program_id ?? body.additional_data?.program_id ?? null
+        // Through a proxy come the leads of its own program alone.
+        const programId = c.get('visitor')?.programId ?? body.program_id ?? body.additional_data?.program_id ?? null
         return c.json({ success: true, ...(await recordBrowserLead(db, lead, programId)) })
       }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)

@@ -2,6 +2,7 @@ import type { BrowserContext, Page } from 'playwright-core'
 import { createTrackerProxy } from 'svc-tracker/proxy'
 import type { SignupResult } from 'svc-tracker/react'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { launchBrowser } from './support/browser.ts'
 import { startShop } from './support/shop.ts'
@@ -400,19 +401,17 @@ describe('a page that holds it wrong', () => {
   })
 })
 
+const verifiedProxyKey = await proxyKey(stack.environment, verified.programId)
+
 describe('through a proxy on the own domain', () => {
-  const proxy = createTrackerProxy({ baseUrl: stack.baseUrl })
+  const proxy = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
 
   test('script, click and signup work, and the cookie is set by the server', async () => {
     const seen: string[] = []
     shop.handler = async (request) => {
       const { pathname } = new URL(request.url)
       if (!pathname.startsWith('/svc/')) return undefined
-      const headers = new Headers(request.headers)
-      headers.set('x-forwarded-for', '198.51.100.7')
-      headers.set('x-vercel-ip-country', 'DE')
-      headers.set('x-vercel-ip-city', 'K%C3%B6ln')
-      const response = await proxy(new Request(request, { headers }))
+      const response = await proxy(Object.assign(request, { cf: { country: 'DE', city: 'Köln' } }))
       seen.push(
         `${request.method} ${pathname} ${response.status} ${response.headers.get('set-cookie')?.replace(/cust_\w+/, 'id')}`,
       )

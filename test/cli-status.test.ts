@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { createApiKey } from '../lib/access/program-keys.ts'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
 const api = await startTrackingApi()
@@ -29,6 +31,7 @@ test('a new program: its settings, no activity, and what is still to do', async 
       lead_auth_policy: 'browser_allowed',
     },
     api_base_url: api.stack.environment['API_BASE_URL'],
+    proxy_key: await proxyKey(api.stack.environment, program.programId),
     processor: { connected: false, account_id: null },
     activity: { last_click: never, last_lead: never, last_sale: never, last_webhook: never },
     checks: ['link_exists', 'click_seen', 'lead_seen', 'sale_seen', 'processor_connected'].map((name) => ({
@@ -37,6 +40,12 @@ test('a new program: its settings, no activity, and what is still to do', async 
       message: expect.any(String),
     })),
   })
+})
+
+test('a key that may only read is not told the key by which visitors are vouched for', async () => {
+  const { programId } = await api.program()
+  const key = await createApiKey(api.stack.db, programId, 'reader', { scopes: ['read'] })
+  expect(await statusOf(key)).toMatchObject({ program: { id: programId }, proxy_key: null })
 })
 
 test('what was seen, live and in test mode', async () => {

@@ -29,6 +29,7 @@ function given(environment: string): Record<string, string> {
     AWS_SECRET_ACCESS_KEY: 'aws',
     AUTH_SECRET: 'auth',
     EMAIL_HASH_KEY: 'hash',
+    PROXY_SECRET: 'proxy',
     METRICS_TOKEN: 'metrics',
     STRIPE_SECRET_KEY: 'sk_live',
     STRIPE_WEBHOOK_SECRET: 'whsec',

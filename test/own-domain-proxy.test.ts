@@ -1,8 +1,14 @@
 import { createTrackerProxy } from 'svc-tracker/proxy'
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
+import { readProxiedVisitor } from '../lib/tracking/proxied-visitor.ts'
 import { ok, refusal, openStandIn } from './support/stand-in.ts'
 
 const standIn = await openStandIn()
+const env = { PROXY_SECRET: 'secret of the deployment' }
+const key = await proxyKey(env, 7)
+const ofAnotherSecret = await proxyKey({ PROXY_SECRET: 'another' }, 7)
+afterEach(() => void vi.unstubAllEnvs())
 
 const proxied = (
   origin: string,
@@ -16,42 +22,88 @@ const proxied = (
   })
 
 describe('the proxy on the own domain', () => {
-  const proxy = createTrackerProxy({ baseUrl: standIn.baseUrl })
+  const proxy = createTrackerProxy({ baseUrl: standIn.baseUrl, key })
   const click = ok({ click_id: 'cust_1_2', cookie_window_days: 30 })
-  test('passes on address, agent and place of the visitor, and nothing else of the request', async () => {
+  test('passes on the agent, and nothing else of the request but what it says of the visitor', async () => {
     standIn.answers = [click]
     await proxy(
       proxied('https://shop.example.com', {
         cookie: 'session=secret',
         authorization: 'Bearer secret',
         'user-agent': 'Visitor/1.0',
-        'x-forwarded-for': '198.51.100.7',
+        'x-forwarded-for': '192.0.2.1, 198.51.100.7',
         'x-vercel-ip-country': 'DE',
-        'x-vercel-ip-country-region': 'NW',
-        'x-vercel-ip-city': 'K%C3%B6ln',
+        'svc-visitor': 'address=secret',
       }),
     )
     const headers = Object.fromEntries(standIn.received[0]?.headers ?? [])
     expect(standIn.received[0]).toMatchObject({ path: '/api/v1/track/click', body: { a: 1 } })
-    expect(headers).toMatchObject({
-      'user-agent': 'Visitor/1.0',
-      'x-forwarded-for': '198.51.100.7',
-      'svc-visitor-country': 'DE',
-      'svc-visitor-country-region': 'NW',
-      'svc-visitor-city': 'K%C3%B6ln',
+    expect(headers).toMatchObject({ 'user-agent': 'Visitor/1.0' })
+    expect(Object.fromEntries(new URLSearchParams(headers['svc-visitor']))).toEqual({
+      program: '7',
+      time: expect.stringMatching(/^\d{10}$/),
+      address: '198.51.100.7',
+      country: '',
+      region: '',
+      city: '',
+      signature: expect.stringMatching(/^[0-9a-f]{64}$/),
     })
     expect(JSON.stringify(headers)).not.toContain('secret')
   })
 
-  test('takes the place from the edge of Cloudflare, and names none where nobody knows it', async () => {
-    await proxy(Object.assign(proxied('https://shop.example.com'), { cf: { country: 'DE', city: 'Köln' } }))
-    await proxy(proxied('https://shop.example.com'))
-    expect(
-      standIn.received.map(({ headers }) => [headers.get('svc-visitor-country'), headers.get('svc-visitor-city')]),
-    ).toEqual([
-      ['DE', 'K%C3%B6ln'],
-      ['', ''],
-    ])
+  const ofVercel = {
+    'x-vercel-ip-country': 'DE',
+    'x-vercel-ip-country-region': 'NW',
+    'x-vercel-ip-city': 'K%C3%B6ln',
+    'x-forwarded-for': '198.51.100.7',
+    'cf-connecting-ip': '198.51.100.8',
+  }
+  const place = { country: 'DE', region: 'NW', city: 'Köln' }
+  test.for([
+    ['Vercel', '1', undefined, { ...place, address: '198.51.100.7' }],
+    ['Cloudflare', '', place, { ...place, address: '198.51.100.8' }],
+    ['neither, whatever the visitor sends', '', undefined, { country: null, address: '198.51.100.7' }],
+  ] as const)('the service believes address and place from an edge of %s', async ([, vercel, cf, expected]) => {
+    vi.stubEnv('VERCEL', vercel)
+    await proxy(Object.assign(proxied('https://shop.example.com', ofVercel), cf && { cf }))
+    const header = standIn.received[0]?.headers.get('svc-visitor') ?? null
+    expect(await readProxiedVisitor(header, env)).toMatchObject({ programId: 7, ...expected })
+    expect(await readProxiedVisitor(header, env, Date.now() + 290_000)).toMatchObject({ programId: 7 })
+  })
+
+  test.for<[string, (header: string) => string, number?]>([
+    ['of another time, five minutes before', (header) => header, 310_000],
+    ['of another time, five minutes ahead', (header) => header, -310_000],
+    ['with another address', (header) => header.replace('198.51.100.7', '198.51.100.8')],
+    ['with another country', (header) => header.replace('country=', 'country=DE')],
+    ['of another program', (header) => header.replace('program=7', 'program=8')],
+    ['of no program', (header) => header.replace('program=7', 'program=')],
+    ['with another signature', (header) => header.replace(/.{64}$/, 'a'.repeat(64))],
+    ['without its signature', (header) => header.replace(/&signature.*/, '')],
+    ['that is empty', () => ''],
+    ['that is too long', (header) => header.replace('city=', `city=${'x'.repeat(3000)}`)],
+  ])('the service believes no header %s', async ([, change, later = 0]) => {
+    await proxy(proxied('https://shop.example.com', { 'x-forwarded-for': '198.51.100.7' }))
+    const header = standIn.received[0]?.headers.get('svc-visitor') ?? ''
+    expect(await readProxiedVisitor(header, env)).toMatchObject({ address: '198.51.100.7' })
+    expect(await readProxiedVisitor(change(header), env, Date.now() + later)).toBeUndefined()
+  })
+
+  test.for([undefined, ofAnotherSecret, 'svc_proxy_7_guessed', ''])(
+    'the service does not believe a proxy with the key %s',
+    async (other) => {
+      await createTrackerProxy({ baseUrl: standIn.baseUrl, key: other })(proxied('https://shop.example.com'))
+      const header = standIn.received[0]?.headers.get('svc-visitor') ?? null
+      expect(header).not.toBeNull()
+      expect(await readProxiedVisitor(header, env)).toBeUndefined()
+    },
+  )
+
+  test('a place longer than what is kept, and cut inside a character, can be stored', async () => {
+    const city = `${'x'.repeat(254)}🛒`
+    await proxy(Object.assign(proxied('https://shop.example.com'), { cf: { city } }))
+    const visitor = await readProxiedVisitor(standIn.received[0]?.headers.get('svc-visitor') ?? null, env)
+    expect(visitor?.city).toBe(`${'x'.repeat(254)}\uFFFD`)
   })
 
   test.each([

@@ -13,6 +13,7 @@ import { createElement, type ComponentType, type ReactNode } from 'react'
 import { renderToString } from 'react-dom/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { build as viteBuild } from 'vite'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { freePort } from '../lib/local/postgres.ts'
 import { pages } from '../tracker/dist/served/docs.js'
@@ -220,10 +221,9 @@ test('client and proxy run on Workers', async () => {
     import { getClickId, SvcClient } from 'svc-tracker'
 import { createTrackerProxy } from 'svc-tracker/proxy'
     const baseUrl = '${stack.baseUrl}'
-    const proxy = createTrackerProxy({ baseUrl })
     export default {
-      async fetch(request, { SVC_API_KEY }) {
-        if (request.url.includes('/svc/')) return proxy(request)
+      async fetch(request, { SVC_API_KEY, SVC_PROXY_KEY }) {
+        if (request.url.includes('/svc/')) return createTrackerProxy({ baseUrl, key: SVC_PROXY_KEY })(request)
         const svc = new SvcClient({ apiKey: SVC_API_KEY, baseUrl })
         const user = { customerExternalId: crypto.randomUUID() }
         const lead = await svc.trackLead({ ...user, clickId: getClickId(request) })
@@ -241,7 +241,10 @@ import { createTrackerProxy } from 'svc-tracker/proxy'
       modules: true,
       script: outputFiles[0]?.text ?? '',
       compatibilityDate: '2026-11-01',
-      bindings: { SVC_API_KEY: sandbox.apiKey },
+      bindings: {
+        SVC_API_KEY: sandbox.apiKey,
+        SVC_PROXY_KEY: await proxyKey(stack.environment, sandbox.programId),
+      },
       cf: { country: 'DE', region: 'North Rhine-Westphalia', city: 'Köln' },
     }),
   )

@@ -1,6 +1,9 @@
+import { createTrackerProxy } from 'svc-tracker/proxy'
 import { describe, expect, test } from 'vitest'
 import { generateApiKey } from '../lib/access/api-keys.ts'
 import { countedAddress } from '../lib/access/counted-address.ts'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
+import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
 // The window begins with the minute of the clock, which can fall between two calls; a limit is met within twice its count anyway.
@@ -84,6 +87,83 @@ describe('public calls are counted per address and program', () => {
   })
 })
 
+/** Sends a call as a page behind the proxy does. The proxy itself is on this machine, whose address is not counted. */
+async function throughProxy(key: string | undefined, address: string, body: object, path = clickPath) {
+  const request = new Request(`https://shop.example.com/svc${path}`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', 'x-forwarded-for': address },
+  })
+  const response = await createTrackerProxy({ baseUrl: api.stack.baseUrl, key })(request)
+  return { status: response.status, headers: response.headers, body: await response.json() }
+}
+const keyOf = ({ programId }: Sandbox) => proxyKey(api.stack.environment, programId)
+
+describe("visitors behind a proxy on an integrator's own domain", () => {
+  test.for([clickPath, leadPath])('%s: each counts by their own address', async (path) => {
+    const program = await api.program()
+    const key = await keyOf(program)
+    const body =
+      path === clickPath ? clickOn(program.partnerCode) : { customer_key: 'u', click_id: await api.click(program) }
+    const limited = await exhaust(() => throughProxy(key, '203.0.113.50', body, path))
+    expect(limited.headers.get('retry-after')).toBe('60')
+    expect((await throughProxy(key, '203.0.113.51', body, path)).status).toBe(200)
+  })
+
+  test('nobody is counted as the visitor of the same address of another program', async () => {
+    const [first, second] = [await api.program(), await api.program()]
+    const keys = [await keyOf(first), await keyOf(second)] as const
+    await exhaust(() => throughProxy(keys[0], '203.0.113.52', clickOn('unknown')))
+    expect((await throughProxy(keys[1], '203.0.113.52', clickOn('unknown'))).status).toBe(400)
+    expect((await clickFrom('203.0.113.52', first.partnerCode)).status).toBe(200)
+  })
+
+  test('addresses that the owner of a key makes up meet the limit of the program', async () => {
+    const program = await api.program()
+    const key = await keyOf(program)
+    const call = (index: number) => throughProxy(key, `10.0.${index >> 8}.${index & 255}`, clickOn(program.partnerCode))
+    expect((await exhaust(call, 20 * rateLimit)).body).toMatchObject({ error: { code: 'rate_limited' } })
+  })
+
+  test('the key of one program brings no click and no lead to another', async () => {
+    const [mine, theirs] = [await api.program(), await api.program()]
+    const key = await keyOf(mine)
+    const click_id = await api.click(theirs)
+    const refused = [
+      await throughProxy(key, '203.0.113.53', clickOn(theirs.partnerCode)),
+      await throughProxy(key, '203.0.113.53', {
+        ...clickOn(mine.partnerCode),
+        additional_data: { test_mode: true, program_id: theirs.programId },
+      }),
+      await throughProxy(key, '203.0.113.54', { customer_key: 'u', click_id }, leadPath),
+    ]
+    expect(refused.map(({ status, body }) => [status, body.error.code])).toEqual([
+      [400, 'unknown_partner_code'],
+      [400, 'unknown_partner_code'],
+      [400, 'invalid_request'],
+    ])
+    const [{ clicks }] = await api.rows(
+      'select count(*)::int as clicks from affiliate_click_events where program_id = $1',
+      [theirs.programId],
+    )
+    expect(clicks).toBe(1)
+  })
+
+  test('who signs nothing counts by the address that they come from, whatever they say, and has no place', async () => {
+    const { partnerCode, programId } = await api.program()
+    const call = (index: number) => {
+      const time = Math.floor(Date.now() / 1000)
+      const visitor = `program=${programId}&time=${time}&address=10.1.0.${index}&country=DE&signature=${'0'.repeat(64)}`
+      return api.call(clickPath, clickOn(partnerCode), { headers: { ...from('203.0.113.55'), 'svc-visitor': visitor } })
+    }
+    expectLimited(await exhaust(call))
+    const places = await api.rows(`select distinct geo_country from affiliate_click_events where program_id = $1`, [
+      programId,
+    ])
+    expect(places).toEqual([{ geo_country: null }])
+  })
+})
+
 test.for([
   ['203.0.113.7', '203.0.113.7'],
   ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -94,7 +174,7 @@ test.for([
   ['::1', undefined],
   ['127.0.0.1', undefined],
 ] as const)('%s is counted as %s', ([address, counted]) => {
-  expect(countedAddress(new Headers(from(address)))).toBe(counted)
+  expect(countedAddress(address)).toBe(counted)
 })
 
 describe('keyed calls are counted per key', () => {

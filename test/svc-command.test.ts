@@ -6,12 +6,14 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ functions: ['cli-status', 'track-click', 'track-lead', 'track-sale'] })
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
-const sandbox = await createSandbox(stack.db, env, { name: 'Shoes `<b>`\nand more', cookie_window_days: 45 })
+const sandbox = await createSandbox(stack.db, env, { name: 'Shoes `<b>` | and more', cookie_window_days: 45 })
+const key = await proxyKey(stack.environment, sandbox.programId)
 const connection = { SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl }
 const command = fileURLToPath(new URL('../tracker/dist/svc.js', import.meta.url))
 
@@ -48,7 +50,7 @@ describe('svc init', () => {
     expect(stdout).toContain(`program ${sandbox.programId}`)
     expect(read('.svc/.env')).toBe(
       `SVC_API_KEY=${sandbox.apiKey}\nSVC_PROGRAM_ID=${sandbox.programId}\n` +
-        `PAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\nSVC_BASE_URL=${stack.baseUrl}\n`,
+        `PAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\nSVC_BASE_URL=${stack.baseUrl}\nSVC_PROXY_KEY=${key}\n`,
     )
     expect(statSync(inFolder('.svc/.env')).mode & 0o777).toBe(0o600)
     expect(read('.gitignore')).toBe('.svc/.env\n.svc/.env.*\n')
@@ -118,7 +120,7 @@ describe('svc init', () => {
     await svc(['init'])
     expect(read('.svc/.env')).toBe(
       `# Ours\nOTHER=1\nSVC_API_KEY=${sandbox.apiKey}\nPAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\n` +
-        `SVC_PROGRAM_ID=${sandbox.programId}\nSVC_BASE_URL=${stack.baseUrl}\n`,
+        `SVC_PROGRAM_ID=${sandbox.programId}\nSVC_BASE_URL=${stack.baseUrl}\nSVC_PROXY_KEY=${key}\n`,
     )
     expect(read('.gitignore')).toBe('node_modules\n.svc/.env\n.svc/.env.*\n')
   })

@@ -121,7 +121,7 @@ serve('docs', { pages: renderDocs() }, `${page}[]`)
 const sizes = [
   { file: 'svc-tracker.js', encoding: 'brotli', bytes: compressed.length, limit: 1024 },
   { file: 'server.js', encoding: 'gzip', bytes: gzipSync(server.text, { level: 9 }).length, limit: 2048 },
-  { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 1024 },
+  { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 1536 },
   { file: 'react.js', encoding: 'gzip', bytes: gzipSync(react.text, { level: 9 }).length, limit: 1024 },
 ]
 for (const { file, encoding, bytes, limit } of sizes) {

@@ -3,8 +3,7 @@
  * one has all addresses in it. Used to count requests, never stored beyond a limit's window. Undefined for calls of the local
  * stack from its own machine, which stands for all visitors there.
  */
-export function countedAddress(headers: Headers): string | undefined {
-  const address = headers.get('cf-connecting-ip')
+export function countedAddress(address: string | null): string | undefined {
   if (!address || address === '127.0.0.1' || address === '::1') return undefined
   if (!address.includes(':')) return address
   const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]

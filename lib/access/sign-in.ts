@@ -162,7 +162,7 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
           return new APIError('BAD_REQUEST', { message: 'Enter an e-mail address, and text without NUL.' })
         const account = email?.toLowerCase() ?? (await getSessionFromCtx(ctx))?.user.email
-        const address = ctx.headers && countedAddress(ctx.headers)
+        const address = countedAddress(ctx.headers?.get('cf-connecting-ip') ?? null)
         const keys = {
           address: `${kind} from ${address}`,
           both: `${kind} of ${account} from ${address}`,

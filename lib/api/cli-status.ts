@@ -17,6 +17,7 @@ const statusResponse = () =>
       lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
     }),
     api_base_url: z.string(),
+    proxy_key: text(),
     processor: z.object({ connected: z.boolean(), account_id: text() }),
     activity: z.object({
       last_click: lastSeen(),
@@ -35,7 +36,8 @@ export const cliStatus = (): Operation => ({
   method: 'get',
   path: '/api/v1/cli/status',
   summary: 'Check the health of a program',
-  description: 'How the program of the key is set up, what it has received, and what is still to do.',
+  description:
+    'How the program of the key is set up, what it has received, and what is still to do. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
   errors: [...keyErrors.filter((code) => code !== 'insufficient_scope'), ...serverErrors],
@@ -56,6 +58,7 @@ export const cliStatus = (): Operation => ({
           lead_auth_policy: 'server_verified',
         },
         api_base_url: 'https://api.example.com',
+        proxy_key: `svc_proxy_1_${'x'.repeat(43)}`,
         processor: { connected: true, account_id: 'acct_1' },
         activity: { last_click: seen, last_lead: seen, last_sale: seen, last_webhook: { live: null, test: null } },
         checks: [{ name: 'link_exists', ok: true, message: 'The program has an active referral link.' }],

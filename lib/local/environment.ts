@@ -10,6 +10,7 @@ export function generateSecrets() {
   return {
     EMAIL_HASH_KEY: secret(),
     AUTH_SECRET: secret(),
+    PROXY_SECRET: secret(),
     STRIPE_WEBHOOK_SECRET: `whsec_${secret()}`,
     DATABASE_PASSWORD: secret(),
     METRICS_TOKEN: secret(),
@@ -47,6 +48,7 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets) {
     DEAD_LETTER_QUEUE_URL: addresses.deadLetterQueueUrl,
     EMAIL_HASH_KEY: secrets.EMAIL_HASH_KEY,
     AUTH_SECRET: secrets.AUTH_SECRET,
+    PROXY_SECRET: secrets.PROXY_SECRET,
     STRIPE_WEBHOOK_SECRET: secrets.STRIPE_WEBHOOK_SECRET,
     STRIPE_SECRET_KEY: 'sk_test_local',
     METRICS_TOKEN: secrets.METRICS_TOKEN,

@@ -52,6 +52,7 @@ function statusStatement(keyHash: string) {
           .where('e.livemode', '=', live)
       return [
         sql<string>`use_key(k, null)`.as('key_refusal'),
+        'k.scopes',
         'p.id',
         'p.name',
         'p.domain',
@@ -98,6 +99,7 @@ function asStatus(row: InferResult<ReturnType<typeof statusStatement>>[number]) 
       cookie_window_days: row.cookie_window_days,
       lead_auth_policy: row.lead_auth_policy,
     },
+    may_track: row.scopes.includes('track'),
     processor: { connected: account !== null, account_id: account },
     activity: {
       last_click: click,

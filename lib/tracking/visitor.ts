@@ -1,4 +1,5 @@
 import { UAParser } from 'ua-parser-js'
+import { type ProxiedVisitor, visitorHeader } from './proxied-visitor.ts'
 
 /** What the edge knows of a visitor's place: `request.cf` on Cloudflare. */
 interface EdgeLocation {
@@ -8,37 +9,20 @@ interface EdgeLocation {
 }
 
 /**
- * Where the visitor is: from a proxy on the integrator's own domain where one says so (percent-encoded; empty means that it does
- * not know, and its own place is not the visitor's), else from Cloudflare's `request.cf`, else from the headers that
- * CloudFront sets. The address itself is never looked at.
+ * Where the visitor is: as the proxy on the integrator's own domain signed it, else from Cloudflare's `request.cf`, else, off Cloudflare,
+ * from the headers that CloudFront sets. What a proxy says unsigned is not believed, and its own place is not the visitor's.
  */
-export function visitorLocation(request: Request & { cf?: EdgeLocation }) {
-  const header = (name: string) => request.headers.get(name)
-  if (header('svc-visitor-country') !== null) {
-    return {
-      geo_country: decoded(header('svc-visitor-country')),
-      geo_region: decoded(header('svc-visitor-country-region')),
-      geo_city: decoded(header('svc-visitor-city')),
-    }
+export function visitorLocation(request: Request & { cf?: EdgeLocation }, visitor: ProxiedVisitor | undefined) {
+  const { headers, cf } = request
+  if (visitor || headers.has(visitorHeader)) {
+    const { country = null, region = null, city = null } = visitor ?? {}
+    return { geo_country: country, geo_region: region, geo_city: city }
   }
+  if (cf) return { geo_country: cf.country ?? null, geo_region: cf.region ?? null, geo_city: cf.city ?? null }
   return {
-    geo_country: request.cf?.country ?? header('cloudfront-viewer-country'),
-    geo_region: request.cf?.region ?? header('cloudfront-viewer-country-region-name'),
-    geo_city: request.cf?.city ?? header('cloudfront-viewer-city'),
-  }
-}
-
-/** What a header says, cut to what is kept; the cut can fall inside a character. */
-function decoded(value: string | null): string | null {
-  try {
-    return (
-      decodeURIComponent(value ?? '')
-        .replaceAll('\0', '')
-        .slice(0, 255)
-        .toWellFormed() || null
-    )
-  } catch {
-    return null
+    geo_country: headers.get('cloudfront-viewer-country'),
+    geo_region: headers.get('cloudfront-viewer-country-region-name'),
+    geo_city: headers.get('cloudfront-viewer-city'),
   }
 }
 

@@ -1,6 +1,11 @@
 import { address, type Addresses, type Headers, pathOf } from './addresses.ts'
 
 export interface ProxyOptions extends Addresses {
+  /**
+   * The program's proxy key (`svc_proxy_…`, from `.svc/.env`), by which the service believes whose visitors these are. Without it all
+   * count as one, and their places stay unknown.
+   */
+  key?: string | undefined
   /** Domain of the cookie. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
 }
@@ -8,6 +13,37 @@ export interface ProxyOptions extends Addresses {
 /** The headers that are passed on; an absent one is left out. */
 const pick = (headers: Headers, names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, headers.get(name) ?? '']).filter(([, value]) => value))
+
+/** Bytes as a key or a message. */
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+/**
+ * What is said of a visitor, signed: program, time, address and place, as a query string. The place comes from the edge that this server
+ * runs on (Cloudflare, Vercel) and is empty elsewhere: a visitor can send these headers too. Of the addresses the last counts,
+ * which the nearest proxy of this server's own has put there.
+ */
+async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, string> }, key = ''): Promise<string> {
+  // oxlint-disable-next-line no-unsafe-type-assertion -- Node's, which not every server has
+  const { process } = globalThis as { process?: { env?: Record<string, string> } }
+  const place = (name: string) => cf?.[name] ?? ''
+  const fromVercel = (name: string) =>
+    decodeURIComponent((process?.env?.['VERCEL'] && headers.get(`x-vercel-ip-${name}`)) || '')
+  const text = String(
+    new URLSearchParams({
+      program: key.split('_')[2] ?? '',
+      time: String(Math.floor(Date.now() / 1000)),
+      address: (cf ? headers.get('cf-connecting-ip') : headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()) ?? '',
+      country: place('country') || fromVercel('country'),
+      region: place('region') || fromVercel('country-region'),
+      city: place('city') || fromVercel('city'),
+    }),
+  )
+  if (!key) return text
+  const hmac = { name: 'HMAC', hash: 'SHA-256' }
+  const signer = await crypto.subtle.importKey('raw', bytes(key), hmac, false, ['sign'])
+  const signature = new Uint8Array(await crypto.subtle.sign(hmac, signer, bytes(text)))
+  return `${text}&signature=${[...signature].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}
 
 /**
  * A handler that serves the script, the click and the browser lead under the page's own domain, at any prefix: `/svc/js/svc-tracker.js`,
@@ -17,16 +53,13 @@ const pick = (headers: Headers, names: string[]): Record<string, string> =>
 export function createTrackerProxy(options: ProxyOptions = {}) {
   return async (request: Request): Promise<Response> => {
     try {
-      const { method, headers: sent, cf }: Request & { cf?: Record<string, string> } = request
+      const { method, headers: sent } = request
       const { pathname } = new URL(request.url)
       const route = (['script', 'click', 'lead'] as const).find((name) => pathname.endsWith(pathOf(name)))
       if (!route) return new Response(null, { status: 404 })
 
-      const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match', 'x-forwarded-for'])
-      // Empty where this server's edge (Vercel, Cloudflare) does not know it, so that the service does not take this server's place.
-      for (const name of ['country', 'country-region', 'city'])
-        headers[`svc-visitor-${name}`] =
-          sent.get(`x-vercel-ip-${name}`) ?? encodeURIComponent(cf?.[name.slice(name.indexOf('-') + 1)] ?? '')
+      const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match'])
+      if (route !== 'script') headers['svc-visitor'] = await describeVisitor(request, options.key)
       const response = await fetch(address(options, route), {
         method,
         headers,

@@ -1,6 +1,7 @@
 import type { Context } from 'hono'
 import { createMiddleware } from 'hono/factory'
 import { Hono } from 'hono/tiny'
+import type { ProxyEnv } from '../../../lib/access/proxy-keys.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import { findViewer, type Viewer, type ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { RateLimit } from '../../../lib/api/rate-limits.ts'
@@ -11,7 +12,7 @@ import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { ConnectEnv } from '../../../lib/stripe/connect.ts'
 
-export interface DashboardEnv extends AuthEnv, ConnectEnv, RelayEnv {
+export interface DashboardEnv extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv {
   EMAIL_HASH_KEY: string
   RATE_LIMIT?: RateLimit
 }

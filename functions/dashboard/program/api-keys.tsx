@@ -5,8 +5,16 @@ import { emptyForm } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { Table } from '../parts/table.tsx'
 
-/** A program's API keys. `made` is one that was just made: nobody can be shown it again. */
-export function ApiKeys({ address, keys, made }: { address: string; keys: StoredApiKey[]; made: string | undefined }) {
+interface ApiKeysProps {
+  address: string
+  keys: StoredApiKey[]
+  /** One that was just made: nobody can be shown it again. */
+  made: string | undefined
+  proxyKey: string
+}
+
+/** A program's API keys, and the key by which its proxy signs. */
+export function ApiKeys({ address, keys, made, proxyKey }: ApiKeysProps) {
   return (
     <Card title="API keys">
       <p class="muted">
@@ -42,6 +50,11 @@ export function ApiKeys({ address, keys, made }: { address: string; keys: Stored
         <Field name="key_days" label="Expires" options={expiryOptions} form={emptyForm} />
         <button type="submit">Make a key</button>
       </form>
+      <p class="muted">
+        The tracker under <a href="/docs/own-domain">your own domain</a> takes another one, <code>SVC_PROXY_KEY</code>:
+        with it each visitor counts by themselves. It can do nothing else, and <code>svc init</code> writes it down.
+      </p>
+      <Copy text={proxyKey} label="Proxy key" />
     </Card>
   )
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { createApiKey, keyScopes, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
+import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type ProgramSettings, readProgram, updateProgram } from '../../../lib/programs/programs.ts'
@@ -51,7 +52,14 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
         />
         <TrackerTag baseUrl={c.env.BASE_URL} program={program} />
         {may(program.roles, 'program:update') && <Terms address={address} form={shown} settings={settings} />}
-        {keys && <ApiKeys address={`${address}/keys`} keys={keys} made={madeKey} />}
+        {keys && (
+          <ApiKeys
+            address={`${address}/keys`}
+            keys={keys}
+            made={madeKey}
+            proxyKey={await proxyKey(c.env, program.id)}
+          />
+        )}
         {waiting && (
           <StripeConnection
             env={c.env}

@@ -23,6 +23,7 @@ export async function init(connection: Connection, replace: (path: string) => Pr
     SVC_PROGRAM_ID: String(status.program.id),
     PAYMENT_CONNECTED_ACCOUNT_ID: status.processor.account_id,
     SVC_BASE_URL: connection.baseUrl,
+    SVC_PROXY_KEY: status.proxy_key,
   })
   files['.svc/.env.example'] = await writeGenerated('.svc/.env.example', readTemplate('env.example'), 'shell', replace)
   for (const path of ['.svc/AGENTS.md', '.svc/skills.md']) {

@@ -45,6 +45,8 @@ export interface Status {
     cookie_window_days: number
     lead_auth_policy: string
   }
+  /** Null for a key without the scope `track`. */
+  proxy_key: string | null
   processor: { connected: boolean; account_id: string | null }
   /** ISO 8601; null where never. */
   activity: Record<'last_click' | 'last_lead' | 'last_sale' | 'last_webhook', LastSeen>

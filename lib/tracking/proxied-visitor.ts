@@ -1,0 +1,44 @@
+import { isSignedByProxy, type ProxyEnv } from '../access/proxy-keys.ts'
+
+/** A visitor as the proxy on an integrator's own domain names them; see tracker/src/proxy.ts. */
+export interface ProxiedVisitor {
+  /** Whose proxy it is. */
+  programId: number
+  /** Empty where the proxy does not know it. */
+  address: string
+  country: string | null
+  region: string | null
+  city: string | null
+}
+
+export const visitorHeader = 'svc-visitor'
+
+const toleranceSeconds = 300
+
+/**
+ * The visitor whom the header names (a query string that ends with `&signature=<64 hexadecimal digits>`), or undefined where it is
+ * not signed by the key of the program that it names, or its time (Unix seconds) is more than five minutes away.
+ */
+export async function readProxiedVisitor(
+  header: string | null,
+  env: ProxyEnv,
+  now = Date.now(),
+): Promise<ProxiedVisitor | undefined> {
+  if (header === null) return undefined
+  const [, text = '', signature = ''] = /^(.{1,2048})&signature=([0-9a-f]{64})$/.exec(header) ?? []
+  const fields = new URLSearchParams(text)
+  const field = (name: string) => fields.get(name) ?? ''
+  const programId = Number(/^[1-9]\d{0,14}$/.exec(field('program'))?.[0])
+  const age = Math.abs(now / 1000 - Number(field('time') || Number.NaN))
+  if (!programId || !(age <= toleranceSeconds)) return undefined
+  if (!(await isSignedByProxy(env, programId, text, signature))) return undefined
+  // The cut to what is kept can fall inside a character.
+  const kept = (name: string) => field(name).replaceAll('\0', '').slice(0, 255).toWellFormed()
+  return {
+    programId,
+    address: kept('address'),
+    country: kept('country') || null,
+    region: kept('region') || null,
+    city: kept('city') || null,
+  }
+}
