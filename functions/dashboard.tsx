@@ -7,6 +7,7 @@ import { openDatabase } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account/account.tsx'
 import { auditLogPages } from './dashboard/account/audit-log.tsx'
+import { deletionPages } from './dashboard/account/deletion.tsx'
 import { invitationPages } from './dashboard/account/invitations.tsx'
 import { memberPages } from './dashboard/account/members.tsx'
 import { openedProgramPages } from './dashboard/account/opened-programs.tsx'
@@ -118,6 +119,7 @@ const groups = [
   startPages,
   accountPages,
   auditLogPages,
+  deletionPages,
   invitationPages,
   memberPages,
   openedProgramPages,

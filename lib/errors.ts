@@ -107,3 +107,8 @@ export function isTransient(error: unknown): boolean {
   const { code } = error as Error & { code?: string }
   return !code || transientState.test(code)
 }
+
+/** Names for a message: five of them, and that there are more. */
+export function nameSome(names: readonly string[]): string {
+  return names.slice(0, 5).join(', ') + (names.length > 5 ? ' and more' : '')
+}

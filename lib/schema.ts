@@ -302,6 +302,7 @@ export interface PartnerProfiles {
 }
 
 export interface Partners {
+  closed_at: Timestamp | null;
   created_at: Generated<Timestamp>;
   email: string | null;
   ended_at: Timestamp | null;
@@ -433,6 +434,7 @@ export interface Programs {
   cookie_window_days: Generated<number>;
   created_at: Generated<Timestamp>;
   currency: Generated<string>;
+  deleted_at: Timestamp | null;
   domain: string;
   hold_days: Generated<number>;
   id: Generated<Int8>;
@@ -543,6 +545,13 @@ export interface UncountedClicks {
   program_id: Int8;
 }
 
+export interface UnsettledPartners {
+  partner_id: Int8 | null;
+  program_id: Int8 | null;
+  unsettled: string | null;
+  user_id: string | null;
+}
+
 export interface UsedForms {
   location: string | null;
   request_id: string;
@@ -613,6 +622,7 @@ export interface WorkspaceMembers {
 
 export interface Workspaces {
   created_at: Generated<Timestamp>;
+  deleted_at: Timestamp | null;
   id: Generated<string>;
   name: string;
   requires_two_factor: Generated<boolean>;
@@ -661,6 +671,7 @@ export interface DB {
   sign_in_attempts: SignInAttempts;
   two_factors: TwoFactors;
   uncounted_clicks: UncountedClicks;
+  unsettled_partners: UnsettledPartners;
   used_forms: UsedForms;
   users: Users;
   verifications: Verifications;
@@ -703,6 +714,14 @@ export interface DatabaseFunctions {
   count_invitation_mail: {
     arguments: { of_workspace_id: string | null; to_recipient: string | null }
     row: { count_invitation_mail: string | null }
+  }
+  delete_workspace: {
+    arguments: { of_workspace_id: string | null }
+    row: { unsettled: (string)[] | null; account_ids: (string)[] | null }
+  }
+  erase_account: {
+    arguments: { of_user_id: string | null }
+    row: { unsettled: (string)[] | null; last_owner_of: (string)[] | null }
   }
   erase_payments: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
@@ -805,6 +824,8 @@ export const functionCalls: {
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
+  delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
+  erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
   erase_payments: { text: 'select erase_payments($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },

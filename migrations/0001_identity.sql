@@ -90,7 +90,9 @@ create table workspaces (
   name name_text not null,
   -- Members without two-factor codes see nothing of it.
   requires_two_factor boolean not null default false,
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  -- Nothing of it can be reached any more; what was paid stays in the books.
+  deleted_at timestamptz
 );
 
 -- A removed member keeps the row, so that what they did still has a name; every query for a right asks removed_at IS NULL.

@@ -30,6 +30,8 @@ create table programs (
   processor_connected_at timestamptz,
   processor_livemode boolean not null default true,
   created_at timestamptz not null default now(),
+  -- With its workspace.
+  deleted_at timestamptz,
   constraint programs_workspace_key unique (id, workspace_id)
 );
 create index programs_workspace_idx on programs (workspace_id);
@@ -94,11 +96,15 @@ create table partners (
   -- When the program or the person ended it. What was earned before stays theirs, and payable.
   ended_at timestamptz,
   ended_by text check (ended_by in ('program', 'partner')),
+  -- When the person erased their account or the program's workspace was deleted: what comes later earns nothing, and the partnership does not
+  -- begin again.
+  closed_at timestamptz,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint partners_user_key unique (program_id, user_id),
   check (num_nulls(ended_at, ended_by) in (0, 2)),
-  check (ended_at is null or not is_active)
+  check (ended_at is null or not is_active),
+  check (closed_at is null or ended_at is not null)
 );
 create unique index partners_email_key on partners (program_id, lower(email));
 create index partners_user_idx on partners (user_id) where user_id is not null;

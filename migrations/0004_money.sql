@@ -281,3 +281,24 @@ from payable_balances p
 join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0;
+
+-- Partners with whom money is not settled, and what it is, the nearest to being paid first. Neither their account nor their program's workspace can go
+-- before.
+create view unsettled_partners as
+select r.program_id, r.id as partner_id, r.user_id, u.unsettled
+from partners r
+cross join lateral (
+  select case
+    when exists (
+      select from withdrawals w where w.program_id = r.program_id and w.partner_id = r.id and w.status = 'requested'
+    ) then 'an open withdrawal'
+    when exists (
+      select from balances b where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents > 0
+    ) then 'a balance'
+    when exists (
+      select from commissions c where c.program_id = r.program_id and c.partner_id = r.id
+        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    ) then 'a pending commission'
+  end as unsettled
+) u
+where u.unsettled is not null;

@@ -131,6 +131,7 @@ create table api_keys (
 CREATE INDEX api_keys_creator_idx ON public.api_keys USING btree (created_by);
 CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
 CREATE TRIGGER api_keys_made_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
+CREATE TRIGGER api_keys_of_deleted BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION retire_key_of_deleted_program();
 CREATE TRIGGER api_keys_retired_audit AFTER UPDATE OF retired_at ON public.api_keys FOR EACH ROW WHEN (((old.retired_at IS NULL) AND (new.retired_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
 
 create table audit_log (
@@ -426,11 +427,13 @@ create table partners (
   is_active boolean not null default true,
   ended_at timestamp with time zone,
   ended_by text,
+  closed_at timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   constraint partners_pkey PRIMARY KEY (program_id, id),
   constraint partners_user_key UNIQUE (program_id, user_id),
   constraint partners_check CHECK ((num_nulls(ended_at, ended_by) = ANY (ARRAY[0, 2]))),
   constraint partners_check1 CHECK (((ended_at IS NULL) OR (NOT is_active))),
+  constraint partners_check2 CHECK (((closed_at IS NULL) OR (ended_at IS NOT NULL))),
   constraint partners_email_check CHECK ((length(email) <= 320)),
   constraint partners_ended_by_check CHECK ((ended_by = ANY (ARRAY['program'::text, 'partner'::text]))),
   constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
@@ -604,6 +607,7 @@ create table programs (
   processor_connected_at timestamp with time zone,
   processor_livemode boolean not null default true,
   created_at timestamp with time zone not null default now(),
+  deleted_at timestamp with time zone,
   constraint programs_pkey PRIMARY KEY (id),
   constraint programs_workspace_key UNIQUE (id, workspace_id),
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
@@ -873,9 +877,11 @@ create table workspaces (
   name name_text not null,
   requires_two_factor boolean not null default false,
   created_at timestamp with time zone not null default now(),
+  deleted_at timestamp with time zone,
   constraint workspaces_pkey PRIMARY KEY (id)
 );
 CREATE TRIGGER workspaces_audit AFTER UPDATE OF requires_two_factor ON public.workspaces FOR EACH ROW WHEN ((old.requires_two_factor <> new.requires_two_factor)) EXECUTE FUNCTION audit_workspace();
+CREATE TRIGGER workspaces_deleted_audit AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION audit_workspace_deletion();
 
 create view link_click_counts as
  SELECT program_id,
@@ -924,6 +930,27 @@ create view payouts_due as
      JOIN partners r ON (((r.program_id = p.program_id) AND (r.id = p.partner_id))))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
   WHERE (p.payable_cents > 0);
+
+create view unsettled_partners as
+ SELECT r.program_id,
+    r.id AS partner_id,
+    r.user_id,
+    u.unsettled
+   FROM (partners r
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN (EXISTS ( SELECT
+                       FROM withdrawals w
+                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.status = 'requested'::text)))) THEN 'an open withdrawal'::text
+                    WHEN (EXISTS ( SELECT
+                       FROM balances b
+                      WHERE ((b.program_id = r.program_id) AND (b.partner_id = r.id) AND (b.balance_cents > 0)))) THEN 'a balance'::text
+                    WHEN (EXISTS ( SELECT
+                       FROM commissions c
+                      WHERE ((c.program_id = r.program_id) AND (c.partner_id = r.id) AND (c.credited_at IS NULL) AND (c.rejected_at IS NULL) AND ((c.reversal)::text <> 'full'::text)))) THEN 'a pending commission'::text
+                    ELSE NULL::text
+                END AS unsettled) u)
+  WHERE (u.unsettled IS NOT NULL);
 
 CREATE OR REPLACE FUNCTION public.act_as(of_user_id text, form uuid, request uuid)
  RETURNS void
@@ -1544,6 +1571,16 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_workspace_deletion()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_audit(new.id, null, 'workspace.deleted', new.name, null, null);
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.awaited_name(of_account_id text, kind text, name text)
  RETURNS text
  LANGUAGE sql
@@ -1637,6 +1674,22 @@ begin
       order by a.id limit 1
     );
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.close_partners(program_ids bigint[], partner_ids bigint[], by_whom text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update partners r set closed_at = now(), is_active = false, ended_at = coalesce(r.ended_at, now()),
+    ended_by = coalesce(r.ended_by, by_whom)
+  where r.program_id = any (program_ids) and r.id = any (partner_ids);
+  update referral_links l set is_active = false
+  where l.program_id = any (program_ids) and l.partner_id = any (partner_ids) and l.is_active;
+  update partner_invitations i set revoked_at = now()
+  where i.program_id = any (program_ids) and i.partner_id = any (partner_ids)
+    and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
 end $function$
 ;
 
@@ -1971,6 +2024,48 @@ CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commission
 RETURN CASE WHEN ((commission).rejected_at IS NULL) THEN (reversed_share(((commission).amount_cents)::bigint, (((sale).refunded_cents)::bigint + by_cents), ((sale).amount_cents)::bigint) - reversed_share(((commission).amount_cents)::bigint, ((sale).refunded_cents)::bigint, ((sale).amount_cents)::bigint)) ELSE NULL::bigint END
 ;
 
+CREATE OR REPLACE FUNCTION public.delete_workspace(of_workspace_id text, OUT unsettled text[], OUT account_ids text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program_ids bigint[];
+  partner_ids bigint[];
+begin
+  perform from workspaces w where w.id = of_workspace_id for update;
+  program_ids := array(select p.id from programs p where p.workspace_id = of_workspace_id order by p.id for update);
+  partner_ids := array(
+    select r.id from partners r where r.program_id = any (program_ids) order by r.program_id, r.id for update
+  );
+  unsettled := array(
+    select r.name || ' in ' || p.name || ' (' || u.unsettled || ')'
+    from unsettled_partners u
+    join partners r on r.program_id = u.program_id and r.id = u.partner_id
+    join programs p on p.id = u.program_id
+    where u.program_id = any (program_ids) order by u.program_id, u.partner_id limit 6
+  );
+  if cardinality(unsettled) > 0 then
+    return;
+  end if;
+  account_ids := array(
+    select distinct p.processor_account_id from programs p
+    where p.id = any (program_ids) and p.processor_account_id is not null and not exists (
+      select from programs other where other.processor_account_id = p.processor_account_id and other.id <> all (program_ids)
+    )
+  );
+  perform close_partners(program_ids, partner_ids, 'program');
+  update api_keys k set retired_at = now() where k.program_id = any (program_ids) and k.retired_at is null;
+  update workspace_invitations i set revoked_at = now()
+  where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
+  delete from processor_connect_states s where s.program_id = any (program_ids);
+  delete from program_members o where o.workspace_id = of_workspace_id;
+  update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
+  update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
+  where p.id = any (program_ids);
+  update workspaces w set deleted_at = now() where w.id = of_workspace_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.enter_earlier_refunds(sale sales, commission commissions)
  RETURNS sales
  LANGUAGE plpgsql
@@ -1992,6 +2087,54 @@ begin
     sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
   end loop;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_account(of_user_id text, OUT unsettled text[], OUT last_owner_of text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  address text := (select u.email from users u where u.id = of_user_id for update);
+  program_ids bigint[];
+  partner_ids bigint[];
+begin
+  perform from workspaces w where w.id in (
+    select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
+  ) order by w.id for update;
+  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
+  program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
+  unsettled := array(
+    select p.name || ' (' || u.unsettled || ')' from unsettled_partners u join programs p on p.id = u.program_id
+    where u.user_id = of_user_id order by u.program_id limit 6
+  );
+  last_owner_of := array(
+    select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
+    where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
+      select from workspace_members other
+      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner' and other.removed_at is null
+    )
+    order by w.name limit 6
+  );
+  if cardinality(unsettled) + cardinality(last_owner_of) > 0 then
+    return;
+  end if;
+  perform close_partners(program_ids, partner_ids, 'partner');
+  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, null) from partners r where r.user_id = of_user_id;
+  delete from partner_invitations i
+  where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
+  delete from workspace_invitations i where i.email = address;
+  update partner_invitations i set revoked_at = now()
+  where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
+  update workspace_invitations i set revoked_at = now()
+  where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
+  update withdrawals w set payout_address = null
+  where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
+  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null where r.user_id = of_user_id;
+  delete from program_members o where o.user_id = of_user_id;
+  update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
+  delete from verifications v where v.value = of_user_id;
+  delete from users u where u.id = of_user_id;
 end $function$
 ;
 
@@ -3134,9 +3277,10 @@ declare
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
-      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified, p.commission_bp, p.commission_duration_months, p.hold_days into customer
-  from customers c join programs p on p.id = c.program_id
-  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
+      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
+    case when r.closed_at is null then p.commission_bp else 0 end as commission_bp, p.commission_duration_months, p.hold_days into customer
+  from customers c join programs p on p.id = c.program_id join partners r on r.program_id = c.program_id and r.id = c.partner_id
+  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c for key share of r;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
     amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
     subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
@@ -3225,7 +3369,10 @@ begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
-  select p.lead_commission_cents, p.currency, p.hold_days into strict program from programs p where p.id = customer.program_id;
+  -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
+  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days
+  into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
+  where p.id = customer.program_id for key share of r;
   counted := count_customers(customer.program_id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
@@ -3437,6 +3584,19 @@ begin
     raise exception 'a balance entry without its balance' using errcode = 'foreign_key_violation';
   end if;
   return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.retire_key_of_deleted_program()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
+  if not found then
+    new.retired_at := now();
+  end if;
+  return new;
 end $function$
 ;
 
@@ -3836,7 +3996,7 @@ declare
   noted record;
 begin
   select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
-  from programs p where p.id = of_program_id;
+  from programs p where p.id = of_program_id and p.deleted_at is null;
   if not exists (
     select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
   ) then
@@ -3888,7 +4048,7 @@ CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, 
  LANGUAGE plpgsql
 AS $function$
 begin
-  is_known := exists (select from programs p where p.id = of_program_id);
+  is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
   is_kept := is_known and count_public_test_event(of_program_id);
   if is_kept then
     perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
@@ -3906,12 +4066,13 @@ declare
   customer bigint;
   customer_click_id text;
 begin
-  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
+    p.deleted_at is not null as is_deleted into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
   if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
     return json_build_object('refused', case
-      when link.id is null or link.program_id <> named_program_id then 'unknown_partner_code'
+      when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
     end);
@@ -4111,7 +4272,8 @@ AS $function$
 #variable_conflict use_column
 begin
   select p.id into of_program_id from programs p
-  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)));
+  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)))
+    and p.deleted_at is null;
   is_kept := of_program_id is not null and count_public_test_event(of_program_id);
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,

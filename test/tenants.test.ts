@@ -72,6 +72,8 @@ const routes = {
     'POST /workspaces/:workspaceId/members/:userId/remove',
     'POST /workspaces/:workspaceId/members/programs',
     'POST /workspaces/:workspaceId/members/two-factor',
+    'GET /workspaces/:workspaceId/delete',
+    'POST /workspaces/:workspaceId/delete',
     'GET /workspaces/:workspaceId/audit',
     'GET /workspaces/:workspaceId/audit.csv',
   ],
@@ -105,6 +107,8 @@ const routes = {
     'POST /workspaces/:workspaceId/leave',
     'POST /account/name',
     'POST /account/email',
+    'GET /account/erase',
+    'POST /account/erase',
     'GET /account/sessions',
     'POST /account/sessions/end',
     'POST /account/sessions/:sessionId/end',
@@ -391,7 +395,7 @@ test.each(Object.entries(routes.program))('%s is for members with %s alone', asy
   expect(await victims()).toBe(before)
 })
 
-test.each(routes.workspace)('%s is for those who manage its members', async (route) => {
+test.each(routes.workspace)('%s is for those who manage it', async (route) => {
   const before = await victims()
   const owners = { owner: 200, 'an unverified account': mailing.has(route) ? 403 : 200 }
   const expected = { ...owners, 'a member without the action': 403, 'its partner': 404, ...strangers }

@@ -44,7 +44,7 @@ function accessStatement(token: string, programId: number | undefined) {
       .selectFrom('sessions')
       .innerJoin('users', 'users.id', 'sessions.user_id')
       // No program has the id 0.
-      .leftJoin('programs', (join) => join.on('programs.id', '=', programId ?? 0))
+      .leftJoin('programs', (join) => join.on('programs.id', '=', programId ?? 0).on('programs.deleted_at', 'is', null))
       .leftJoin('workspaces', 'workspaces.id', 'programs.workspace_id')
       .leftJoin('workspace_members', (join) =>
         join

@@ -52,6 +52,7 @@ export async function setPartnerActive(
       .set({ is_active: active, ...(active && { ended_at: null, ended_by: null }) })
       .where('program_id', '=', programId)
       .where('id', '=', partnerId)
+      .where((eb) => eb.or([eb('closed_at', 'is', null), eb.lit(!active)]))
       .where((eb) => eb.or([eb('ended_at', 'is', null), eb('user_id', 'is', null), eb.lit(!active)]))
       .returning('id'),
     linksFollow({ programId, partnerId }),

@@ -1,6 +1,7 @@
-import type { Database } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { call, type Database } from '../database.ts'
+import { ApiError, nameSome } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import { type ConnectEnv, giveAccountBack } from '../stripe/connect.ts'
 
 /**
  * Says whether members of a workspace must have two-factor codes to see anything of it. Refuses with `conflict` where who demands them has
@@ -36,4 +37,17 @@ export async function createWorkspace(db: Database, workspace: { name: string; o
     kysely.insertInto('workspace_members').values({ workspace_id: id, user_id: ownerId, role: 'owner' }),
   ])
   return id
+}
+
+/**
+ * Deletes a workspace: its members, keys, invitations and partnerships end, its programs answer as if there were none, and their access to Stripe is given
+ * back. What was paid stays in the books. Refuses with `conflict`, naming them, while money of partners is not settled.
+ */
+export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId: string): Promise<void> {
+  const [done] = await db.query(call('delete_workspace', { of_workspace_id: workspaceId }))
+  const unsettled = done?.unsettled ?? []
+  if (unsettled.length > 0) {
+    throw new ApiError('conflict', `Settle these first: ${nameSome(unsettled)}. Pay or refuse what is asked for.`)
+  }
+  for (const accountId of done?.account_ids ?? []) await giveAccountBack(env, accountId)
 }

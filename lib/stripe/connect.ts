@@ -145,9 +145,14 @@ export async function disconnectProcessor(db: Database, env: ConnectEnv, program
           .as('is_last'),
       ]),
   )
-  if (!row?.account_id || !row.is_last || !env.STRIPE_CLIENT_ID || row.account_id === ownAccount) return
+  if (row?.account_id && row.is_last) await giveAccountBack(env, row.account_id)
+}
+
+/** Gives the access to an account that no program has any more back to Stripe. */
+export async function giveAccountBack(env: ConnectEnv, accountId: string): Promise<void> {
+  if (!env.STRIPE_CLIENT_ID || accountId === ownAccount) return
   try {
-    await openStripe(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: row.account_id })
+    await openStripe(env).oauth.deauthorize({ client_id: env.STRIPE_CLIENT_ID, stripe_user_id: accountId })
   } catch (error) {
     if (!(error instanceof Stripe.errors.StripeError)) throw error
     console.error(JSON.stringify({ error: 'deauthorize_refused', type: error.type, status: error.statusCode }))

@@ -102,6 +102,14 @@ end $$;
 create or replace trigger workspaces_audit after update of requires_two_factor on workspaces
   for each row when (old.requires_two_factor <> new.requires_two_factor) execute function audit_workspace();
 
+create or replace function audit_workspace_deletion() returns trigger language plpgsql as $$
+begin
+  perform write_audit(new.id, null, 'workspace.deleted', new.name, null, null);
+  return null;
+end $$;
+create or replace trigger workspaces_deleted_audit after update of deleted_at on workspaces
+  for each row when (old.deleted_at is null and new.deleted_at is not null) execute function audit_workspace_deletion();
+
 create or replace function audit_program_member() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' then

@@ -14,12 +14,13 @@ declare
   customer bigint;
   customer_click_id text;
 begin
-  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model into link
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
+    p.deleted_at is not null as is_deleted into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
   if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
     return json_build_object('refused', case
-      when link.id is null or link.program_id <> named_program_id then 'unknown_partner_code'
+      when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
     end);
@@ -79,7 +80,8 @@ create or replace function track_test_click(
 #variable_conflict use_column
 begin
   select p.id into of_program_id from programs p
-  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)));
+  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)))
+    and p.deleted_at is null;
   is_kept := of_program_id is not null and count_public_test_event(of_program_id);
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,

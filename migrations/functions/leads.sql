@@ -11,7 +11,10 @@ begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
-  select p.lead_commission_cents, p.currency, p.hold_days into strict program from programs p where p.id = customer.program_id;
+  -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
+  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days
+  into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
+  where p.id = customer.program_id for key share of r;
   counted := count_customers(customer.program_id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
@@ -109,7 +112,7 @@ declare
   noted record;
 begin
   select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
-  from programs p where p.id = of_program_id;
+  from programs p where p.id = of_program_id and p.deleted_at is null;
   if not exists (
     select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
   ) then
@@ -178,7 +181,7 @@ create or replace function track_browser_test_lead(
   out is_known boolean, out is_kept boolean
 ) language plpgsql as $$
 begin
-  is_known := exists (select from programs p where p.id = of_program_id);
+  is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
   is_kept := is_known and count_public_test_event(of_program_id);
   if is_kept then
     perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);

@@ -51,9 +51,10 @@ declare
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
-      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified, p.commission_bp, p.commission_duration_months, p.hold_days into customer
-  from customers c join programs p on p.id = c.program_id
-  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
+      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
+    case when r.closed_at is null then p.commission_bp else 0 end as commission_bp, p.commission_duration_months, p.hold_days into customer
+  from customers c join programs p on p.id = c.program_id join partners r on r.program_id = c.program_id and r.id = c.partner_id
+  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c for key share of r;
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
     amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
     subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,

@@ -17,7 +17,7 @@ where "program_id" = $3 and "id" = $4 and "is_active" = $5;
 -- setPartnerActive
 update "partners"
 set "is_active" = $1
-where "program_id" = $2 and "id" = $3 and ("ended_at" is null or "user_id" is null or true)
+where "program_id" = $2 and "id" = $3 and ("closed_at" is null or true) and ("ended_at" is null or "user_id" is null or true)
 returning "id";
 update "referral_links" as "l"
 set "is_active" = "p"."is_active"

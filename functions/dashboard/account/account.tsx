@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { rename } from '../../../lib/access/account.ts'
 import { askEmailChange } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
 import { Badge, Card, Heading } from '../parts/blocks.tsx'
@@ -81,14 +82,21 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
                   <span>
                     {name}, as {role}
                   </span>
-                  <PostButton
-                    action={`/workspaces/${id}/leave`}
-                    class="compact danger"
-                    label={`Leave ${name}`}
-                    confirm={`Leave ${name}? Only an invitation lets you in again.`}
-                  >
-                    Leave
-                  </PostButton>
+                  <span class="row">
+                    {may([role], 'owner:manage') && (
+                      <a class="button compact" href={`/workspaces/${id}/delete`} aria-label={`Delete ${name}`}>
+                        Delete
+                      </a>
+                    )}
+                    <PostButton
+                      action={`/workspaces/${id}/leave`}
+                      class="compact danger"
+                      label={`Leave ${name}`}
+                      confirm={`Leave ${name}? Only an invitation lets you in again.`}
+                    >
+                      Leave
+                    </PostButton>
+                  </span>
                 </li>
               ))}
             </ul>
@@ -103,6 +111,9 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
             <PostButton action="/sign-out">Sign out</PostButton>
           </div>
         </Card>
+        <p>
+          <a href="/account/erase">Erase your account</a>
+        </p>
       </>
     ),
   })

@@ -1,0 +1,138 @@
+import * as z from 'zod/mini'
+import { eraseAccount } from '../../../lib/access/account.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { deleteWorkspace } from '../../../lib/programs/workspaces.ts'
+import { Card, Heading } from '../parts/blocks.tsx'
+import { Field, Problem } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { renderAccount } from '../parts/layout.tsx'
+import {
+  createPages,
+  requireViewer,
+  requireWorkspace,
+  type ViewerContext,
+  type WorkspaceContext,
+} from '../parts/page.ts'
+import { OwnPassword, refusePassword } from './credentials.tsx'
+
+/** What cannot be undone: deleting a workspace, and erasing one's own account. */
+export const deletionPages = createPages()
+
+/** The form again with what stands in the way, where an error says that something does. */
+async function problemOf(c: ViewerContext | WorkspaceContext, error: unknown): Promise<FormState> {
+  if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
+  return await formAgain(c, { problem: error.message, status: 409 })
+}
+
+deletionPages.get('/workspaces/:workspaceId/delete', requireWorkspace('owner:manage'), (c) =>
+  renderDeleteWorkspace(c, emptyForm),
+)
+
+function renderDeleteWorkspace(c: WorkspaceContext, shown: FormState) {
+  const { id, name } = c.get('workspace')
+  return renderAccount(c, c.get('viewer'), {
+    title: 'Delete a workspace',
+    status: shown.status,
+    children: (
+      <>
+        <Heading title={`Delete ${name}`} lead="This cannot be undone." />
+        <Card title="What happens">
+          <p>
+            All of its programs are closed: their links and API keys stop working, their partnerships and invitations
+            end, Stripe is disconnected, and no member sees anything of it any more. It takes that nothing is owed to a
+            partner.
+          </p>
+          <form method="post" action={`/workspaces/${id}/delete`} class="stack">
+            <Problem form={shown} />
+            <div class="fields">
+              <Field
+                name="workspace_name"
+                label="The name of the workspace"
+                hint={`Type ${name}`}
+                autocomplete="off"
+                form={shown}
+                required
+              />
+              <OwnPassword name="password" form={shown} />
+            </div>
+            <div class="row">
+              <button type="submit" class="danger">
+                Delete the workspace
+              </button>
+            </div>
+          </form>
+        </Card>
+      </>
+    ),
+  })
+}
+
+deletionPages.post(
+  '/workspaces/:workspaceId/delete',
+  requireWorkspace('owner:manage'),
+  form(z.object({ workspace_name: optionalText, password: optionalText }), renderDeleteWorkspace),
+  async (c) => {
+    const { id, name } = c.get('workspace')
+    const { workspace_name: typed, password } = c.req.valid('form')
+    const refused =
+      typed.trim() === name.trim()
+        ? await refusePassword(c, 'password', password)
+        : await formAgain(c, { errors: { workspace_name: 'This is not its name.' } })
+    if (refused) return await renderDeleteWorkspace(c, refused)
+    try {
+      await deleteWorkspace(c.get('db'), c.env, id)
+    } catch (error) {
+      return await renderDeleteWorkspace(c, await problemOf(c, error))
+    }
+    return redirectWith(c, '/account', `${name} is deleted.`)
+  },
+)
+
+deletionPages.get('/account/erase', requireViewer, (c) => renderErase(c, emptyForm))
+
+function renderErase(c: ViewerContext, shown: FormState) {
+  return renderAccount(c, c.get('viewer'), {
+    title: 'Erase your account',
+    status: shown.status,
+    children: (
+      <>
+        <Heading title="Erase your account" lead="This cannot be undone." />
+        <Card title="What happens">
+          <p>
+            You are signed out everywhere and leave every workspace. As a partner you leave every program, and your name
+            and addresses are removed there; what was paid stays in the books without you. It takes that no program owes
+            you anything and that you are not the last owner of a workspace.
+          </p>
+          <form method="post" action="/account/erase" class="stack">
+            <Problem form={shown} />
+            <div class="fields">
+              <OwnPassword name="password" form={shown} />
+            </div>
+            <div class="row">
+              <button type="submit" class="danger">
+                Erase the account
+              </button>
+            </div>
+          </form>
+        </Card>
+      </>
+    ),
+  })
+}
+
+deletionPages.post(
+  '/account/erase',
+  requireViewer,
+  form(z.object({ password: optionalText }), renderErase),
+  async (c) => {
+    const refused = await refusePassword(c, 'password', c.req.valid('form').password)
+    if (refused) return await renderErase(c, refused)
+    try {
+      await eraseAccount(c.get('db'), c.get('viewer').user.id)
+    } catch (error) {
+      return await renderErase(c, await problemOf(c, error))
+    }
+    return redirectWith(c, '/sign-in', 'Your account is erased.')
+  },
+)

@@ -1,0 +1,112 @@
+-- Ends what partners have with their programs for good. Who calls it holds their rows locked and has seen nothing unsettled under that lock: what
+-- earns them something waits there, and then sees that they are closed.
+create or replace function close_partners(program_ids bigint[], partner_ids bigint[], by_whom text) returns void language plpgsql as $$
+begin
+  update partners r set closed_at = now(), is_active = false, ended_at = coalesce(r.ended_at, now()),
+    ended_by = coalesce(r.ended_by, by_whom)
+  where r.program_id = any (program_ids) and r.id = any (partner_ids);
+  update referral_links l set is_active = false
+  where l.program_id = any (program_ids) and l.partner_id = any (partner_ids) and l.is_active;
+  update partner_invitations i set revoked_at = now()
+  where i.program_id = any (program_ids) and i.partner_id = any (partner_ids)
+    and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
+end $$;
+
+-- Deletes a workspace with its programs: nothing of it can be reached any more, what was paid stays in the books. Where money of partners is not
+-- settled, it changes nothing and says with whom and what. `account_ids` are those at the processor that no other program has.
+-- `deleteWorkspace` in lib/programs/workspaces.ts is its only caller.
+create or replace function delete_workspace(of_workspace_id text, out unsettled text[], out account_ids text[]) language plpgsql as $$
+declare
+  program_ids bigint[];
+  partner_ids bigint[];
+begin
+  perform from workspaces w where w.id = of_workspace_id for update;
+  program_ids := array(select p.id from programs p where p.workspace_id = of_workspace_id order by p.id for update);
+  partner_ids := array(
+    select r.id from partners r where r.program_id = any (program_ids) order by r.program_id, r.id for update
+  );
+  unsettled := array(
+    select r.name || ' in ' || p.name || ' (' || u.unsettled || ')'
+    from unsettled_partners u
+    join partners r on r.program_id = u.program_id and r.id = u.partner_id
+    join programs p on p.id = u.program_id
+    where u.program_id = any (program_ids) order by u.program_id, u.partner_id limit 6
+  );
+  if cardinality(unsettled) > 0 then
+    return;
+  end if;
+  account_ids := array(
+    select distinct p.processor_account_id from programs p
+    where p.id = any (program_ids) and p.processor_account_id is not null and not exists (
+      select from programs other where other.processor_account_id = p.processor_account_id and other.id <> all (program_ids)
+    )
+  );
+  perform close_partners(program_ids, partner_ids, 'program');
+  update api_keys k set retired_at = now() where k.program_id = any (program_ids) and k.retired_at is null;
+  update workspace_invitations i set revoked_at = now()
+  where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
+  delete from processor_connect_states s where s.program_id = any (program_ids);
+  delete from program_members o where o.workspace_id = of_workspace_id;
+  update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
+  update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
+  where p.id = any (program_ids);
+  update workspaces w set deleted_at = now() where w.id = of_workspace_id;
+end $$;
+
+-- Erases a person's account: their sessions, ways to sign in and codes, their name and addresses wherever programs have them, and the
+-- invitations to them. Sums stay without them. Where something is to be paid to them, or a workspace would be without an owner, it changes
+-- nothing and says which programs and workspaces these are. `eraseAccount` in lib/access/account.ts is its only caller.
+create or replace function erase_account(of_user_id text, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
+declare
+  address text := (select u.email from users u where u.id = of_user_id for update);
+  program_ids bigint[];
+  partner_ids bigint[];
+begin
+  perform from workspaces w where w.id in (
+    select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
+  ) order by w.id for update;
+  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
+  program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
+  unsettled := array(
+    select p.name || ' (' || u.unsettled || ')' from unsettled_partners u join programs p on p.id = u.program_id
+    where u.user_id = of_user_id order by u.program_id limit 6
+  );
+  last_owner_of := array(
+    select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
+    where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
+      select from workspace_members other
+      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner' and other.removed_at is null
+    )
+    order by w.name limit 6
+  );
+  if cardinality(unsettled) + cardinality(last_owner_of) > 0 then
+    return;
+  end if;
+  perform close_partners(program_ids, partner_ids, 'partner');
+  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, null) from partners r where r.user_id = of_user_id;
+  delete from partner_invitations i
+  where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
+  delete from workspace_invitations i where i.email = address;
+  update partner_invitations i set revoked_at = now()
+  where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
+  update workspace_invitations i set revoked_at = now()
+  where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
+  update withdrawals w set payout_address = null
+  where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
+  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null where r.user_id = of_user_id;
+  delete from program_members o where o.user_id = of_user_id;
+  update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
+  delete from verifications v where v.value = of_user_id;
+  delete from users u where u.id = of_user_id;
+end $$;
+
+-- A key that is made while its workspace is deleted is retired with the others.
+create or replace function retire_key_of_deleted_program() returns trigger language plpgsql as $$
+begin
+  perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
+  if not found then
+    new.retired_at := now();
+  end if;
+  return new;
+end $$;
+create or replace trigger api_keys_of_deleted before insert on api_keys for each row execute function retire_key_of_deleted_program();

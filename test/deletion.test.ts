@@ -1,0 +1,318 @@
+import { expect, test } from 'vitest'
+import { createApiKey } from '../lib/access/program-keys.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { addMember, createPerson } from '../lib/local/people.ts'
+import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
+import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { inviteMember } from '../lib/programs/invitations.ts'
+import { invitePartner } from '../lib/programs/partner-invitations.ts'
+import { addPartner, setPartnerActive } from '../lib/programs/partners.ts'
+import { setPayoutAddress } from '../lib/programs/partnerships.ts'
+import { deleteWorkspace } from '../lib/programs/workspaces.ts'
+import { eraseAccount } from '../lib/access/account.ts'
+import { startStack } from './support/stack.ts'
+
+const stack = await startStack({
+  functions: ['dashboard', 'auth', 'track-click', 'track-lead', 'track-sale', 'tracking-performance'],
+})
+const { db, sql } = stack
+const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET, STRIPE_SECRET_KEY: 'sk_test_of_tests' }
+const password = 'correct horse battery'
+let made = 0
+
+async function makePerson(name: string, hasPassword = true) {
+  const email = `${name.toLowerCase()}-${crypto.randomUUID()}@example.com`
+  return await createPerson(db, env, { name, email, ...(hasPassword && { password }) })
+}
+
+/** A program with a partner, and somebody with a password as its owner and as its partner. */
+async function makeProgram(settings: Parameters<typeof createSandbox>[2] = {}, havePasswords = true) {
+  const sandbox = await createSandbox(db, env, { hold_days: 0, ...settings })
+  const [owner, partner] = [await makePerson('Olga', havePasswords), await makePerson('Petra', havePasswords)]
+  await addMember(db, sandbox.workspaceId, owner.userId, 'owner')
+  await sql.query('update partners set user_id = $2 where id = $1', [sandbox.partnerId, partner.userId])
+  return { ...sandbox, owner, partner }
+}
+
+async function call(path: string, key: string | undefined, body: object) {
+  const response = await fetch(stack.baseUrl + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key}` }) },
+    body: JSON.stringify(body),
+  })
+  const answer: { click_id?: string; commission_cents?: number; error?: { code: string } } = await response.json()
+  return { status: response.status, ...answer }
+}
+
+async function click({ partnerCode }: Sandbox, more: object = {}) {
+  return await call('/api/v1/track/click', undefined, {
+    affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
+    ...more,
+  })
+}
+
+/** A sale by a new customer of the partner: its commission is 20 dollars, pending. */
+async function sell(program: Sandbox, clickId?: string) {
+  const id = clickId ?? (await click(program)).click_id
+  const name = `sale-${(made += 1)}`
+  const sale = { transaction_id: name, customer_key: name, click_id: id, amount_cents: 10_000 }
+  return await call('/api/v1/track/sale', program.apiKey, sale)
+}
+
+async function credit({ programId }: Sandbox) {
+  const { rows } = await sql.query<{ id: string }>(
+    'select id from commissions where program_id = $1 and credited_at is null',
+    [programId],
+  )
+  await approveCommissions(
+    db,
+    programId,
+    rows.map(({ id }) => Number(id)),
+  )
+}
+
+async function ask({ programId, partnerId }: Sandbox) {
+  const withdrawal = { programId, partnerId, currency: 'usd', amountCents: 2000, requestId: crypto.randomUUID() }
+  return await askWithdrawal(db, withdrawal)
+}
+
+async function pay(program: Sandbox) {
+  await payWithdrawal(db, program.programId, await ask(program), 2000, {
+    reference: 'T1',
+    paid_on: new Date('2026-11-20'),
+  })
+}
+
+async function page(method: 'GET' | 'POST', path: string, token: string, fields: Record<string, string> = {}) {
+  const response = await fetch(stack.baseUrl + path, {
+    method,
+    redirect: 'manual',
+    headers: { origin: stack.baseUrl, cookie: `${sessionCookie}=${encodeURIComponent(token)}` },
+    ...(method === 'POST' && { body: new URLSearchParams(fields) }),
+  })
+  return { status: response.status, text: await response.text(), location: response.headers.get('location') }
+}
+
+async function one(query: string, values: unknown[] = []) {
+  return (await sql.query(query, values)).rows[0]
+}
+
+async function nameOf(workspaceId: string): Promise<string> {
+  return (await one('select name from workspaces where id = $1', [workspaceId])).name
+}
+
+/** What stands in the way of both deletions. */
+const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>][] = [
+  ['a pending commission', sell],
+  [
+    'a balance',
+    async (program) => {
+      await sell(program)
+      await credit(program)
+    },
+  ],
+  [
+    'an open withdrawal',
+    async (program) => {
+      await sell(program)
+      await credit(program)
+      await ask(program)
+    },
+  ],
+]
+
+test.each(unsettled)('neither a workspace nor its partner can go while there is %s', async (what, arrange) => {
+  const program = await makeProgram()
+  const { workspaceId, owner, partner } = program
+  await arrange(program)
+  const workspaceName = await nameOf(workspaceId)
+  const fields = { workspace_name: workspaceName, password }
+  const refused = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)
+  expect(refused.status).toBe(409)
+  expect(refused.text).toContain(`(${what})`)
+  const kept = await page('POST', '/account/erase', partner.token, { password })
+  expect(kept.status).toBe(409)
+  expect(kept.text).toContain(`(${what})`)
+  expect((await sell(program)).status).toBe(200)
+  expect((await page('GET', '/partner', partner.token)).status).toBe(200)
+})
+
+test.each([
+  ['another name', { workspace_name: 'Another', password }],
+  ['a wrong password', { password: 'a wrong horse battery' }],
+  ['no password', {}],
+])('a workspace stays where its deletion has %s', async (_what, wrong) => {
+  const { workspaceId, programId, owner } = await makeProgram()
+  const fields = { workspace_name: await nameOf(workspaceId), ...wrong }
+  expect((await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)).status).toBe(400)
+  expect((await page('GET', `/programs/${programId}`, owner.token)).status).toBe(200)
+})
+
+test('of a deleted workspace nothing can be reached, and what was paid stays in the books', async () => {
+  const program = await makeProgram({ lead_auth_policy: 'browser_allowed' })
+  const { workspaceId, programId, owner, partner, apiKey } = program
+  await sell(program)
+  await credit(program)
+  await pay(program)
+  const { click_id: clickId } = await click(program)
+  const other = await addPartner(db, { programId, name: 'Grace', email: 'grace@example.com', code: null })
+  const asked = await invitePartner(db, { programId, partnerId: other.partnerId, invitedBy: owner.userId })
+  const invitation = { workspaceId, email: 'bob@example.com', role: 'member', byOwner: true } as const
+  const invited = await inviteMember(db, { ...invitation, invitedBy: owner.userId })
+  const money = () =>
+    one(
+      `select (select jsonb_agg(s) from sales s where program_id = $1) as sales,
+        (select jsonb_agg(w) from withdrawals w where program_id = $1) as withdrawals,
+        (select jsonb_agg(e) from balance_entries e where program_id = $1) as entries`,
+      [programId],
+    )
+  const before = await money()
+  const fields = { workspace_name: await nameOf(workspaceId), password }
+  const deleted = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)
+  expect(deleted).toMatchObject({ status: 303, location: '/account' })
+
+  for (const path of [
+    `/programs/${programId}`,
+    `/workspaces/${workspaceId}/members`,
+    `/workspaces/${workspaceId}/audit`,
+  ])
+    expect([path, (await page('GET', path, owner.token)).status]).toEqual([path, 404])
+  const performance = await fetch(`${stack.baseUrl}/api/tracking/performance/${programId}`, {
+    headers: { authorization: `Bearer ${owner.token}` },
+  })
+  expect(performance.status).toBe(404)
+  for (const token of [apiKey, await createApiKey(db, programId, 'late')])
+    expect(
+      await call('/api/v1/track/sale', token, { transaction_id: 't', customer_key: 'k', amount_cents: 1 }),
+    ).toMatchObject({
+      status: 401,
+    })
+  const unknown = { status: 400, error: { code: 'unknown_partner_code' } }
+  const answers = [await click(program), await click({ ...program, partnerCode: other.code })]
+  expect(answers).toMatchObject([unknown, unknown])
+  const lead = { customer_key: 'new', click_id: clickId, additional_data: { program_id: programId } }
+  expect(await call('/api/v1/track/lead', undefined, lead)).toMatchObject({ error: { code: 'no_attribution' } })
+  for (const path of [`/invitation?token=${invited}`, `/partner-invitation?token=${asked?.token}`])
+    expect((await page('GET', path, partner.token)).text).not.toContain('Accept')
+  await expect(setPartnerActive(db, programId, other.partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
+
+  expect(await money()).toEqual(before)
+  expect(await findDifferences(sql, programId)).toEqual([])
+  expect((await page('GET', '/partner/withdrawals', partner.token)).text).toContain('T1')
+  const entry = await one(`select user_id from audit_log where workspace_id = $1 and action = 'workspace.deleted'`, [
+    workspaceId,
+  ])
+  expect(entry).toEqual({ user_id: owner.userId })
+})
+
+test('an erased partner leaves their sums without themselves, and what their customers buy later earns nothing', async () => {
+  const program = await makeProgram({ lead_commission_cents: 100 })
+  const { programId, partnerId, partner } = program
+  await setPayoutAddress(db, partner.userId, 'petra-payout@example.com')
+  await sell(program)
+  await credit(program)
+  await pay(program)
+  const { rows } = await sql.query(
+    'select amount_cents from balance_entries where program_id = $1 order by entry_number',
+    [programId],
+  )
+  await addPartner(db, {
+    programId: (await makeProgram()).programId,
+    name: 'Somebody',
+    email: partner.email,
+    code: null,
+  })
+  const asker = await makeProgram()
+  const asked = await addPartner(db, { programId: asker.programId, name: 'P', email: partner.email, code: null })
+  await invitePartner(db, { programId: asker.programId, partnerId: asked.partnerId, invitedBy: asker.owner.userId })
+  await sql.query(`update withdrawals set payout_address = 'petra-payout@example.com' where program_id = $1`, [
+    programId,
+  ])
+  const { click_id: clickId } = await click(program)
+  expect((await page('POST', '/account/erase', partner.token, { password: 'a wrong horse' })).status).toBe(400)
+  expect(await page('POST', '/account/erase', partner.token, { password })).toMatchObject({
+    status: 303,
+    location: '/sign-in',
+  })
+
+  expect(await page('GET', '/account', partner.token)).toMatchObject({ status: 303 })
+  expect(
+    await one('select name, email, payout_email, user_id, is_active from partners where id = $1', [partnerId]),
+  ).toEqual({ name: 'Erased partner', email: null, payout_email: null, user_id: null, is_active: false })
+  for (const table of [
+    'users',
+    'sessions',
+    'accounts',
+    'partner_profiles',
+    'withdrawals',
+    'partner_invitations',
+    'outbox',
+  ]) {
+    const { text } = await one(`select coalesce(string_agg(t::text, ' '), '') as text from ${table} t`)
+    for (const secret of [partner.userId, partner.email, 'petra-payout'])
+      expect([table, text.includes(secret)]).toEqual([table, false])
+  }
+  const entries = await sql.query(
+    'select amount_cents from balance_entries where program_id = $1 order by entry_number',
+    [programId],
+  )
+  expect(entries.rows).toEqual(rows)
+  expect(await sell(program, clickId)).toMatchObject({ status: 200 })
+  const open = 'select count(*)::int from commissions where program_id = $1 and paid_at is null and amount_cents > 0'
+  expect(await one(open, [programId])).toEqual({ count: 0 })
+  expect((await click(program)).error?.code).toBe('link_disabled')
+  await expect(setPartnerActive(db, programId, partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
+  expect(await findDifferences(sql, programId)).toEqual([])
+})
+
+test('a member is erased from their workspace, unless they are its last owner', async () => {
+  const { workspaceId, owner, dashboardToken } = await makeProgram()
+  const member = await makePerson('Mia')
+  await addMember(db, workspaceId, member.userId, 'admin')
+  const invitation = { workspaceId, email: 'carl@example.com', role: 'member', byOwner: false } as const
+  await inviteMember(db, { ...invitation, invitedBy: member.userId })
+  for (const { token } of [member, owner])
+    expect((await page('POST', '/account/erase', token, { password })).status).toBe(303)
+  expect((await page('GET', `/workspaces/${workspaceId}/members`, dashboardToken)).text).not.toContain(member.email)
+  expect(await one('select revoked_at from workspace_invitations where workspace_id = $1', [workspaceId])).toEqual({
+    revoked_at: expect.any(Date),
+  })
+  const last = await makePerson('Lea')
+  await addMember(db, workspaceId, last.userId, 'owner')
+  await sql.query(`update workspace_members set role = 'admin' where workspace_id = $1 and user_id <> $2`, [
+    workspaceId,
+    last.userId,
+  ])
+  const refused = await page('POST', '/account/erase', last.token, { password })
+  expect(refused.status).toBe(409)
+  expect(refused.text).toContain(await nameOf(workspaceId))
+})
+
+const races: [what: string, end: (program: Awaited<ReturnType<typeof makeProgram>>) => Promise<void>][] = [
+  ['a workspace is deleted', async ({ workspaceId }) => await deleteWorkspace(db, env, workspaceId)],
+  ['a partner is erased', async ({ partner }) => await eraseAccount(db, partner.userId)],
+]
+
+test.each(races)('of a sale at the moment in which %s, one of the two gives way', async (_what, end) => {
+  for (let round = 0; round < 12; round++) {
+    const program = await makeProgram({}, false)
+    const { click_id: clickId } = await click(program)
+    const [ended] = await Promise.allSettled([end(program), sell(program, clickId)])
+    const { count } = await one('select count(*)::int from commissions where program_id = $1', [program.programId])
+    expect([ended.status, count]).toEqual(count === 0 ? ['fulfilled', 0] : ['rejected', 1])
+  }
+})
+
+test('of two last owners who erase themselves at once, one stays', async () => {
+  const { workspaceId, owner } = await makeProgram()
+  const other = await makePerson('Otto')
+  await sql.query(`update workspace_members set role = 'admin' where workspace_id = $1 and user_id <> $2`, [
+    workspaceId,
+    owner.userId,
+  ])
+  await addMember(db, workspaceId, other.userId, 'owner')
+  const outcomes = await Promise.allSettled([owner, other].map(({ userId }) => eraseAccount(db, userId)))
+  expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+})
