@@ -364,6 +364,7 @@ export interface ProcessorConnectStates {
 export interface ProcessorCustomers {
   created_at: Generated<Timestamp>;
   customer_id: Int8;
+  known_from: Generated<Timestamp>;
   processor_customer_id: string;
   program_id: Int8;
 }
@@ -383,7 +384,7 @@ export interface ProcessorEvents {
   program_id: Int8 | null;
   reason: string | null;
   received_at: Generated<Timestamp>;
-  waits_for: 'connection' | 'conversion' | null;
+  waits_for: 'connection' | 'conversion' | 'buyer' | 'session' | null;
 }
 
 export interface ProcessorPayments {
@@ -428,6 +429,7 @@ export interface ProgramMembers {
 }
 
 export interface Programs {
+  attribute_known_customers: Generated<boolean>;
   attribution_model: Generated<'last_click' | 'first_click'>;
   commission_bp: Generated<number>;
   commission_duration_months: number | null;
@@ -699,6 +701,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
     row: { withdrawal_id: number | null; payable_cents: number | null; minimum_cents: number | null }
   }
+  attribute_known_customers: {
+    arguments: { of_program_id: number | null }
+    row: { attribute_known_customers: string | null }
+  }
   cancel_withdrawal: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_withdrawal_id: number | null }
     row: { status: string | null }
@@ -714,6 +720,10 @@ export interface DatabaseFunctions {
   count_invitation_mail: {
     arguments: { of_workspace_id: string | null; to_recipient: string | null }
     row: { count_invitation_mail: string | null }
+  }
+  count_left_out: {
+    arguments: { of_program_id: number | null }
+    row: { count_left_out: number | null }
   }
   delete_workspace: {
     arguments: { of_workspace_id: string | null }
@@ -820,10 +830,12 @@ export const functionCalls: {
   approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
   ask_withdrawal: { text: 'select * from ask_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
+  attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
+  count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
   delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
   erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
   erase_payments: { text: 'select erase_payments($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },

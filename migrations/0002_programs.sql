@@ -21,6 +21,8 @@ create table programs (
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
   lead_auth_policy text not null default 'server_verified' check (lead_auth_policy in ('server_verified', 'browser_allowed')),
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
+  -- Whether a payment that says nothing of its buyer is theirs whom earlier attributed payments of the same customer or subscription name.
+  attribute_known_customers boolean not null default false,
   -- The connected account at the payment processor. Several programs may share one.
   -- `platform` for the account whose key the deployment has; its events name none.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),

@@ -6,6 +6,8 @@ create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
   customer_id bigint not null,
+  -- When they set out on the earliest attributed purchase that named them: what they bought before was nobody's.
+  known_from timestamptz not null default now(),
   created_at timestamptz not null default now(),
   primary key (program_id, processor_customer_id),
   foreign key (program_id, customer_id) references customers (program_id, id)
@@ -72,9 +74,10 @@ create table processor_events (
   livemode boolean not null,
   outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
   reason text,
-  -- What a parked event is applied again for, by a scheduled function: its account's connection, or another currency, in which its sale
-  -- turned out to be. Null where its sale applies it, when that is recorded.
-  waits_for text check (waits_for in ('connection', 'conversion')),
+  -- What a parked event is applied again for, by a scheduled function: its account's connection; another currency, in which its sale
+  -- turned out to be; its buyer, who is known now; a session, which for an hour may say more of who bought. Null where its sale applies it,
+  -- when that is recorded.
+  waits_for text check (waits_for in ('connection', 'conversion', 'buyer', 'session')),
   fact jsonb not null,
   -- A live event that no schema reads, whole, for 30 days: encrypted, as customers' data is in it (lib/stripe/sealed-payload.ts).
   payload bytea,

@@ -493,6 +493,7 @@ create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
   customer_id bigint not null,
+  known_from timestamp with time zone not null default now(),
   created_at timestamp with time zone not null default now(),
   constraint processor_customers_pkey PRIMARY KEY (program_id, processor_customer_id),
   constraint processor_customers_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id)
@@ -518,7 +519,7 @@ create table processor_events (
   constraint processor_events_check CHECK (((waits_for IS NULL) OR (outcome = 'parked'::text))),
   constraint processor_events_deliveries_check CHECK ((deliveries > 0)),
   constraint processor_events_outcome_check CHECK ((outcome = ANY (ARRAY['recorded'::text, 'duplicate'::text, 'ignored'::text, 'parked'::text]))),
-  constraint processor_events_waits_for_check CHECK ((waits_for = ANY (ARRAY['connection'::text, 'conversion'::text]))),
+  constraint processor_events_waits_for_check CHECK ((waits_for = ANY (ARRAY['connection'::text, 'conversion'::text, 'buyer'::text, 'session'::text]))),
   constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
@@ -602,6 +603,7 @@ create table programs (
   commission_duration_months integer,
   lead_auth_policy text not null default 'server_verified'::text,
   attribution_model text not null default 'last_click'::text,
+  attribute_known_customers boolean not null default false,
   processor_account_id text,
   processor_former_account_id text,
   processor_connected_at timestamp with time zone,
@@ -1006,7 +1008,7 @@ declare
   event processor_events;
 begin
   for event in
-    update processor_events e set awaits = null, program_id = sale.program_id, outcome = 'recorded',
+    update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
       reason = 'Applied when its sale became known.'
     where e.account_id = of_account_id and e.livemode <> sale.is_test
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
@@ -1106,7 +1108,7 @@ begin
     return;
   end if;
   for waiting in
-    update processor_events e set awaits = null
+    update processor_events e set awaits = null, waits_for = null
     where e.account_id = event.account_id and e.livemode
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
@@ -1129,6 +1131,7 @@ declare
   is_told boolean := fact->>'sale' is not null;
   brought_nothing boolean := coalesce((fact#>>'{sale,amount_cents}')::bigint = 0, false);
   program programs;
+  known customers;
   buyer customers;
 begin
   -- All that are known, since events that waited for this one may be applied with it.
@@ -1139,6 +1142,13 @@ begin
     event.fact := fact;
   end if;
   program := program_of_purchase(event.account_id, fact);
+  if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
+    and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
+    perform lock_ids(event.account_id, buyer_names(fact));
+    known := known_buyer(event.account_id, not event.livemode, fact);
+    -- Waits for who is just turning the setting on, so that none is left out that they do not see.
+    select p.* into program from programs p where p.id = known.program_id for share;
+  end if;
   if program.id is null and fact->>'program_id' is not null then
     event := park_disconnected(event, ids);
     if event.outcome is not null then
@@ -1162,11 +1172,22 @@ begin
     return became(event, null, 'invoice');
   end if;
   event.program_id := program.id;
+  if known.id is not null and not program.attribute_known_customers then
+    return leave_out(event);
+  elsif known.id is not null and fact->>'told_alone' = 'false' and event.event_created_at > now() - interval '1 hour' then
+    event.waits_for := 'session';
+    event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
+    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as earlier payments of its customer were.');
+  end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
     perform lock_ids(event.account_id, buyer_names(fact));
   end if;
-  buyer := find_buyer(program, fact, case when event.livemode then stem end);
+  if known.id is null then
+    buyer := find_buyer(program, fact, case when event.livemode then stem end);
+  else
+    select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
+  end if;
   if event.livemode and buyer.id is not null then
     perform keep_buyer(buyer, fact);
   end if;
@@ -1175,13 +1196,15 @@ begin
     when is_told then record_purchase(event, ids, buyer)
     when buyer.id is null then became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.')
     when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'Its payment is under way.')
-    else became(event, 'recorded', 'Nothing was paid; a lead is settled.')
+    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'Nothing was paid; a lead is settled.')
+    else became(event, 'recorded', 'Nothing was paid; who its customer is, is known now.')
   end;
   if event.livemode and buyer.id is not null then
     if fact->>'awaits_payment' = 'true' then
       perform apply_payment_of_session(event, ids, buyer, stem);
     end if;
     perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
+    perform park_awaiting_payments(event.account_id, fact);
   end if;
   return event;
 end $function$
@@ -1386,6 +1409,20 @@ begin
       perform attribute_awaiting_purchases(of_account_id, program, its_buyer, waiting.fact);
     end if;
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.attribute_known_customers(of_program_id bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program programs;
+begin
+  update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'The program attributes such payments now. It is applied within half an hour.'
+  where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
+  return program.processor_account_id;
 end $function$
 ;
 
@@ -1623,7 +1660,7 @@ CREATE OR REPLACE FUNCTION public.buyer_names(fact jsonb)
  RETURNS text[]
  LANGUAGE sql
  IMMUTABLE
-RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('key '::text || (fact ->> 'customer_key'::text)), ('email '::text || (fact ->> 'email_hash'::text)), ('click '::text || (fact ->> 'click_id'::text))], NULL::text)
+RETURN (lasting_names(fact) || array_remove(ARRAY[('key '::text || (fact ->> 'customer_key'::text)), ('email '::text || (fact ->> 'email_hash'::text)), ('click '::text || (fact ->> 'click_id'::text))], NULL::text))
 ;
 
 CREATE OR REPLACE FUNCTION public.cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, OUT status text)
@@ -1822,8 +1859,12 @@ begin
       return event;
     end if;
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
-    return became(event, 'ignored', case when event.fact#>>'{sale,amount_cents}' = '0' then 'Nothing was paid.'
-      else 'Its metadata names no program.' end);
+    if event.fact#>>'{sale,amount_cents}' = '0' then
+      return became(event, 'ignored', 'Nothing was paid.');
+    elsif event.livemode then
+      event.awaits := event.awaits || array(select event.account_id || ' ' || name from unnest(lasting_names(event.fact)) name);
+    end if;
+    return became(event, 'ignored', 'Its metadata names no program.');
   end if;
   event.program_id := sale.program_id;
   return record_purchase(event, ids, null);
@@ -1932,6 +1973,19 @@ begin
   on conflict (workspace_id, day, recipient) do update set mails = m.mails + 1;
   return null;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_left_out(of_program_id bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
+  from programs p
+  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
+  left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
+  where p.id = of_program_id
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0)
@@ -2525,8 +2579,10 @@ declare
   settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
 begin
   if fact->>'processor_customer_id' is not null then
-    insert into processor_customers (program_id, processor_customer_id, customer_id)
-    values (buyer.program_id, fact->>'processor_customer_id', buyer.id) on conflict do nothing;
+    insert into processor_customers as stored (program_id, processor_customer_id, customer_id, known_from)
+    values (buyer.program_id, fact->>'processor_customer_id', buyer.id, (fact->>'started_at')::timestamptz)
+    on conflict (program_id, processor_customer_id) do update set known_from = excluded.known_from
+    where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;
   if fact->>'awaits_payment' = 'true' then
     insert into processor_sessions (program_id, session_id, customer_id, asked_total, asked_untaxed)
@@ -2624,6 +2680,29 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.known_buyer(of_account_id text, of_test boolean, told jsonb)
+ RETURNS customers
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  bought_at timestamptz := coalesce((told->>'started_at')::timestamptz, 'infinity');
+  buyer customers;
+begin
+  select c.* into buyer from (
+    select s.program_id, s.customer_id, 1 as place from programs p
+    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
+    where p.processor_account_id = of_account_id and s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
+    union all
+    select k.program_id, k.customer_id, 2 from programs p
+    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
+    where p.processor_account_id = of_account_id and not of_test and k.known_from <= bought_at
+  ) f join customers c on c.program_id = f.program_id and c.id = f.customer_id
+  order by f.place, f.program_id, f.customer_id limit 1;
+  return buyer;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.known_transaction(given sales, of_account_id text)
  RETURNS text
  LANGUAGE plpgsql
@@ -2635,6 +2714,13 @@ begin
   known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
   return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('subscription '::text || (fact #>> '{sale,subscription_id}'::text[]))], NULL::text)
 ;
 
 CREATE OR REPLACE FUNCTION public.learn_payments(of_account_id text, ids text[])
@@ -2651,6 +2737,19 @@ begin
   insert into processor_payments (account_id, payment_id, transaction_id)
   select of_account_id, id, highest from unnest(known) id order by id
   on conflict do nothing;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.leave_out(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if event.livemode then
+    event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}'),
+      awaited_name(event.account_id, 'setting', event.program_id::text)];
+  end if;
+  return became(event, 'ignored', 'Its metadata names no program, and the program does not attribute known customers'' payments.');
 end $function$
 ;
 
@@ -2933,6 +3032,18 @@ begin
   select coalesce(max(b.entry_count), 0) into new.made_at_entry_number from balances b
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'Its customer is known now. It is applied within half an hour.'
+  where e.account_id = of_account_id and e.livemode and e.outcome = 'ignored' and e.program_id is null
+    and e.awaits && array(select of_account_id || ' ' || name from unnest(lasting_names(park_awaiting_payments.fact)) name)
+    and (e.fact->>'started_at')::timestamptz >= (park_awaiting_payments.fact->>'started_at')::timestamptz;
 end $function$
 ;
 
@@ -3895,7 +4006,7 @@ declare
   told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
   ids text[] := array(select jsonb_array_elements_text(told->'payment_ids'));
   sale sales;
-  known record;
+  known customers;
   of_cause text;
 begin
   if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
@@ -3906,19 +4017,12 @@ begin
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
-  select f.program_id, f.partner_id into known from (
-    select sale.program_id, sale.partner_id, 1 as place where sale.partner_id is not null
-    union all
-    select c.program_id, c.partner_id, 2 from programs p
-    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
-    join customers c on c.program_id = k.program_id and c.id = k.customer_id
-    where p.processor_account_id = event.account_id
-    union all
-    select s.program_id, s.partner_id, 3 from programs p
-    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
-    where p.processor_account_id = event.account_id and s.partner_id is not null and not s.is_test
-  ) f order by f.place, f.program_id, f.partner_id limit 1;
-  if known.program_id is null then
+  if sale.partner_id is null then
+    known := known_buyer(event.account_id, false, told);
+  else
+    select c.* into known from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  end if;
+  if known.id is null then
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);

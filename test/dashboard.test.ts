@@ -241,6 +241,7 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/settings/keys/1/retire`, {}],
   [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
   [`/programs/${programId}/settings/processor/disconnect`, {}],
+  [`/programs/${programId}/settings/processor/known-customers`, {}],
   [`/workspaces/${workspaceId}/members`, { email: 'eve@example.com', role: 'owner' }],
   [`/workspaces/${workspaceId}/members/${removed.userId}/remove`, {}],
   [

@@ -63,6 +63,7 @@ const routes = {
     'POST /programs/:programId/settings/keys/:keyId/retire': 'api-key:manage',
     'POST /programs/:programId/settings/processor/connect': 'processor:manage',
     'POST /programs/:programId/settings/processor/disconnect': 'processor:manage',
+    'POST /programs/:programId/settings/processor/known-customers': 'processor:manage',
   },
   workspace: [
     'GET /workspaces/:workspaceId/members',

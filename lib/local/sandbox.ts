@@ -94,6 +94,7 @@ const sandboxOptions = {
   'attribution-model': { type: 'string' },
   'commission-duration-months': { type: 'string' },
   'minimum-payout-cents': { type: 'string' },
+  'attribute-known-customers': { type: 'boolean' },
 } as const
 
 const help = `Makes a workspace with a program, an API key, a partner and people, and prints them as JSON. Options:
@@ -107,6 +108,7 @@ const help = `Makes a workspace with a program, an API key, a partner and people
   --attribution-model last_click|first_click            which click counts
   --commission-duration-months 12                       from the first purchase on
   --minimum-payout-cents 5000                           what a partner must have to be paid
+  --attribute-known-customers                           also payments of Stripe without metadata
   --own-account                                         events of Stripe carry no account`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
@@ -126,6 +128,7 @@ function settingsFrom(values: Arguments): Partial<ProgramSettings> {
     currency: values.currency,
     attribution_model: values['attribution-model'],
     commission_duration_months: parseNumber(values['commission-duration-months']),
+    attribute_known_customers: values['attribute-known-customers'],
   } satisfies Partial<Record<keyof ProgramSettings, unknown>>
   const settings = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
   const parsed = z.partial(programSettings).safeParse(settings)

@@ -44,6 +44,8 @@ export const programSettings = z.object({
   commission_duration_months: z.nullable(wholeNumber(1, 1200, 'months')),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
+  /** Whether payments that say nothing of their buyer are theirs whom earlier ones of the same customer name. */
+  attribute_known_customers: z.boolean(),
 })
 export type ProgramSettings = z.infer<typeof programSettings>
 
@@ -57,6 +59,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   commission_duration_months: null,
   lead_auth_policy: 'server_verified',
   attribution_model: 'last_click',
+  attribute_known_customers: false,
 }
 
 /** Makes a program in a workspace and returns its id. */

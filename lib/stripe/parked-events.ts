@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
@@ -8,7 +8,8 @@ import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
  * Applies parked events whose time has come, the longest waiting first: those of an account that is connected again, all or
- * `accountId`'s, and refunds and disputes in another currency than their sale, of which Stripe must be asked what it converted.
+ * `accountId`'s; refunds and disputes in another currency than their sale, of which Stripe must be asked what it converted; payments whose
+ * customer is known now, or of which no session said within an hour who bought.
  * Each is a transaction of its own and may be applied twice; one that fails stays for the next run. Returns how many do not wait
  * any more, and what is to be told because of them.
  */
@@ -40,13 +41,20 @@ function dueEvents(limit: number, accountId: string | undefined) {
     .where('e.waits_for', 'is not', null)
     .where((eb) =>
       eb.or([
-        eb('e.waits_for', '=', 'conversion'),
-        eb.exists(
-          eb
-            .selectFrom('programs as p')
-            .whereRef('p.processor_account_id', '=', 'e.account_id')
-            .where((of) => of.or([of('e.program_id', 'is', null), of('p.id', '=', of.ref('e.program_id'))])),
-        ),
+        eb('e.waits_for', 'in', ['conversion', 'buyer']),
+        eb.and([
+          eb('e.waits_for', '=', 'session'),
+          eb('e.event_created_at', '<', sql<Date>`now() - interval '1 hour'`),
+        ]),
+        eb.and([
+          eb('e.waits_for', '=', 'connection'),
+          eb.exists(
+            eb
+              .selectFrom('programs as p')
+              .whereRef('p.processor_account_id', '=', 'e.account_id')
+              .where((of) => of.or([of('e.program_id', 'is', null), of('p.id', '=', of.ref('e.program_id'))])),
+          ),
+        ]),
       ]),
     )
     .$if(accountId !== undefined, (query) => query.where('e.account_id', '=', accountId ?? ''))
@@ -55,33 +63,35 @@ function dueEvents(limit: number, accountId: string | undefined) {
     .$castTo<LoggedEvent>()
 }
 
-export type WaitingEvents = Awaited<ReturnType<typeof readWaitingEvents>>[number]
+export type WaitingEvents = InferResult<ReturnType<typeof waitingEvents>>[number]
 
 /**
  * How many events wait for a program's account to be connected again, and since when: of the account that it was connected to
  * before; of the connected one only until the next run of `applyParkedEvents`.
  */
-export async function readWaitingEvents(db: Database, programId: number) {
-  return await db.query(
-    kysely
-      .selectFrom('processor_events as e')
-      .innerJoin('programs as p', (join) =>
-        join.on((eb) =>
-          eb.or([
-            eb('p.processor_account_id', '=', eb.ref('e.account_id')),
-            eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
-          ]),
-        ),
-      )
-      .select((eb) => [
-        'e.account_id',
-        eb.cast<number>(eb.fn.countAll(), 'bigint').as('events'),
-        sql<Date>`min(${eb.ref('e.received_at')})`.as('oldest_at'),
-      ])
-      .where('p.id', '=', programId)
-      .where('e.waits_for', '=', 'connection')
-      .where((eb) => eb.or([eb('e.program_id', 'is', null), eb('e.program_id', '=', programId)]))
-      .groupBy('e.account_id')
-      .orderBy('e.account_id'),
-  )
+export async function readWaitingEvents(db: Database, programId: number): Promise<WaitingEvents[]> {
+  return await db.query(waitingEvents(programId))
+}
+
+export function waitingEvents(programId: number) {
+  return kysely
+    .selectFrom('processor_events as e')
+    .innerJoin('programs as p', (join) =>
+      join.on((eb) =>
+        eb.or([
+          eb('p.processor_account_id', '=', eb.ref('e.account_id')),
+          eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
+        ]),
+      ),
+    )
+    .select((eb) => [
+      'e.account_id',
+      eb.cast<number>(eb.fn.countAll(), 'bigint').as('events'),
+      sql<Date>`min(${eb.ref('e.received_at')})`.as('oldest_at'),
+    ])
+    .where('p.id', '=', programId)
+    .where('e.waits_for', '=', 'connection')
+    .where((eb) => eb.or([eb('e.program_id', 'is', null), eb('e.program_id', '=', programId)]))
+    .groupBy('e.account_id')
+    .orderBy('e.account_id')
 }

@@ -61,7 +61,7 @@ declare
   told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
   ids text[] := array(select jsonb_array_elements_text(told->'payment_ids'));
   sale sales;
-  known record;
+  known customers;
   of_cause text;
 begin
   if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
@@ -72,19 +72,12 @@ begin
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
-  select f.program_id, f.partner_id into known from (
-    select sale.program_id, sale.partner_id, 1 as place where sale.partner_id is not null
-    union all
-    select c.program_id, c.partner_id, 2 from programs p
-    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
-    join customers c on c.program_id = k.program_id and c.id = k.customer_id
-    where p.processor_account_id = event.account_id
-    union all
-    select s.program_id, s.partner_id, 3 from programs p
-    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
-    where p.processor_account_id = event.account_id and s.partner_id is not null and not s.is_test
-  ) f order by f.place, f.program_id, f.partner_id limit 1;
-  if known.program_id is null then
+  if sale.partner_id is null then
+    known := known_buyer(event.account_id, false, told);
+  else
+    select c.* into known from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  end if;
+  if known.id is null then
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);

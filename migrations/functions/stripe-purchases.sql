@@ -7,6 +7,7 @@ declare
   is_told boolean := fact->>'sale' is not null;
   brought_nothing boolean := coalesce((fact#>>'{sale,amount_cents}')::bigint = 0, false);
   program programs;
+  known customers;
   buyer customers;
 begin
   -- All that are known, since events that waited for this one may be applied with it.
@@ -17,6 +18,13 @@ begin
     event.fact := fact;
   end if;
   program := program_of_purchase(event.account_id, fact);
+  if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
+    and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
+    perform lock_ids(event.account_id, buyer_names(fact));
+    known := known_buyer(event.account_id, not event.livemode, fact);
+    -- Waits for who is just turning the setting on, so that none is left out that they do not see.
+    select p.* into program from programs p where p.id = known.program_id for share;
+  end if;
   if program.id is null and fact->>'program_id' is not null then
     event := park_disconnected(event, ids);
     if event.outcome is not null then
@@ -40,11 +48,22 @@ begin
     return became(event, null, 'invoice');
   end if;
   event.program_id := program.id;
+  if known.id is not null and not program.attribute_known_customers then
+    return leave_out(event);
+  elsif known.id is not null and fact->>'told_alone' = 'false' and event.event_created_at > now() - interval '1 hour' then
+    event.waits_for := 'session';
+    event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
+    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as earlier payments of its customer were.');
+  end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
     perform lock_ids(event.account_id, buyer_names(fact));
   end if;
-  buyer := find_buyer(program, fact, case when event.livemode then stem end);
+  if known.id is null then
+    buyer := find_buyer(program, fact, case when event.livemode then stem end);
+  else
+    select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
+  end if;
   if event.livemode and buyer.id is not null then
     perform keep_buyer(buyer, fact);
   end if;
@@ -53,21 +72,78 @@ begin
     when is_told then record_purchase(event, ids, buyer)
     when buyer.id is null then became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.')
     when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'Its payment is under way.')
-    else became(event, 'recorded', 'Nothing was paid; a lead is settled.')
+    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'Nothing was paid; a lead is settled.')
+    else became(event, 'recorded', 'Nothing was paid; who its customer is, is known now.')
   end;
   if event.livemode and buyer.id is not null then
     if fact->>'awaits_payment' = 'true' then
       perform apply_payment_of_session(event, ids, buyer, stem);
     end if;
     perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
+    perform park_awaiting_payments(event.account_id, fact);
   end if;
   return event;
 end $$;
 
+-- Whom earlier attributed payments of the account name as the buyer of one that says nothing of its own: of the same subscription or else
+-- the same customer. All null where none does.
+create or replace function known_buyer(of_account_id text, of_test boolean, told jsonb) returns customers language plpgsql stable as $$
+declare
+  bought_at timestamptz := coalesce((told->>'started_at')::timestamptz, 'infinity');
+  buyer customers;
+begin
+  select c.* into buyer from (
+    select s.program_id, s.customer_id, 1 as place from programs p
+    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
+    where p.processor_account_id = of_account_id and s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
+    union all
+    select k.program_id, k.customer_id, 2 from programs p
+    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
+    where p.processor_account_id = of_account_id and not of_test and k.known_from <= bought_at
+  ) f join customers c on c.program_id = f.program_id and c.id = f.customer_id
+  order by f.place, f.program_id, f.customer_id limit 1;
+  return buyer;
+end $$;
+
+-- A payment of a known customer that says nothing of its own, in a program that does not attribute such: it waits in the log for the setting.
+create or replace function leave_out(event processor_events) returns processor_events language plpgsql as $$
+begin
+  if event.livemode then
+    event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}'),
+      awaited_name(event.account_id, 'setting', event.program_id::text)];
+  end if;
+  return became(event, 'ignored', 'Its metadata names no program, and the program does not attribute known customers'' payments.');
+end $$;
+
+-- Turns the setting on, and has what was left out for it applied again. Returns the account whose events these are.
+create or replace function attribute_known_customers(of_program_id bigint) returns text language plpgsql as $$
+declare
+  program programs;
+begin
+  update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'The program attributes such payments now. It is applied within half an hour.'
+  where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
+  return program.processor_account_id;
+end $$;
+
+-- Payments that say nothing of their own and came before this purchase, which says who their customer is, are applied again by a scheduled
+-- function, each with its own locks. By its own date, a payment before this one was nobody's.
+create or replace function park_awaiting_payments(of_account_id text, fact jsonb) returns void language plpgsql as $$
+begin
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'Its customer is known now. It is applied within half an hour.'
+  where e.account_id = of_account_id and e.livemode and e.outcome = 'ignored' and e.program_id is null
+    and e.awaits && array(select of_account_id || ' ' || name from unnest(lasting_names(park_awaiting_payments.fact)) name)
+    and (e.fact->>'started_at')::timestamptz >= (park_awaiting_payments.fact->>'started_at')::timestamptz;
+end $$;
+
+-- The names of a buyer that stay the same in all payments of theirs.
+create or replace function lasting_names(fact jsonb) returns text[] language sql immutable
+return array_remove(array['customer ' || (fact->>'processor_customer_id'), 'subscription ' || (fact#>>'{sale,subscription_id}')], null);
+
 -- Everything by which a purchase's buyer may be known from another one.
 create or replace function buyer_names(fact jsonb) returns text[] language sql immutable
-return array_remove(array['customer ' || (fact->>'processor_customer_id'), 'key ' || (fact->>'customer_key'),
-  'email ' || (fact->>'email_hash'), 'click ' || (fact->>'click_id')], null);
+return lasting_names(fact) || array_remove(array['key ' || (fact->>'customer_key'), 'email ' || (fact->>'email_hash'),
+  'click ' || (fact->>'click_id')], null);
 
 -- Attributes purchases that came before this one, which says who their buyer is, as if they came now. They await one of its names, and their buyer
 -- set out to buy no earlier than this one's: by its own date, a purchase before that was nobody's. One of them may name the buyer of others.
@@ -148,7 +224,7 @@ begin
     return;
   end if;
   for waiting in
-    update processor_events e set awaits = null
+    update processor_events e set awaits = null, waits_for = null
     where e.account_id = event.account_id and e.livemode
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
@@ -172,8 +248,12 @@ begin
       return event;
     end if;
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
-    return became(event, 'ignored', case when event.fact#>>'{sale,amount_cents}' = '0' then 'Nothing was paid.'
-      else 'Its metadata names no program.' end);
+    if event.fact#>>'{sale,amount_cents}' = '0' then
+      return became(event, 'ignored', 'Nothing was paid.');
+    elsif event.livemode then
+      event.awaits := event.awaits || array(select event.account_id || ' ' || name from unnest(lasting_names(event.fact)) name);
+    end if;
+    return became(event, 'ignored', 'Its metadata names no program.');
   end if;
   event.program_id := sale.program_id;
   return record_purchase(event, ids, null);
@@ -182,6 +262,15 @@ end $$;
 -- What an event in the log awaits: something of this kind and name of the account.
 create or replace function awaited_name(of_account_id text, kind text, name text) returns text language sql immutable
 return of_account_id || ' ' || kind || ' ' || name;
+
+-- How many payments of a program are left out for its setting.
+create or replace function count_left_out(of_program_id bigint) returns bigint language sql stable as $$
+  select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
+  from programs p
+  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
+  left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
+  where p.id = of_program_id
+$$;
 
 -- The program that the metadata names or, where it names none, that the click came to: a payment link carries nothing but a click id.
 create or replace function program_of_purchase(of_account_id text, fact jsonb) returns programs language plpgsql stable as $$
@@ -244,8 +333,10 @@ declare
   settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
 begin
   if fact->>'processor_customer_id' is not null then
-    insert into processor_customers (program_id, processor_customer_id, customer_id)
-    values (buyer.program_id, fact->>'processor_customer_id', buyer.id) on conflict do nothing;
+    insert into processor_customers as stored (program_id, processor_customer_id, customer_id, known_from)
+    values (buyer.program_id, fact->>'processor_customer_id', buyer.id, (fact->>'started_at')::timestamptz)
+    on conflict (program_id, processor_customer_id) do update set known_from = excluded.known_from
+    where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;
   if fact->>'awaits_payment' = 'true' then
     insert into processor_sessions (program_id, session_id, customer_id, asked_total, asked_untaxed)
@@ -307,7 +398,7 @@ declare
   event processor_events;
 begin
   for event in
-    update processor_events e set awaits = null, program_id = sale.program_id, outcome = 'recorded',
+    update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
       reason = 'Applied when its sale became known.'
     where e.account_id = of_account_id and e.livemode <> sale.is_test
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)

@@ -76,7 +76,7 @@ export function List<Row>({ title, page, caption, columns, empty, position }: Li
 
 interface ListPageProps<Row> extends ListProps<Row> {
   title: string
-  lead: string
+  lead: Child
   /** The address of the rows as a file. */
   csv: string
   filter?: Child

@@ -92,6 +92,17 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             ]}
             form={form}
           />
+          <Field
+            name="attribute_known_customers"
+            label="Stripe payments without metadata"
+            value={settings.attribute_known_customers ? 'yes' : ''}
+            hint="Of a customer or subscription whose earlier payment a partner brought. Metadata decides where there is some."
+            options={[
+              ['', 'count for nobody'],
+              ['yes', "are the earlier payment's partner's"],
+            ]}
+            form={form}
+          />
         </div>
       </details>
     </>
@@ -109,6 +120,7 @@ function readSettings(values: Record<string, string>): unknown {
     cookie_window_days: decimalToInteger(values['cookie_window_days'] ?? '', 0),
     hold_days: decimalToInteger(values['hold_days'] ?? '', 0),
     commission_duration_months: months.trim() === '' ? null : decimalToInteger(months, 0),
+    attribute_known_customers: values['attribute_known_customers'] === 'yes',
   }
 }
 

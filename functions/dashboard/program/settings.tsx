@@ -4,7 +4,7 @@ import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type ProgramSettings, readProgram, updateProgram } from '../../../lib/programs/programs.ts'
-import { readWaitingEvents } from '../../../lib/stripe/parked-events.ts'
+import { readConnectionState } from '../../../lib/stripe/connection-state.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
 import { idInPath } from '../parts/address.ts'
@@ -30,10 +30,10 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
   const program = c.get('program')
   const db = c.get('db')
   const address = addressIn(program.id)
-  const [settings, keys, waiting] = await Promise.all([
+  const [settings, keys, stripe] = await Promise.all([
     readProgram(db, program.id),
     may(program.roles, 'api-key:manage') ? listApiKeys(db, program.id) : undefined,
-    may(program.roles, 'processor:manage') ? readWaitingEvents(db, program.id) : undefined,
+    may(program.roles, 'processor:manage') ? readConnectionState(db, program.id) : undefined,
   ])
   if (!settings) throw new ApiError('not_found', 'There is no such program among yours.')
   return renderProgram(c, {
@@ -60,12 +60,13 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
             proxyKey={await proxyKey(c.env, program.id)}
           />
         )}
-        {waiting && (
+        {stripe && (
           <StripeConnection
             env={c.env}
             programId={program.id}
             accountId={settings.processor_account_id}
-            waiting={waiting}
+            attributesKnown={settings.attribute_known_customers}
+            state={stripe}
           />
         )}
         {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}

@@ -11,6 +11,8 @@ import {
 } from '../../../lib/stripe/connect.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { openStripe } from '../../../lib/stripe/client.ts'
+import type { ConnectionState } from '../../../lib/stripe/connection-state.ts'
+import { attributeKnownCustomers } from '../../../lib/stripe/known-customers.ts'
 import { applyParkedEvents, type WaitingEvents } from '../../../lib/stripe/parked-events.ts'
 import { ownAccount } from '../../../lib/stripe/facts.ts'
 import { Badge, Card } from '../parts/blocks.tsx'
@@ -43,10 +45,12 @@ interface StripeConnectionProps {
   env: DashboardEnv
   programId: number
   accountId: string | null
-  waiting: WaitingEvents[]
+  /** The program's setting `attribute_known_customers`. */
+  attributesKnown: boolean
+  state: ConnectionState
 }
 
-export function StripeConnection({ env, programId, accountId, waiting }: StripeConnectionProps) {
+export function StripeConnection({ env, programId, accountId, attributesKnown, state }: StripeConnectionProps) {
   const address = `${settingsOf(programId)}/processor`
   return (
     <Card
@@ -54,7 +58,8 @@ export function StripeConnection({ env, programId, accountId, waiting }: StripeC
       aside={accountId ? <Badge tone="good">Connected</Badge> : <Badge>Not connected</Badge>}
     >
       {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
-      {waiting.map((events) => (
+      {accountId && <LeftOut programId={programId} payments={state.leftOut} isOn={attributesKnown} />}
+      {state.waiting.map((events) => (
         <Waiting {...events} isConnected={events.account_id === accountId} />
       ))}
     </Card>
@@ -82,6 +87,26 @@ function Connected({ accountId, address }: { accountId: string; address: string 
         Disconnect
       </PostButton>
     </>
+  )
+}
+
+/** How many payments were left out for the program's setting, with the button that turns it on and attributes them. */
+export function LeftOut({ programId, payments, isOn }: { programId: number; payments: number; isOn: boolean }) {
+  if (payments === 0) return null
+  const one = payments === 1
+  return (
+    <div class="stack">
+      <p>
+        <strong>
+          {formatNumber(payments)} {one ? 'payment is' : 'payments are'} left out
+        </strong>
+        : Stripe sent no metadata with {one ? 'it' : 'them'}, but an earlier payment of the same customer or
+        subscription was a partner's.
+      </p>
+      <PostButton action={`${settingsOf(programId)}/processor/known-customers`}>
+        {isOn ? 'Attribute them' : 'Attribute them, and all that come'}
+      </PostButton>
+    </div>
   )
 }
 
@@ -157,9 +182,12 @@ stripeConnectionPages.post(
   },
 )
 
+/** How much of what waits is applied within the request; a scheduled function goes on. */
+const appliedAtOnce = 100
+
 /** Applies what had waited for an account and says that it is connected; the scheduled function goes on where much had waited. */
 async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accountId: string): Promise<string> {
-  const { applied, outbox } = await applyParkedEvents(get('db'), openStripe(env), { limit: 100, accountId })
+  const { applied, outbox } = await applyParkedEvents(get('db'), openStripe(env), { limit: appliedAtOnce, accountId })
   await sendSoon(env, outbox)
   return `Stripe is connected.${applied === 0 ? '' : ` What it had told meanwhile is applied: ${eventCount(applied)}.`}`
 }
@@ -189,5 +217,22 @@ stripeConnectionPages.post(
     const { id: programId } = c.get('program')
     await disconnectProcessor(c.get('db'), c.env, programId)
     return redirectWith(c, settingsOf(programId), 'Stripe is disconnected.')
+  },
+)
+
+stripeConnectionPages.post(
+  '/programs/:programId/settings/processor/known-customers',
+  requireProgram('processor:manage'),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const accountId = await attributeKnownCustomers(c.get('db'), programId)
+    if (accountId === null) throw new ApiError('conflict', 'Connect Stripe first.')
+    const { outbox } = await applyParkedEvents(c.get('db'), openStripe(c.env), { limit: appliedAtOnce, accountId })
+    await sendSoon(c.env, outbox)
+    return redirectWith(
+      c,
+      settingsOf(programId),
+      'Payments of known customers count from now on. Those that were left out are attributed within half an hour.',
+    )
   },
 )

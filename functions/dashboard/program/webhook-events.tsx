@@ -2,11 +2,12 @@ import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { openStripe } from '../../../lib/stripe/client.ts'
+import { countLeftOut } from '../../../lib/stripe/known-customers.ts'
 import { type ListedWebhookEvent, listWebhookEvents, replayWebhookEvent } from '../../../lib/stripe/webhook-events.ts'
 import { Badge, type Tone } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { Time } from '../parts/format.tsx'
+import { formatNumber, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
@@ -25,17 +26,20 @@ const outcomeTones: Record<ListedWebhookEvent['outcome'], Tone> = {
 webhookEventPages.get('/programs/:programId/deliveries', requireProgram('delivery:list'), async (c) => {
   const program = c.get('program')
   const address = deliveryLogOf(program.id)
-  const page = await readPage(
-    { address, before: c.req.query('before'), cursorOf: ({ event_id: id }: ListedWebhookEvent) => id },
-    (options) => listWebhookEvents(c.get('db'), program.id, options),
-  )
+  const [page, leftOut] = await Promise.all([
+    readPage(
+      { address, before: c.req.query('before'), cursorOf: ({ event_id: id }: ListedWebhookEvent) => id },
+      (options) => listWebhookEvents(c.get('db'), program.id, options),
+    ),
+    countLeftOut(c.get('db'), program.id),
+  ])
   return renderProgram(c, {
     title: 'Delivery log',
     current: '/deliveries',
     children: (
       <ListPage
         title="Delivery log"
-        lead="Every event of the payment processor in the last 90 days, and what became of it."
+        lead={leadOf(program.id, leftOut)}
         filter={<DeliveryLogViews address={address} current="processor" />}
         csv={`${address}.csv`}
         page={page}
@@ -68,6 +72,20 @@ webhookEventPages.get('/programs/:programId/deliveries', requireProgram('deliver
     ),
   })
 })
+
+function leadOf(programId: number, leftOut: number) {
+  const lead = 'Every event of the payment processor in the last 90 days, and what became of it.'
+  if (leftOut === 0) return lead
+  return (
+    <>
+      {lead}{' '}
+      <a href={`/programs/${programId}/settings`}>
+        {formatNumber(leftOut)} {leftOut === 1 ? 'payment' : 'payments'} of known customers without metadata
+      </a>{' '}
+      {leftOut === 1 ? 'is' : 'are'} left out.
+    </>
+  )
+}
 
 function EventName({ event }: { event: ListedWebhookEvent }) {
   return (
