@@ -1,13 +1,21 @@
 import { ApiError, errorResponse } from '../lib/errors.ts'
-import { brotliBase64, etag, script } from '../tracker/dist/served/script.js'
+import * as paymentLinks from '../tracker/dist/served/payment-links.js'
+import * as tracker from '../tracker/dist/served/script.js'
 
-const paths = ['/', '/js/svc-tracker.js']
+/** A script with its headers, as small as brotli makes it, which is a sixth less than what the edge does in passing. */
+const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
+  script,
+  etag,
+  compressed: Uint8Array.from(atob(brotliBase64), (character) => character.charCodeAt(0)),
+})
 
-// As small as brotli makes it, which is a sixth less than what the edge does in passing.
-const compressed = Uint8Array.from(atob(brotliBase64), (character) => character.charCodeAt(0))
+const scripts = new Map([
+  ['/', prepare(tracker)],
+  ['/js/svc-tracker.js', prepare(tracker)],
+  ['/js/svc-payment-links.js', prepare(paymentLinks)],
+])
 
-const headers = {
-  ETag: etag,
+const commonHeaders = {
   // Fresh for a day; after that the old one is still served while the browser asks whether there is a newer one.
   'Cache-Control': 'public, max-age=86400, stale-while-revalidate=604800',
   'Access-Control-Allow-Origin': '*',
@@ -17,7 +25,8 @@ const headers = {
 }
 
 /**
- * GET /js/svc-tracker.js, public: the browser tracker, as the package `tracker/` built it. 304 where `If-None-Match` names the
+ * GET /js/svc-tracker.js, public: the browser tracker, as the package `tracker/` built it; GET /js/svc-payment-links.js the script that
+ * fills click ids into what leads to Stripe. 304 where `If-None-Match` names the
  * same script. It reads nothing but the request, so it answers wherever the edge is, whatever the database does.
  */
 export default {
@@ -31,7 +40,8 @@ export default {
 function answer(request: Request & { cf?: { clientAcceptEncoding?: string } }): Response {
   const { method, cf } = request
   const { pathname } = new URL(request.url)
-  if (!paths.includes(pathname)) return errorResponse(new ApiError('not_found', `There is nothing at ${pathname}.`))
+  const found = scripts.get(pathname)
+  if (!found) return errorResponse(new ApiError('not_found', `There is nothing at ${pathname}.`))
   if (method !== 'GET' && method !== 'HEAD') {
     return errorResponse(
       new ApiError('method_not_allowed', `${pathname} takes GET and HEAD, not ${method}.`, {
@@ -39,6 +49,8 @@ function answer(request: Request & { cf?: { clientAcceptEncoding?: string } }): 
       }),
     )
   }
+  const { script, etag, compressed } = found
+  const headers = { ETag: etag, ...commonHeaders }
   const known = request.headers.get('if-none-match')?.split(',')
   if (known?.some((tag) => ['*', etag].includes(tag.trim()))) return new Response(null, { status: 304, headers })
   const init = { headers: { ...headers, 'Content-Type': 'text/javascript; charset=utf-8' } }

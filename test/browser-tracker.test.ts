@@ -381,6 +381,103 @@ describe('signup', () => {
   })
 })
 
+/** What stands in each link and element of a page that leads to Stripe. */
+const shown = () =>
+  page.evaluate(() =>
+    Object.fromEntries(
+      [...document.querySelectorAll('a, stripe-buy-button, stripe-pricing-table')].map((element) => [
+        element.id,
+        element.getAttribute(element instanceof HTMLAnchorElement ? 'href' : 'client-reference-id'),
+      ]),
+    ),
+  )
+const filled = (id: string | null) => ({
+  plain: `https://buy.stripe.com/test_1?client_reference_id=${id}`,
+  further: `https://buy.stripe.com/test_2?prefilled_email=a%40b.test&locale=de&client_reference_id=${id}#now`,
+  empty: `https://buy.stripe.com/test_3?client_reference_id=${id}`,
+  own: 'https://buy.stripe.com/test_4?client_reference_id=order-1',
+  other: 'https://shop.test/?to=https://buy.stripe.com/test_5',
+  button: id,
+  table: id,
+  owned: 'user-1',
+})
+
+describe('payment links, buy buttons and pricing tables', () => {
+  const paymentLinks = '<script async src="http://api.svc.test/js/svc-payment-links.js"></script>'
+  const shelf = `
+    <a id="plain" href="https://buy.stripe.com/test_1">Buy</a>
+    <a id="further" href="https://buy.stripe.com/test_2?prefilled_email=a%40b.test&amp;locale=de#now">Buy</a>
+    <a id="empty" href="https://buy.stripe.com/test_3?client_reference_id=">Buy</a>
+    <a id="own" href="https://buy.stripe.com/test_4?client_reference_id=order-1">Buy</a>
+    <a id="other" href="https://shop.test/?to=https://buy.stripe.com/test_5">Read</a>
+    <stripe-buy-button id="button" buy-button-id="b"></stripe-buy-button>
+    <stripe-pricing-table id="table" pricing-table-id="t"></stripe-pricing-table>
+    <stripe-pricing-table id="owned" pricing-table-id="t" client-reference-id="user-1"></stripe-pricing-table>`
+  const untouched = {
+    ...filled(null),
+    plain: 'https://buy.stripe.com/test_1',
+    further: 'https://buy.stripe.com/test_2?prefilled_email=a%40b.test&locale=de#now',
+    empty: 'https://buy.stripe.com/test_3?client_reference_id=',
+  }
+
+  test.each([
+    ['before the tracker', paymentLinks + tag()],
+    ['after it', tag() + paymentLinks],
+    ['without the stub, after a click that takes its time', paymentLinks + tag(), 400],
+  ])('are filled with the click id by the tag %s, and values of the page stay', async (_, tags, delayMs = 0) => {
+    shop.html = html(tags, shelf)
+    shop.delayMs = delayMs
+    await open(referral())
+    const id = await clickId()
+    expect(id).toMatch(/^cust_/)
+    await expect.poll(shown).toEqual(filled(id))
+  })
+
+  test('are filled where they come later or are written anew, and with the id of a later click', async () => {
+    shop.html = html(tag() + paymentLinks)
+    await open(referral())
+    const first = await clickId()
+    await page.evaluate((added) => document.body.insertAdjacentHTML('beforeend', added), shelf)
+    await expect.poll(shown).toEqual(filled(first))
+    await page.evaluate(() => document.querySelector('#plain')?.setAttribute('href', 'https://buy.stripe.com/test_1'))
+    await expect.poll(shown).toEqual(filled(first))
+    const second = 'cust_1_2'
+    await context.addCookies([{ name: 'svc_click_id', value: second, domain: '.example.test', path: '/' }])
+    await page.evaluate(() => document.body.append('changed'))
+    await expect.poll(shown).toEqual(filled(second))
+  })
+
+  test('are filled at the click where they are inside a shadow root', async () => {
+    shop.html = html(tag() + paymentLinks, '<div id="host"></div>')
+    await open(referral())
+    const opened = await page.evaluate(() => {
+      const root = document.querySelector('#host')?.attachShadow({ mode: 'open' })
+      if (root) root.innerHTML = '<a href="https://buy.stripe.com/test_1"><b>Buy</b></a>'
+      addEventListener('click', (event) => event.preventDefault())
+      root?.querySelector('b')?.click()
+      return root?.querySelector('a')?.href
+    })
+    expect(opened).toBe(filled(await clickId()).plain)
+  })
+
+  test.each([
+    ['no partner brought the visitor', '/', {}],
+    ['the visitor has not consented', `/?aff=${verified.partnerCode}`, { consent: 'data-svc-consent="required"' }],
+    ['the cookie holds what Stripe does not take', '/', { cookie: 'a/b' }],
+    ['the cookie holds more than Stripe takes', '/', { cookie: 'a'.repeat(201) }],
+  ])('stay as they are where %s', async (_, path, { consent, cookie }: { consent?: string; cookie?: string }) => {
+    if (cookie)
+      await context.addCookies([{ name: 'svc_click_id', value: cookie, domain: 'shop.example.test', path: '/' }])
+    shop.html = html(tag(consent), shelf, paymentLinks)
+    await openQuietly(`http://shop.example.test${path}`)
+    expect(await shown()).toEqual(untouched)
+    if (!consent) return
+    await page.evaluate(() => window.svc?.consent())
+    await expect.poll(async () => (await shown())['table']).toMatch(/^cust_/)
+    expect(await shown()).toEqual(filled(await clickId()))
+  })
+})
+
 describe('a page that holds it wrong', () => {
   test.each([
     ['the tag twice', tag() + tag()],
@@ -417,13 +514,19 @@ describe('through a proxy on the own domain', () => {
       )
       return response
     }
-    shop.html = html(`<script async src="/svc/js/svc-tracker.js" data-svc-program-id="${verified.programId}"></script>`)
+    shop.html = html(
+      `<script async src="/svc/js/svc-tracker.js" data-svc-program-id="${verified.programId}"></script>`,
+      '<script async src="/svc/js/svc-payment-links.js"></script><a href="https://buy.stripe.com/test_1">Buy</a>',
+    )
     const code = await newCode()
     await open(`http://app.example.test/?aff=${code}`)
     const id = await clickId()
     expect(await cookies()).toEqual([{ domain: '.example.test', value: id }])
     expect(await signup('proxied-1')).toMatchObject({ success: true, provisional: true })
-    expect([...new Set(seen)]).toEqual([
+    const href = `https://buy.stripe.com/test_1?client_reference_id=${id}`
+    await expect.poll(() => page.locator('a').getAttribute('href')).toBe(href)
+    expect([...new Set(seen)].toSorted()).toEqual([
+      'GET /svc/js/svc-payment-links.js 200 undefined',
       'GET /svc/js/svc-tracker.js 200 undefined',
       'POST /svc/api/v1/track/click 200 svc_click_id=id; Path=/; Max-Age=2592000; SameSite=Lax; Domain=example.test',
       'POST /svc/api/v1/track/lead 200 undefined',

@@ -179,6 +179,7 @@ test('the package holds what is needed and no more', () => {
     'dist/server.d.ts',
     'dist/server.js',
     'dist/stripe-amounts.d.ts',
+    'dist/svc-payment-links.js',
     'dist/svc-tracker.js',
     'dist/svc.js',
     'dist/svc.js.LICENSES.txt',

@@ -129,6 +129,19 @@ describe('in the browser', () => {
     expect(clicks()).toBe(1)
   })
 
+  test('fills links to Stripe where it is asked to', async () => {
+    await open('', { paymentLinks: true })
+    const id = await page.evaluate(async () => {
+      document.body.insertAdjacentHTML('beforeend', '<a id="buy" href="https://buy.stripe.com/test_1">Buy</a>')
+      await (Reflect.get(window, 'early') as Promise<unknown>)
+      return window.svc?.getClickId()
+    })
+    expect(id).toMatch(/^cust_/)
+    await expect
+      .poll(() => page.locator('#buy').getAttribute('href'))
+      .toBe(`https://buy.stripe.com/test_1?client_reference_id=${id}`)
+  })
+
   test("takes other vendors' parameters", async () => {
     await open('', { params: 'via' }, 'via')
     expect(await page.evaluate('early')).toMatchObject({ success: true })

@@ -5,8 +5,8 @@ import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ functions: ['tracker-script'] })
 
-describe('GET /js/svc-tracker.js', () => {
-  const url = `${stack.baseUrl}/js/svc-tracker.js`
+describe.each(['svc-tracker.js', 'svc-payment-links.js'])('GET /js/%s', (file) => {
+  const url = `${stack.baseUrl}/js/${file}`
 
   test('is cached with revalidation, open to every origin, and asks no database', async () => {
     const before = stack.neon.requests
@@ -57,15 +57,16 @@ describe('GET /js/svc-tracker.js', () => {
     // In workerd, through a client that decodes it.
     expect(await (await fetch(url)).text()).toBe(await get('').text())
   })
+})
 
-  test.each([
-    ['https://api.example.com/js/svc-tracker.js?v=2', 200],
-    ['https://svc-tracker-script.example.workers.dev/', 200],
-    ['https://svc-tracker-script.example.workers.dev/js/', 404],
-  ])('answers %s with %i', async (address, status) => {
-    const response = trackerScript.fetch(new Request(address))
-    expect(response.status).toBe(status)
-    if (status === 200) expect(await response.text()).toBe(await (await fetch(url)).text())
-    else expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })
-  })
+test.each([
+  ['https://api.example.com/js/svc-tracker.js?v=2', 'svc-tracker.js'],
+  ['https://svc-tracker-script.example.workers.dev/', 'svc-tracker.js'],
+  ['https://api.example.com/js/svc-payment-links.js?v=2', 'svc-payment-links.js'],
+  ['https://svc-tracker-script.example.workers.dev/js/', undefined],
+])('%s is %s', async (address, file) => {
+  const response = trackerScript.fetch(new Request(address))
+  expect(response.status).toBe(file ? 200 : 404)
+  if (file) expect(await response.text()).toBe(await (await fetch(`${stack.baseUrl}/js/${file}`)).text())
+  else expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })
 })

@@ -7,9 +7,13 @@ export interface Addresses {
   baseUrl?: string | undefined
   urls?: Partial<Record<Route, string>> | undefined
 }
-export type Route = 'script' | 'click' | 'lead' | 'sale' | 'refund'
+export type Route = 'script' | 'paymentLinks' | 'click' | 'lead' | 'sale' | 'refund'
 
-export const pathOf = (route: Route) => (route === 'script' ? '/js/svc-tracker.js' : `/api/v1/track/${route}`)
+const scripts: Partial<Record<Route, string>> = {
+  script: '/js/svc-tracker.js',
+  paymentLinks: '/js/svc-payment-links.js',
+}
+export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route}`
 
 /** The address at which a route is called. */
 export const address = ({ baseUrl = SVC_BASE_URL, urls }: Addresses, route: Route) =>

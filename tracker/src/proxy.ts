@@ -46,8 +46,8 @@ async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, 
 }
 
 /**
- * A handler that serves the script, the click and the browser lead under the page's own domain, at any prefix: `/svc/js/svc-tracker.js`,
- * `/svc/api/v1/track/click` and `/svc/api/v1/track/lead`. It passes on the visitor's address, place and user agent but no cookie,
+ * A handler that serves the scripts, the click and the browser lead under the page's own domain, at any prefix: `/svc/js/svc-tracker.js`,
+ * `/svc/js/svc-payment-links.js`, `/svc/api/v1/track/click` and `/svc/api/v1/track/lead`. It passes on the visitor's address, place and user agent but no cookie,
  * and sets the click id by `Set-Cookie`, which browsers keep for as long as it says.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
@@ -55,7 +55,9 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
     try {
       const { method, headers: sent } = request
       const { pathname } = new URL(request.url)
-      const route = (['script', 'click', 'lead'] as const).find((name) => pathname.endsWith(pathOf(name)))
+      const route = (['script', 'paymentLinks', 'click', 'lead'] as const).find((name) =>
+        pathname.endsWith(pathOf(name)),
+      )
       if (!route) return new Response(null, { status: 404 })
 
       const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match'])

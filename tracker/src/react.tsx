@@ -15,6 +15,8 @@ export interface SvcProviderProps {
   consent?: 'required' | undefined
   /** Further parameters that carry a partner code beside `aff`, such as `via,ref,fpr`. */
   params?: string | undefined
+  /** Fills the click id into links to buy.stripe.com, Stripe's buy buttons and its pricing tables, as `client_reference_id`. */
+  paymentLinks?: boolean | undefined
   children?: ReactNode
 }
 
@@ -22,17 +24,29 @@ export interface SvcProviderProps {
 const Provided = createContext<{ consent: boolean } | null>(null)
 
 /** Loads the tracker once, in the browser only. On the server it renders its children and does nothing else. */
-export function SvcProvider({ programId, baseUrl = SVC_BASE_URL, consent, params, children }: SvcProviderProps) {
+export function SvcProvider({
+  programId,
+  baseUrl = SVC_BASE_URL,
+  consent,
+  params,
+  paymentLinks,
+  children,
+}: SvcProviderProps) {
   useEffect(() => {
     if (document.querySelector('[data-svc-program-id]')) return
-    const script = document.createElement('script')
-    script.async = true
-    script.src = `${baseUrl.replace(/\/+$/, '')}/js/svc-tracker.js`
+    const load = (name: string) => {
+      const script = document.createElement('script')
+      script.async = true
+      script.src = `${baseUrl.replace(/\/+$/, '')}/js/svc-${name}.js`
+      document.head.append(script)
+      return script
+    }
+    const script = load('tracker')
     script.dataset['svcProgramId'] = String(programId)
     if (consent) script.dataset['svcConsent'] = consent
     if (params) script.dataset['svcParams'] = params
-    document.head.append(script)
-  }, [programId, baseUrl, consent, params])
+    if (paymentLinks) load('payment-links')
+  }, [programId, baseUrl, consent, params, paymentLinks])
   const value = useMemo(() => ({ consent: consent === 'required' }), [consent])
   return <Provided value={value}>{children}</Provided>
 }
