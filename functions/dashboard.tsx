@@ -43,6 +43,7 @@ import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
 import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
 import { settingsPages } from './dashboard/program/settings.tsx'
 import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
+import { testDataPages } from './dashboard/program/test-data.tsx'
 import { trackerTagPages } from './dashboard/program/tracker-tag.tsx'
 import { webhookEventPages } from './dashboard/program/webhook-events.tsx'
 import { withdrawalPages } from './dashboard/program/withdrawals.tsx'
@@ -147,6 +148,7 @@ const groups = [
   sentNotificationPages,
   settingsPages,
   stripeConnectionPages,
+  testDataPages,
   trackerTagPages,
   webhookEventPages,
   withdrawalPages,

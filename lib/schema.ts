@@ -713,6 +713,10 @@ export interface DatabaseFunctions {
     arguments: { hash: Uint8Array | null; scope: string | null }
     row: { key_refusal: string | null }
   }
+  clear_test_data: {
+    arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
+    row: { deleted: number | null; more: boolean | null }
+  }
   count_clicks: {
     arguments: { max_rows: number | null }
     row: { count_clicks: number | null }
@@ -833,6 +837,7 @@ export const functionCalls: {
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
+  clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },

@@ -87,6 +87,8 @@ create table refunds (
   foreign key (program_id, continues_refund_id) references refunds (program_id, id)
 );
 create unique index refunds_reversal_key on refunds (program_id, sale_id, processor_reversal_id) where processor_reversal_id is not null;
+-- These two are asked of each refund that is deleted with its test sale.
+create index refunds_continues_idx on refunds (program_id, continues_refund_id) where continues_refund_id is not null;
 
 -- How a program pays: one withdrawal for each partner who is due, together. It is paid as a whole, with what the bank or PayPal calls it.
 create table payout_runs (
@@ -243,6 +245,7 @@ create table balance_entries (
     end
   )
 );
+create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;
 
 create table balances (
   program_id bigint not null,

@@ -92,6 +92,9 @@ create table processor_events (
 );
 create index processor_events_program_idx on processor_events (program_id, received_at desc);
 create index processor_events_account_idx on processor_events (account_id, received_at desc);
+-- Test mode's are few among live ones, and are listed and cleared by themselves.
+create index processor_events_test_idx on processor_events (program_id, received_at desc) where not livemode;
+create index processor_events_test_unnamed_idx on processor_events (account_id, received_at desc) where program_id is null and not livemode;
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;

@@ -191,6 +191,7 @@ END),
   constraint balance_entries_program_id_refund_id_fkey FOREIGN KEY (program_id, refund_id) REFERENCES refunds(program_id, id),
   constraint balance_entries_program_id_withdrawal_id_partner_id_curren_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
+CREATE INDEX balance_entries_refund_idx ON public.balance_entries USING btree (program_id, refund_id) WHERE (refund_id IS NOT NULL);
 CREATE TRIGGER balance_entries_append_only BEFORE DELETE OR UPDATE ON public.balance_entries FOR EACH ROW EXECUTE FUNCTION refuse_ledger_change();
 CREATE CONSTRAINT TRIGGER balance_entries_have_balance AFTER INSERT ON public.balance_entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance_of_entry();
 
@@ -527,6 +528,8 @@ CREATE INDEX processor_events_awaits_idx ON public.processor_events USING gin (a
 CREATE INDEX processor_events_payload_idx ON public.processor_events USING btree (received_at) WHERE (payload IS NOT NULL);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
+CREATE INDEX processor_events_test_idx ON public.processor_events USING btree (program_id, received_at DESC) WHERE (NOT livemode);
+CREATE INDEX processor_events_test_unnamed_idx ON public.processor_events USING btree (account_id, received_at DESC) WHERE ((program_id IS NULL) AND (NOT livemode));
 CREATE INDEX processor_events_waiting_idx ON public.processor_events USING btree (account_id, received_at) WHERE (waits_for IS NOT NULL);
 
 create table processor_payments (
@@ -675,6 +678,7 @@ create table refunds (
   constraint refunds_program_id_continues_refund_id_fkey FOREIGN KEY (program_id, continues_refund_id) REFERENCES refunds(program_id, id),
   constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
+CREATE INDEX refunds_continues_idx ON public.refunds USING btree (program_id, continues_refund_id) WHERE (continues_refund_id IS NOT NULL);
 CREATE UNIQUE INDEX refunds_reversal_key ON public.refunds USING btree (program_id, sale_id, processor_reversal_id) WHERE (processor_reversal_id IS NOT NULL);
 
 create table sales (
@@ -1711,6 +1715,69 @@ begin
       order by a.id limit 1
     );
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.clear_test_data(of_program_id bigint, batch_rows integer, is_begun boolean, OUT deleted bigint, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_account_id text;
+  payment_ids text[];
+  sale_ids bigint[];
+  until timestamptz;
+  sales_deleted bigint;
+  clicks_deleted bigint;
+  leads_deleted bigint;
+  events_deleted bigint;
+begin
+  select p.processor_account_id into of_account_id from programs p where p.id = of_program_id;
+  if not is_begun then
+    perform write_program_audit(of_program_id, 'data.test_cleared', null, jsonb_build_object(
+      'clicks', (select count(*) from affiliate_click_events e where e.program_id = of_program_id and e.is_test),
+      'leads', (select count(*) from affiliate_lead_events e where e.program_id = of_program_id and e.is_test),
+      'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
+  end if;
+
+  -- As whoever tells of a payment does: first the payment, then its sale, so that none of them finds a sale and then misses it.
+  payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
+  perform lock_payments(of_account_id, array(select id from unnest(payment_ids) id where id ~ '^(in|pi|ch|py|cs)_'));
+  sale_ids := array(
+    select s.id from sales s where s.program_id = of_program_id and s.is_test and s.transaction_id = any (payment_ids) order by s.id for update
+  );
+  delete from refunds r where r.program_id = of_program_id and r.sale_id = any (sale_ids);
+  delete from sales s where s.program_id = of_program_id and s.is_test and s.id = any (sale_ids);
+  get diagnostics sales_deleted = row_count;
+
+  select e.click_timestamp into until from affiliate_click_events e
+  where e.program_id = of_program_id and e.is_test order by e.click_timestamp offset batch_rows - 1 limit 1;
+  delete from affiliate_click_events e
+  where e.program_id = of_program_id and e.is_test and e.click_timestamp <= coalesce(until, 'infinity');
+  get diagnostics clicks_deleted = row_count;
+
+  select e.lead_timestamp into until from affiliate_lead_events e
+  where e.program_id = of_program_id and e.is_test order by e.lead_timestamp offset batch_rows - 1 limit 1;
+  delete from affiliate_lead_events e
+  where e.program_id = of_program_id and e.is_test and e.lead_timestamp <= coalesce(until, 'infinity');
+  get diagnostics leads_deleted = row_count;
+
+  with gone as (
+    delete from processor_events e where (e.account_id, e.event_id) in (
+      select t.account_id, t.event_id from processor_events t where t.program_id = of_program_id and not t.livemode
+      union all
+      select t.account_id, t.event_id from processor_events t where t.account_id = of_account_id and t.program_id is null and not t.livemode
+      limit batch_rows
+    ) returning e.account_id, e.fact
+  ), gone_reversals as (
+    delete from processor_reversals v using gone g
+    where v.account_id = g.account_id and not v.livemode
+      and (v.payment_intent_id = g.fact->>'payment_intent_id' or v.charge_id = g.fact->>'charge_id')
+  )
+  select count(*) into events_deleted from gone;
+
+  deleted := sales_deleted + clicks_deleted + leads_deleted + events_deleted;
+  more := batch_rows <= greatest(sales_deleted, clicks_deleted, leads_deleted, events_deleted);
 end $function$
 ;
 
@@ -3392,23 +3459,28 @@ begin
     case when r.closed_at is null then p.commission_bp else 0 end as commission_bp, p.commission_duration_months, p.hold_days into customer
   from customers c join programs p on p.id = c.program_id join partners r on r.program_id = c.program_id and r.id = c.partner_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c for key share of r;
-  insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-    amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
-    subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
-    processor_charge_id, processor_invoice_id, processor_customer_id)
-  values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
-    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-    customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
-    given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
-    given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
-    given.processor_invoice_id, given.processor_customer_id)
-  on conflict on constraint sales_transaction_key do nothing
-  returning * into sale;
-  inserted := sale.id is not null;
-  if not inserted then
-    select s.* into strict sale from sales s
+  -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
+  loop
+    insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
+      amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
+      subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
+      processor_charge_id, processor_invoice_id, processor_customer_id)
+    values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
+      coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+      customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
+      given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
+      given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
+      given.processor_invoice_id, given.processor_customer_id)
+    on conflict on constraint sales_transaction_key do nothing
+    returning * into sale;
+    inserted := sale.id is not null;
+    exit when inserted;
+    select s.* into sale from sales s
     where s.program_id = given.program_id and s.is_test = given.is_test and s.transaction_id = given.transaction_id
     for no key update;
+    exit when found;
+  end loop;
+  if not inserted then
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;

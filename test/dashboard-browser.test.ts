@@ -130,6 +130,20 @@ test(
     await goTo(page, 'Events')
     await page.getByText('$200.00').waitFor()
 
+    const tried = { transaction_id: 't1', customer_key: 'u1', amount_cents: 4000, additional_data: { test_mode: true } }
+    await call('sale', tried, apiKey)
+    const data = page.getByRole('navigation', { name: 'Data' })
+    await data.getByRole('link', { name: 'Test data' }).click()
+    await page.getByText('$40.00').waitFor()
+    await goTo(page, 'Overview')
+    expect(await figure(page, 'Commission').textContent()).toBe('$5.00')
+    page.once('dialog', (dialog) => dialog.accept())
+    await page.getByRole('button', { name: 'Clear test data' }).click()
+    await page.getByText('The test data is cleared: 1 row is deleted.').waitFor()
+    await call('sale', tried, apiKey)
+    await data.getByRole('link', { name: 'Live data' }).click()
+    expect(await figure(page, 'Revenue').textContent()).toBe('$280.00')
+
     await partner.page.goto(await linkInMail(partnerEmail))
     await partner.page.getByRole('link', { name: 'Create an account' }).click()
     expect(await partner.page.getByLabel('E-mail').inputValue()).toBe(partnerEmail)
@@ -271,6 +285,9 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/notices',
       '/deliveries',
       '/deliveries/notifications',
+      '/test',
+      '/test/events',
+      '/test/deliveries',
       '/settings',
     ].map((path) => `/programs/1${path}`),
   ],

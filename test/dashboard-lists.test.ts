@@ -16,45 +16,64 @@ async function get(path: string): Promise<string> {
   return await response.text()
 }
 
-/** The events of a program within a filter, newest first, as plain SQL lists them. */
-async function listed(where = 'true'): Promise<{ at: string; type: string; id: string }[]> {
+/** The events of a program within a filter, newest first, as plain SQL lists them: in earnest, or the test events. */
+async function listed(list: List, where: string): Promise<{ at: string; type: string; id: string }[]> {
   const { rows } = await stack.sql.query(
     `select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, type, id from (
-      select 'click' as type, click_timestamp as at, id from affiliate_click_events where program_id = $1 and not is_test
+      select 'click' as type, click_timestamp as at, id from affiliate_click_events where program_id = $1 and is_test = $2
       union all
-      select 'lead', lead_timestamp, id from affiliate_lead_events where program_id = $1 and not is_test
+      select 'lead', lead_timestamp, id from affiliate_lead_events where program_id = $1 and is_test = $2
       union all
-      select 'conversion', sale_date, id from sales where program_id = $1 and not is_test and customer_id is not null
+      select 'conversion', sale_date, id from sales where program_id = $1 and is_test = $2 and (customer_id is not null or is_test)
     ) event where ${where} order by date_trunc('milliseconds', at) desc, type, id desc`,
-    [sandbox.programId],
+    [sandbox.programId, list === 'test/events'],
   )
   return rows
 }
 
 const base = `/programs/${sandbox.programId}`
-const filters: [what: string, query: string, where: string][] = [
-  ['all events', '', 'true'],
-  ['the clicks', '?eventType=click', "type = 'click'"],
-  ['the events of a day', '?dateFrom=2026-11-01&dateTo=2026-11-01', "at >= '2026-11-01' and at < '2026-11-02'"],
-  ['the sales until a day', '?eventType=conversion&dateTo=2026-10-31', "type = 'conversion' and at < '2026-11-01'"],
+type List = 'events' | 'test/events'
+const filters: [what: string, list: List, query: string, where: string][] = [
+  ['all events', 'events', '', 'true'],
+  ['the clicks', 'events', '?eventType=click', "type = 'click'"],
+  [
+    'the events of a day',
+    'events',
+    '?dateFrom=2026-11-01&dateTo=2026-11-01',
+    "at >= '2026-11-01' and at < '2026-11-02'",
+  ],
+  [
+    'the sales until a day',
+    'events',
+    '?eventType=conversion&dateTo=2026-10-31',
+    "type = 'conversion' and at < '2026-11-01'",
+  ],
+  ['all test events', 'test/events', '', 'true'],
+  ['the test sales', 'test/events', '?eventType=conversion', "type = 'conversion'"],
+  [
+    'the test events of a day',
+    'test/events',
+    '?dateFrom=2026-11-01&dateTo=2026-11-01',
+    "at >= '2026-11-01' and at < '2026-11-02'",
+  ],
 ]
 
-test.each(filters)('turning the pages of the event list shows %s once each', async (_what, query, where) => {
+test.each(filters)('turning the pages of the event list shows %s once each', async (_what, list, query, where) => {
   const shown: string[] = []
-  let path: string | undefined = `${base}/events${query}`
+  let path: string | undefined = `${base}/${list}${query}`
   while (path) {
     const html: string = await get(path)
     shown.push(...Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? ''))
     path = /href="([^"]+)" rel="next"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
   }
-  expect(shown).toEqual((await listed(where)).map(({ at }) => at))
+  expect(shown).toEqual((await listed(list, where)).map(({ at }) => at))
 })
 
-test.each(filters)('the CSV of the event list holds %s', async (_what, query, where) => {
-  const [head, ...lines] = (await get(`${base}/events.csv${query}`)).trimEnd().split('\r\n')
+test.each(filters)('the CSV of the event list holds %s', async (_what, list, query, where) => {
+  const [head, ...lines] = (await get(`${base}/${list}.csv${query}`)).trimEnd().split('\r\n')
   expect(head).toMatch(/^id,event_type,timestamp,/)
   const rows = lines.map((line) => line.split(','))
-  expect(rows.map(([id, type, at]) => ({ at, type, id }))).toEqual(await listed(where))
+  expect(rows.map(([id, type, at]) => ({ at, type, id }))).toEqual(await listed(list, where))
 })
 
 test('sales in another currency than the program’s stand apart, and say so', async () => {

@@ -63,7 +63,7 @@ const lists: [what: string, count: number, next: (last: Item | undefined) => Pro
     'webhook events',
     11,
     async (last) => {
-      const events = await listWebhookEvents(db, programId, { limit, before: last && String(last.id) })
+      const events = await listWebhookEvents(db, programId, { limit, before: last && String(last.id), livemode: true })
       return events.map((event) => ({ ...event, id: event.event_id }))
     },
   ],

@@ -19,7 +19,9 @@ const disconnect = (shop: Shop) => disconnectProcessor(db, env, shop.programId)
 const reconnect = (shop: Shop) => connectProcessor(db, shop.programId, shop.account)
 const applyAll = ({ account: accountId }: Shop) => applyParkedEvents(db, client, { limit: 100, accountId })
 const outcomesOf = async (shop: TestShop) =>
-  (await listWebhookEvents(db, shop.programId, { limit: 100, before: undefined })).map(({ outcome }) => outcome)
+  (await listWebhookEvents(db, shop.programId, { limit: 100, before: undefined, livemode: true })).map(
+    ({ outcome }) => outcome,
+  )
 
 /** What is told of two payments, one of an invoice, with a refund of each and a dispute that was won. */
 const told: ((shop: Shop) => ReturnType<typeof send>)[] = [

@@ -27,7 +27,8 @@ import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../l
 import { addPartner, listPartners, setPartnerActive, topPartners } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, readProgress } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
-import { newestEvents } from '../lib/tracking/events.ts'
+import { newestEvents, newestTestEvents } from '../lib/tracking/events.ts'
+import { readTestFigures } from '../lib/programs/test-data.ts'
 import { readStatus } from '../lib/tracking/status.ts'
 
 const statement = z.object({ query: z.string() })
@@ -83,6 +84,8 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     createProgram: () => createProgram(db, 'workspace', program),
     readProgram: () => readProgram(db, 1),
     readProgress: () => readProgress(db, 1),
+    // It answers no rows, so that there is no program.
+    readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },
   partners: {
     addPartner: () => addPartner(db, partner),
@@ -136,6 +139,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   },
   events: {
     newestEvents: () => newestEvents(db, 1, { dateFrom: range.from, dateTo: range.to }, 30),
+    newestTestEvents: () => newestTestEvents(db, 1, { dateFrom: range.from, dateTo: range.to }, 30),
   },
   tracking: {
     readStatus: () => readStatus(db, '00'),

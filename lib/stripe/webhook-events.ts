@@ -48,8 +48,16 @@ function webhookEventsOf(programId: number) {
     .where('p.id', '=', programId)
 }
 
-function webhookEventsStatement(programId: number, { limit, before }: { limit: number; before: string | undefined }) {
+interface EventsPage {
+  limit: number
+  before: string | undefined
+  /** Whether those of live mode or of test mode are listed. */
+  livemode: boolean
+}
+
+function webhookEventsStatement(programId: number, { limit, before, livemode }: EventsPage) {
   return webhookEventsOf(programId)
+    .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
     .select([
       'e.event_id',
       'e.event_type',
@@ -82,11 +90,11 @@ function webhookEventsStatement(programId: number, { limit, before }: { limit: n
     .limit(limit)
 }
 
-/** The program's webhook events, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
+/** The program's webhook events of one mode, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
 export async function listWebhookEvents(
   db: Database,
   programId: number,
-  page: { limit: number; before: string | undefined },
+  page: EventsPage,
 ): Promise<ListedWebhookEvent[]> {
   return await db.query(webhookEventsStatement(programId, page))
 }
@@ -101,12 +109,12 @@ export async function replayWebhookEvent(
   secret: string,
   programId: number,
   eventId: string,
-): Promise<AppliedEvent> {
+): Promise<AppliedEvent & { livemode: boolean }> {
   const [event] = await db.query(
     webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
   if (!event) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
-  return await applyEvent(db, stripe, await readAgain(event, secret))
+  return { ...(await applyEvent(db, stripe, await readAgain(event, secret))), livemode: event.livemode }
 }
 
 /** An event that no schema read when it came, as the schemas of today read it. */

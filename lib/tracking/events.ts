@@ -15,6 +15,14 @@ export type ConversionEvent = Answered<Row<typeof conversionEvents>>
 
 export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
+/** An event of test mode. */
+export type TestEvent = WithTime<TestClick> | WithTime<TestLead> | WithTime<TestSale>
+type WithTime<Selected> = Omit<Selected, 'timestamp'> & { timestamp: string }
+type TestClick = Row<typeof testClicks>
+type TestLead = Row<typeof testLeads>
+type TestSale = Row<typeof testSales>
+type TestEventRow = TestClick | TestLead | TestSale
+
 export interface EventPage {
   data: TrackingEvent[]
   /** `total` counts what was read: the newest `3 * pageSize` of each type at most. */
@@ -62,17 +70,46 @@ export async function newestEvents(
   filter: EventFilter,
   limit: number,
 ): Promise<{ events: TrackingEvent[]; completeAfter: string | null }> {
-  const results = await db.batch(eventsStatements(programId, filter, limit))
+  const { rows, completeAfter } = upToLimit(await db.batch(eventsStatements(programId, filter, limit)), limit)
+  return { events: rows.map(asEvent), completeAfter }
+}
+
+/**
+ * The same of test events, which belong to no customer: nobody is made by them. Test sales without attribution are among them. Nothing of these counts
+ * anywhere.
+ */
+export async function newestTestEvents(
+  db: Database,
+  programId: number,
+  filter: EventFilter,
+  limit: number,
+): Promise<{ events: TestEvent[]; completeAfter: string | null }> {
+  const types = filter.eventType ? [filter.eventType] : eventTypes
+  const statementsOfTypes = types.map((type): Statement<TestEventRow> => testStatements[type](programId, filter, limit))
+  const { rows, completeAfter } = upToLimit(await db.batch(statementsOfTypes), limit)
+  return { events: rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() })), completeAfter }
+}
+
+const eventTypes = ['click', 'lead', 'conversion'] as const
+
+/** Of the newest rows of each type, `limit` of each at most, those in one order, and the moment after which none is missing. */
+function upToLimit<Ordered extends OrderedRow>(results: Ordered[][], limit: number) {
   const cutAt = results
     .filter((rows) => rows.length >= limit)
     .map((rows) => Math.min(...rows.map(({ timestamp }) => timestamp.getTime())))
   return {
-    events: newestFirst(results).map(asEvent),
+    rows: newestFirst(results),
     completeAfter: cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString(),
   }
 }
 
-function newestFirst(results: EventRow[][]): EventRow[] {
+interface OrderedRow {
+  timestamp: Date
+  event_type: string
+  id: number
+}
+
+function newestFirst<Ordered extends OrderedRow>(results: Ordered[][]): Ordered[] {
   return results
     .flat()
     .toSorted(
@@ -98,7 +135,7 @@ function compare(a: string, b: string): number {
  * to the range, to the millisecond. Test events and sales without a customer are not listed.
  */
 function eventsStatements(programId: number, filter: EventFilter, limit: number) {
-  const types = filter.eventType ? [filter.eventType] : (['click', 'lead', 'conversion'] as const)
+  const types = filter.eventType ? [filter.eventType] : eventTypes
   return types.map((type) => eventsStatement(type, programId, filter, limit))
 }
 
@@ -115,15 +152,7 @@ export function eventsStatement(
 const statements = { click: clickEvents, lead: leadEvents, conversion: conversionEvents }
 
 function clickEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = kysely
-    .selectFrom('affiliate_click_events')
-    .selectAll()
-    .where('program_id', '=', programId)
-    .where((eb) => eb.not('is_test'))
-    .where((eb) => within(eb.ref('click_timestamp'), filter))
-    .orderBy('click_timestamp', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit)
+  const newest = newestClicks(programId, false, filter, limit)
   return kysely
     .selectFrom(newest.as('e'))
     .innerJoin('customers as c', (join) =>
@@ -150,15 +179,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
 }
 
 function leadEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = kysely
-    .selectFrom('affiliate_lead_events')
-    .selectAll()
-    .where('program_id', '=', programId)
-    .where((eb) => eb.not('is_test'))
-    .where((eb) => within(eb.ref('lead_timestamp'), filter))
-    .orderBy('lead_timestamp', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit)
+  const newest = newestLeads(programId, false, filter, limit)
   return kysely
     .selectFrom(newest.as('e'))
     .innerJoin('customers as c', (join) =>
@@ -180,16 +201,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
 }
 
 function conversionEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = kysely
-    .selectFrom('sales')
-    .selectAll()
-    .where('program_id', '=', programId)
-    .where((eb) => eb.not('is_test'))
-    .where('customer_id', 'is not', null)
-    .where((eb) => within(eb.ref('sale_date'), filter))
-    .orderBy('sale_date', 'desc')
-    .orderBy('id', 'desc')
-    .limit(limit)
+  const newest = newestSales(programId, false, filter, limit).where('customer_id', 'is not', null)
   return kysely
     .selectFrom(newest.as('e'))
     .innerJoin('customers as c', (join) =>
@@ -210,6 +222,93 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
       'e.is_recurring',
       'e.created_at as createdAt',
     ])
+}
+
+const testStatements = { click: testClicks, lead: testLeads, conversion: testSales }
+
+function testClicks(programId: number, filter: EventFilter, limit: number) {
+  return kysely
+    .selectFrom(newestClicks(programId, true, filter, limit).as('e'))
+    .select((eb) => [
+      'e.id',
+      eb.val<'click'>('click').as('event_type'),
+      'e.click_timestamp as timestamp',
+      'e.session_id',
+      'e.page_url',
+      'e.referrer_url',
+      'e.geo_country',
+      'e.geo_city',
+      'e.device_type',
+      'e.device_os',
+      'e.browser_name',
+    ])
+}
+
+function testLeads(programId: number, filter: EventFilter, limit: number) {
+  return kysely
+    .selectFrom(newestLeads(programId, true, filter, limit).as('e'))
+    .select((eb) => [
+      'e.id',
+      eb.val<'lead'>('lead').as('event_type'),
+      'e.lead_timestamp as timestamp',
+      'e.session_id',
+      'e.page_url',
+      'e.customer_key',
+    ])
+}
+
+function testSales(programId: number, filter: EventFilter, limit: number) {
+  return kysely
+    .selectFrom(newestSales(programId, true, filter, limit).as('e'))
+    .select((eb) => [
+      'e.id',
+      eb.val<'conversion'>('conversion').as('event_type'),
+      'e.sale_date as timestamp',
+      'e.transaction_id',
+      'e.customer_key',
+      'e.amount_cents',
+      'e.refunded_cents',
+      'e.currency',
+      'e.sale_type',
+      'e.payment_status',
+      'e.is_recurring',
+    ])
+}
+
+function newestClicks(programId: number, isTest: boolean, filter: EventFilter, limit: number) {
+  return kysely
+    .selectFrom('affiliate_click_events')
+    .selectAll()
+    .where('program_id', '=', programId)
+    .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
+    .where((eb) => within(eb.ref('click_timestamp'), filter))
+    .orderBy('click_timestamp', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+}
+
+function newestLeads(programId: number, isTest: boolean, filter: EventFilter, limit: number) {
+  return kysely
+    .selectFrom('affiliate_lead_events')
+    .selectAll()
+    .where('program_id', '=', programId)
+    .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
+    .where((eb) => within(eb.ref('lead_timestamp'), filter))
+    .orderBy('lead_timestamp', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+}
+
+function newestSales(programId: number, isTest: boolean, filter: EventFilter, limit: number) {
+  return kysely
+    .selectFrom('sales')
+    .selectAll()
+    .where('program_id', '=', programId)
+    .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
+    .where((eb) => within(eb.ref('sale_date'), filter))
+    .orderBy('sale_date', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
 }
 
 /** Both dates belong to it, to the millisecond. */

@@ -55,23 +55,28 @@ begin
     case when r.closed_at is null then p.commission_bp else 0 end as commission_bp, p.commission_duration_months, p.hold_days into customer
   from customers c join programs p on p.id = c.program_id join partners r on r.program_id = c.program_id and r.id = c.partner_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c for key share of r;
-  insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-    amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
-    subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
-    processor_charge_id, processor_invoice_id, processor_customer_id)
-  values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
-    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-    customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
-    given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
-    given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
-    given.processor_invoice_id, given.processor_customer_id)
-  on conflict on constraint sales_transaction_key do nothing
-  returning * into sale;
-  inserted := sale.id is not null;
-  if not inserted then
-    select s.* into strict sale from sales s
+  -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
+  loop
+    insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
+      amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
+      subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
+      processor_charge_id, processor_invoice_id, processor_customer_id)
+    values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
+      coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+      customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
+      given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
+      given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
+      given.processor_invoice_id, given.processor_customer_id)
+    on conflict on constraint sales_transaction_key do nothing
+    returning * into sale;
+    inserted := sale.id is not null;
+    exit when inserted;
+    select s.* into sale from sales s
     where s.program_id = given.program_id and s.is_test = given.is_test and s.transaction_id = given.transaction_id
     for no key update;
+    exit when found;
+  end loop;
+  if not inserted then
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;

@@ -102,7 +102,7 @@ const titles: Record<AuditThing, string> = {
   payout_run: 'Payout runs',
   processor: 'Payment processor',
   customer: 'Forgotten customers',
-  data: 'Exports',
+  data: 'Exports and test data',
 }
 
 const wordsOf = (name: string) => name.replaceAll(/[._]/g, ' ')

@@ -7,7 +7,16 @@ import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { assets } from './assets.ts'
 import { PostButton } from './fields.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
-import { Navigation, type NavItem, partnerNav, programNav, Switcher } from './navigation.tsx'
+import {
+  DataSwitch,
+  isTestPage,
+  Navigation,
+  type NavItem,
+  partnerNav,
+  programNav,
+  Switcher,
+  testNav,
+} from './navigation.tsx'
 import { withFormTokens } from './once.ts'
 import type { ProgramContext } from './page.ts'
 
@@ -106,7 +115,16 @@ function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
   )
 }
 
-function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[], page: Framed) {
+interface Around {
+  label: string
+  items: NavItem[]
+  /** Beside the menu of programs. */
+  aside?: Child
+  /** Above everything else on the page. */
+  notice?: Child
+}
+
+function renderFrame(c: Context, viewer: Viewer, { label, items, aside, notice }: Around, page: Framed) {
   return renderDocument(
     c,
     page,
@@ -119,10 +137,12 @@ function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[]
           <div class="row apart">
             <Brand />
             <Switcher viewer={viewer} label={label} />
+            {aside}
           </div>
           <Navigation items={items} current={page.current} />
         </aside>
         <main class="stack loose" id="main">
+          {notice}
           {!viewer.user.emailVerified && <Unverified email={viewer.user.email} canSend={canMail(c.env)} />}
           <FlashMessage flash={takeFlash(c)} />
           {page.children}
@@ -132,23 +152,37 @@ function renderFrame(c: Context, viewer: Viewer, label: string, items: NavItem[]
   )
 }
 
-/** A page of one program. `current` is the part of its path after the program. */
+/** A page of one program. `current` is the part of its path after the program. One of its test data says so, in its title too. */
 export function renderProgram(c: ProgramContext, page: Framed) {
   const program = c.get('program')
-  const current = `/programs/${program.id}${page.current}`
-  return renderFrame(c, c.get('viewer'), program.name, programNav(program), { ...page, current })
+  const base = `/programs/${program.id}`
+  const isTest = isTestPage(page.current)
+  const around = {
+    label: program.name,
+    items: isTest ? testNav(program) : programNav(program),
+    aside: <DataSwitch program={program} current={page.current} />,
+    notice: isTest && <TestNotice />,
+  }
+  const title = isTest ? `Test data: ${page.title}` : page.title
+  return renderFrame(c, c.get('viewer'), around, { ...page, title, current: base + page.current })
+}
+
+function TestNotice() {
+  return (
+    <p class="message warn">
+      <strong>Test data.</strong> Nothing here counts in a figure, and none of it is ever paid.
+    </p>
+  )
 }
 
 /** A page of the partner's own account. */
 export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
-  return renderFrame(c, viewer, `Partner: ${viewer.partner?.name ?? viewer.user.name}`, partnerNav(viewer), {
-    ...page,
-    current: `/partner${page.current}`,
-  })
+  const around = { label: `Partner: ${viewer.partner?.name ?? viewer.user.name}`, items: partnerNav(viewer) }
+  return renderFrame(c, viewer, around, { ...page, current: `/partner${page.current}` })
 }
 
 /** A page that belongs to the person and to no program. */
 export function renderAccount(c: Context, viewer: Viewer, page: Omit<Framed, 'current'>) {
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
-  return renderFrame(c, viewer, viewer.user.name, programs, { ...page, current: '' })
+  return renderFrame(c, viewer, { label: viewer.user.name, items: programs }, { ...page, current: '' })
 }

@@ -1,5 +1,6 @@
 import { type Action, may } from '../../../lib/access/roles.ts'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
+import { Segments } from './blocks.tsx'
 
 export interface NavItem {
   href: string
@@ -23,6 +24,38 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: '/docs', label: 'Documentation' },
   ]
   return items.filter(({ action }) => action === undefined || may(program.roles, action))
+}
+
+/** The pages of a program's test data, and the page of live data beside each. */
+export const testPages = [
+  { path: '/test', live: '', label: 'Overview', action: 'performance:read' },
+  { path: '/test/events', live: '/events', label: 'Events', action: 'tracking:list' },
+  { path: '/test/deliveries', live: '/deliveries', label: 'Delivery log', action: 'delivery:list' },
+] as const satisfies { path: string; live: string; label: string; action: Action }[]
+
+export function testNav(program: ViewerProgram): NavItem[] {
+  return testPages
+    .filter(({ action }) => may(program.roles, action))
+    .map(({ path, label }) => ({ href: `/programs/${program.id}${path}`, label }))
+}
+
+/** Whether the page at this path of a program shows test data. */
+export const isTestPage = (current: string) => testPages.some(({ path }) => path === current)
+
+/** Switches between what counts and the test data: to the same page of the other where there is one. */
+export function DataSwitch({ program, current }: { program: ViewerProgram; current: string }) {
+  const isTest = isTestPage(current)
+  const page = testPages.find(({ path, live }) => current === (isTest ? path : live)) ?? testPages[0]
+  const base = `/programs/${program.id}`
+  return (
+    <Segments
+      label="Data"
+      items={[
+        { href: base + (isTest ? page.live : current), text: 'Live data', current: !isTest },
+        { href: base + (isTest ? current : page.path), text: 'Test data', current: isTest },
+      ]}
+    />
+  )
 }
 
 export function partnerNav(viewer: Viewer): NavItem[] {

@@ -1,6 +1,7 @@
+import type { Child } from 'hono/jsx'
 import type * as z from 'zod/mini'
 import { toCsv } from '../../../lib/csv.ts'
-import { type ConversionEvent, newestEvents, type TrackingEvent } from '../../../lib/tracking/events.ts'
+import { newestEvents, newestTestEvents, type TestEvent, type TrackingEvent } from '../../../lib/tracking/events.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { eventsQuery } from '../../../lib/api/tracking-events.ts'
 import { addressOf, momentOf } from '../parts/address.ts'
@@ -11,8 +12,23 @@ import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink, List } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 
-/** What happened, event by event. */
+/** What happened, event by event: in earnest, and among the test data, each under its own address. */
 export const eventPages = createPages()
+
+const modes = {
+  live: {
+    part: '/events',
+    read: newestEvents,
+    lead: 'Clicks, signups and sales as they were recorded. Times are UTC, test events are left out.',
+  },
+  test: {
+    part: '/test/events',
+    read: newestTestEvents,
+    lead: 'Test clicks, leads and sales as they were recorded. Times are UTC.',
+  },
+} as const
+type Mode = keyof typeof modes
+type Shown = TrackingEvent | TestEvent
 
 type EventsQuery = z.output<typeof eventsQuery>
 
@@ -29,6 +45,9 @@ const kinds = [
 ] as const
 
 interface Asked {
+  mode: Mode
+  /** The list without any query. */
+  address: string
   /** The query as the API takes it. */
   query: EventsQuery
   /** The same as it stands in the address, with `before`: where an earlier list ended. */
@@ -40,13 +59,14 @@ interface Asked {
   to: string
 }
 
-function askedIn(c: ProgramContext): Asked {
+function askedIn(c: ProgramContext, mode: Mode): Asked {
+  const list = { mode, address: `/programs/${c.get('program').id}${modes[mode].part}` }
   const { page, eventType, dateFrom, dateTo, before } = c.req.query()
   const given = Object.entries({ page, eventType, dateFrom, dateTo }).filter(([, value]) => value)
   const parsed = eventsQuery.safeParse(Object.fromEntries(given))
-  if (!parsed.success) return { query: {}, raw: {}, refused: true, from: dateFrom ?? '', to: dateTo ?? '' }
+  if (!parsed.success) return { ...list, query: {}, raw: {}, refused: true, from: dateFrom ?? '', to: dateTo ?? '' }
   const query = parsed.data
-  const shown = { refused: false, from: dateFrom?.slice(0, 10) ?? '', to: dateTo?.slice(0, 10) ?? '' }
+  const shown = { ...list, refused: false, from: dateFrom?.slice(0, 10) ?? '', to: dateTo?.slice(0, 10) ?? '' }
   const end = momentOf(before)
   if (!end || (query.dateTo && query.dateTo < end)) return { query, raw: { eventType, dateFrom, dateTo }, ...shown }
   return { query: { ...query, dateTo: end }, raw: { eventType, dateFrom, dateTo, before }, ...shown }
@@ -56,8 +76,14 @@ function askedIn(c: ProgramContext): Asked {
  * The newest events, up to `limit` of each type, as far back as none is missing, and where the next list begins: so that
  * reading list after list skips nothing and shows nothing twice.
  */
-async function listOf(c: ProgramContext, query: EventsQuery, limit: number) {
-  const { events, completeAfter } = await newestEvents(c.get('db'), c.get('program').id, query, limit)
+async function listOf(
+  c: ProgramContext,
+  { mode, query }: Asked,
+  limit: number,
+): Promise<{ events: Shown[]; before: string | undefined }> {
+  const read: (...of: Parameters<typeof newestEvents>) => Promise<{ events: Shown[]; completeAfter: string | null }> =
+    modes[mode].read
+  const { events, completeAfter } = await read(c.get('db'), c.get('program').id, query, limit)
   if (completeAfter === null) return { events, before: undefined }
   const complete = events.filter(({ timestamp }) => timestamp > completeAfter)
   if (complete.length > 0) return { events: complete, before: completeAfter }
@@ -65,12 +91,10 @@ async function listOf(c: ProgramContext, query: EventsQuery, limit: number) {
   return { events, before: new Date(Date.parse(completeAfter) - 1).toISOString() }
 }
 
-const addressIn = (programId: number) => `/programs/${programId}/events`
-
 /** The page of a list that is asked for. Before its first and after its last page come those of the lists beside it. */
-async function readListPage(c: ProgramContext, { query, raw }: Asked) {
-  const address = addressIn(c.get('program').id)
-  const { events, before } = await listOf(c, query, listPages * pageSize)
+async function readListPage(c: ProgramContext, asked: Asked) {
+  const { query, raw, address } = asked
+  const { events, before } = await listOf(c, asked, listPages * pageSize)
   const pageCount = Math.max(Math.ceil(events.length / pageSize), 1)
   const number = Math.min(query.page ?? 1, pageCount)
   const turnTo = (target: number) => addressOf(address, { ...raw, page: String(target) })
@@ -84,28 +108,28 @@ async function readListPage(c: ProgramContext, { query, raw }: Asked) {
   }
 }
 
-eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), async (c) => {
-  const asked = askedIn(c)
+eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), (c) => renderEvents(c, 'live'))
+eventPages.get('/programs/:programId/test/events', requireProgram('tracking:list'), (c) => renderEvents(c, 'test'))
+
+async function renderEvents(c: ProgramContext, mode: Mode) {
+  const asked = askedIn(c, mode)
   const page = await readListPage(c, asked)
   return renderProgram(c, {
     title: 'Events',
-    current: '/events',
+    current: modes[mode].part,
     children: (
       <>
-        <Filters asked={asked} address={addressIn(c.get('program').id)} />
+        <Filters asked={asked} />
         <Events asked={asked} page={page} program={c.get('program')} />
       </>
     ),
   })
-})
+}
 
-function Filters({ asked: { query, raw, refused, from, to }, address }: { asked: Asked; address: string }) {
+function Filters({ asked: { mode, address, query, raw, refused, from, to } }: { asked: Asked }) {
   return (
     <>
-      <Heading
-        title="Events"
-        lead="Clicks, signups and sales as they were recorded. Times are UTC, test events are left out."
-      >
+      <Heading title="Events" lead={modes[mode].lead}>
         <Segments
           label="Type"
           items={kinds.map(([kind, text]) => ({
@@ -144,9 +168,11 @@ function Events({ asked, page, program }: EventsProps) {
         { label: 'Type', cell: (event) => <Kind event={event} /> },
         { label: 'What', cell: (event) => <What event={event} currency={program.currency} /> },
         { label: 'From', cell: (event) => <From event={event} /> },
-        { label: 'Click id', cell: ({ click_id: id }) => <ClickId id={id} /> },
+        asked.mode === 'live'
+          ? { label: 'Click id', cell: (event) => 'click_id' in event && <ClickId id={event.click_id} /> }
+          : { label: 'Customer', cell: (event) => <Customer event={event} /> },
       ]}
-      empty={isFiltered ? noneFits(addressIn(program.id)) : noneYet(program.id)}
+      empty={isFiltered ? noneFits(asked.address) : noneYet[asked.mode](program.id)}
       position={
         <>
           Page {page.number} of {page.pageCount} of this list, which holds the newest {listPages * pageSize} events of a
@@ -169,8 +195,8 @@ function noneFits(address: string) {
   }
 }
 
-function noneYet(programId: number) {
-  return {
+const noneYet: Record<Mode, (programId: number) => { title: string; text: Child }> = {
+  live: (programId) => ({
     title: 'No events yet',
     text: (
       <>
@@ -178,16 +204,24 @@ function noneYet(programId: number) {
         <a href={`/programs/${programId}`}>overview</a> says what is still missing.
       </>
     ),
-  }
+  }),
+  test: () => ({
+    title: 'No test events',
+    text: (
+      <>
+        <a href="/docs/test-data">How to send some</a>
+      </>
+    ),
+  }),
 }
 
-function Kind({ event }: { event: TrackingEvent }) {
+function Kind({ event }: { event: Shown }) {
   if (event.event_type === 'conversion') return <Badge tone="good">Sale</Badge>
   if (event.event_type === 'lead') return <Badge tone="accent">Lead</Badge>
   return <Badge>Click</Badge>
 }
 
-function What({ event, currency }: { event: TrackingEvent; currency: string }) {
+function What({ event, currency }: { event: Shown; currency: string }) {
   if (event.event_type === 'conversion') {
     return (
       <div>
@@ -198,29 +232,31 @@ function What({ event, currency }: { event: TrackingEvent; currency: string }) {
           {event.payment_status !== 'paid' && `, ${event.payment_status}`}
         </span>
         <Refunded event={event} />
+        {'transaction_id' in event && <div class="muted small">{event.transaction_id}</div>}
         {event.currency !== currency && (
           <div class="muted small">in another currency than the program's: not in its figures</div>
         )}
       </div>
     )
   }
-  if (event.event_type === 'lead') {
+  if (event.event_type === 'lead' && 'click_id' in event) {
     return <div>{event.customer_key ?? <span class="muted">provisional: not yet confirmed by your server</span>}</div>
   }
   return (
     <div>
       {event.page_url ?? <span class="muted">page unknown</span>}
-      {event.referrer_url && <div class="muted small">from {event.referrer_url}</div>}
+      {'referrer_url' in event && event.referrer_url && <div class="muted small">from {event.referrer_url}</div>}
     </div>
   )
 }
 
-function Refunded({ event: { refunded_cents: refunded, amount_cents: amount, currency } }: { event: ConversionEvent }) {
+function Refunded({ event }: { event: Extract<Shown, { event_type: 'conversion' }> }) {
+  const { refunded_cents: refunded, amount_cents: amount, currency } = event
   if (refunded === 0) return null
   return <div class="muted small">{refunded === amount ? 'all of it' : formatMoney(refunded, currency)} refunded</div>
 }
 
-function From({ event }: { event: TrackingEvent }) {
+function From({ event }: { event: Shown }) {
   if (event.event_type !== 'click') return <span class="muted">–</span>
   const place = [event.geo_city, event.geo_country].filter(Boolean).join(', ')
   const device = [event.browser_name, event.device_os].filter(Boolean).join(', ')
@@ -232,6 +268,12 @@ function From({ event }: { event: TrackingEvent }) {
   )
 }
 
+/** Whom a test event names; nobody is made by it. */
+function Customer({ event }: { event: Shown }) {
+  if ('customer_key' in event && event.customer_key) return <div>{event.customer_key}</div>
+  return <span class="muted">–</span>
+}
+
 /** Click ids are long: the part that tells them apart, with the whole to copy. */
 function ClickId({ id }: { id: string }) {
   return (
@@ -241,33 +283,41 @@ function ClickId({ id }: { id: string }) {
   )
 }
 
-eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'), async (c) => {
-  const program = c.get('program')
-  const { events } = await listOf(c, askedIn(c).query, csvRowsOfType)
-  const columns = [
-    'id',
-    'event_type',
-    'timestamp',
-    'click_id',
-    'page_url',
-    'referrer_url',
-    'geo_country',
-    'geo_city',
-    'device_type',
-    'browser_name',
-    'customer_key',
-    'converted',
-    'amount',
-    'refunded',
-    'currency',
-    'sale_type',
-    'payment_status',
-    'is_recurring',
-  ] as const
+eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'), (c) => exportEvents(c, 'live'))
+eventPages.get('/programs/:programId/test/events.csv', requireProgram('tracking:list'), (c) => exportEvents(c, 'test'))
+
+const csvColumns = [
+  'id',
+  'event_type',
+  'timestamp',
+  'click_id',
+  'page_url',
+  'referrer_url',
+  'geo_country',
+  'geo_city',
+  'device_type',
+  'browser_name',
+  'customer_key',
+  'converted',
+  'amount',
+  'refunded',
+  'currency',
+  'sale_type',
+  'payment_status',
+  'is_recurring',
+] as const
+const testCsvColumns = [
+  ...csvColumns.filter((column) => column !== 'click_id' && column !== 'converted'),
+  'transaction_id',
+] as const
+
+async function exportEvents(c: ProgramContext, mode: Mode) {
+  const { events } = await listOf(c, askedIn(c, mode), csvRowsOfType)
   const rows = events.map((event) => ({
     ...event,
     amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
     refunded: event.event_type === 'conversion' ? majorUnits(event.refunded_cents, event.currency) : null,
   }))
-  return await exportCsv(c, `events-${program.id}`, toCsv(columns, rows))
-})
+  const name = `${mode === 'live' ? 'events' : 'test-events'}-${c.get('program').id}`
+  return await exportCsv(c, name, toCsv(mode === 'live' ? csvColumns : testCsvColumns, rows))
+}

@@ -10,7 +10,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { formatNumber, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
 
 /** What came in from the payment processor. */
@@ -23,58 +23,72 @@ const outcomeTones: Record<ListedWebhookEvent['outcome'], Tone> = {
   parked: 'warn',
 }
 
-webhookEventPages.get('/programs/:programId/deliveries', requireProgram('delivery:list'), async (c) => {
+webhookEventPages.get('/programs/:programId/deliveries', requireProgram('delivery:list'), (c) => renderLog(c, true))
+webhookEventPages.get('/programs/:programId/test/deliveries', requireProgram('delivery:list'), (c) =>
+  renderLog(c, false),
+)
+
+const testLogOf = (programId: number) => `/programs/${programId}/test/deliveries`
+
+async function renderLog(c: ProgramContext, livemode: boolean) {
   const program = c.get('program')
-  const address = deliveryLogOf(program.id)
+  const log = deliveryLogOf(program.id)
+  const address = livemode ? log : testLogOf(program.id)
   const [page, leftOut] = await Promise.all([
     readPage(
       { address, before: c.req.query('before'), cursorOf: ({ event_id: id }: ListedWebhookEvent) => id },
-      (options) => listWebhookEvents(c.get('db'), program.id, options),
+      (options) => listWebhookEvents(c.get('db'), program.id, { ...options, livemode }),
     ),
-    countLeftOut(c.get('db'), program.id),
+    livemode ? countLeftOut(c.get('db'), program.id) : 0,
   ])
   return renderProgram(c, {
     title: 'Delivery log',
-    current: '/deliveries',
+    current: livemode ? '/deliveries' : '/test/deliveries',
     children: (
       <ListPage
         title="Delivery log"
-        lead={leadOf(program.id, leftOut)}
-        filter={<DeliveryLogViews address={address} current="processor" />}
+        lead={leadOf(program.id, livemode, leftOut)}
+        filter={livemode && <DeliveryLogViews address={log} current="processor" />}
         csv={`${address}.csv`}
         page={page}
         caption="Events of the payment processor, newest first"
         columns={[
           { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
           { label: 'Event', cell: (event) => <EventName event={event} /> },
-          { label: 'Mode', cell: ({ livemode }) => (livemode ? 'live' : <Badge>test</Badge>) },
           { label: 'Outcome', cell: (event) => <Outcome event={event} /> },
           may(program.roles, 'processor:manage') && {
             label: '',
             right: true,
             cell: ({ event_id: id }) => (
-              <PostButton action={`${address}/${id}/replay`} class="compact" label={`Replay ${id}`}>
+              <PostButton action={`${log}/${id}/replay`} class="compact" label={`Replay ${id}`}>
                 Replay
               </PostButton>
             ),
           },
         ]}
         empty={{
-          title: 'Nothing from Stripe yet',
+          title: livemode ? 'Nothing from Stripe yet' : 'Nothing from Stripe in test mode',
           text: (
             <>
               Events arrive by themselves once Stripe is connected in the{' '}
               <a href={`/programs/${program.id}/settings`}>settings</a>.
+              {livemode && (
+                <>
+                  {' '}
+                  Those of test mode are among the <a href={testLogOf(program.id)}>test data</a>.
+                </>
+              )}
             </>
           ),
         }}
       />
     ),
   })
-})
+}
 
-function leadOf(programId: number, leftOut: number) {
-  const lead = 'Every event of the payment processor in the last 90 days, and what became of it.'
+function leadOf(programId: number, livemode: boolean, leftOut: number) {
+  const mode = livemode ? 'live' : 'test'
+  const lead = `Every event of the payment processor in ${mode} mode in the last 90 days, and what became of it.`
   if (leftOut === 0) return lead
   return (
     <>
@@ -110,12 +124,17 @@ function Outcome({ event: { outcome, reason } }: { event: ListedWebhookEvent }) 
   )
 }
 
-webhookEventPages.get('/programs/:programId/deliveries.csv', requireProgram('delivery:list'), async (c) => {
+webhookEventPages.get('/programs/:programId/deliveries.csv', requireProgram('delivery:list'), (c) => exportLog(c, true))
+webhookEventPages.get('/programs/:programId/test/deliveries.csv', requireProgram('delivery:list'), (c) =>
+  exportLog(c, false),
+)
+
+async function exportLog(c: ProgramContext, livemode: boolean) {
   const { id: programId } = c.get('program')
-  const events = await listWebhookEvents(c.get('db'), programId, { limit: csvRows, before: undefined })
+  const events = await listWebhookEvents(c.get('db'), programId, { limit: csvRows, before: undefined, livemode })
   const columns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
-  return await exportCsv(c, `deliveries-${programId}`, toCsv(columns, events))
-})
+  return await exportCsv(c, `${livemode ? '' : 'test-'}deliveries-${programId}`, toCsv(columns, events))
+}
 
 webhookEventPages.post(
   '/programs/:programId/deliveries/:eventId/replay',
@@ -123,7 +142,7 @@ webhookEventPages.post(
   async (c) => {
     const program = c.get('program')
     const eventId = c.req.param('eventId')
-    const { outcome, reason, outbox } = await replayWebhookEvent(
+    const { outcome, reason, livemode, outbox } = await replayWebhookEvent(
       c.get('db'),
       openStripe(c.env),
       c.env.EMAIL_HASH_KEY,
@@ -132,6 +151,11 @@ webhookEventPages.post(
     )
     await sendSoon(c.env, outbox)
     const text = `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`
-    return redirectWith(c, deliveryLogOf(program.id), text, outcome === 'parked' ? 'bad' : 'good')
+    return redirectWith(
+      c,
+      livemode ? deliveryLogOf(program.id) : testLogOf(program.id),
+      text,
+      outcome === 'parked' ? 'bad' : 'good',
+    )
   },
 )

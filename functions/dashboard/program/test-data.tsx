@@ -1,0 +1,115 @@
+import { may } from '../../../lib/access/roles.ts'
+import { formatMoney } from '../../../lib/money.ts'
+import { clearTestData, readTestFigures, type TestFigures, type TestMoney } from '../../../lib/programs/test-data.ts'
+import { Card, Empty, Heading, Metric } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { formatNumber, Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, requireProgram } from '../parts/page.ts'
+
+/** What was tried and counts for nothing: its figures, and the button that clears it. */
+export const testDataPages = createPages()
+
+const testDataOf = (programId: number) => `/programs/${programId}/test`
+
+testDataPages.get('/programs/:programId/test', requireProgram('performance:read'), async (c) => {
+  const program = c.get('program')
+  const figures = await readTestFigures(c.get('db'), program.id)
+  const { clicks, leads, money, last_webhook_at: webhookAt } = figures
+  const isEmpty = clicks + leads + money.length === 0 && webhookAt === null
+  return renderProgram(c, {
+    title: program.name,
+    current: '/test',
+    children: (
+      <>
+        <Heading title={program.name} lead="What was tried since the test data was last cleared.">
+          {!isEmpty && may(program.roles, 'program:update') && (
+            <PostButton
+              action={`${testDataOf(program.id)}/clear`}
+              class="danger"
+              confirm="Clear the test data? Test clicks, leads and sales and Stripe's events of test mode are deleted. Live data stays as it is."
+            >
+              Clear test data
+            </PostButton>
+          )}
+        </Heading>
+        {isEmpty ? <NothingYet /> : <Figures figures={figures} currency={program.currency} />}
+      </>
+    ),
+  })
+})
+
+function NothingYet() {
+  return (
+    <Card>
+      <Empty title="No test data">
+        <p>
+          Events that you send as tests and what Stripe tells in test mode come here.{' '}
+          <a href="/docs/test-data">How to send some</a>
+        </p>
+      </Empty>
+    </Card>
+  )
+}
+
+function Figures({ figures, currency }: { figures: TestFigures; currency: string }) {
+  const { clicks, leads, lead_commission_cents: leadCents, last_webhook_at: webhookAt } = figures
+  const own = figures.money.find((money) => money.currency === currency)
+  const others = figures.money.filter((money) => money !== own)
+  const saleCents = own?.commission_cents ?? 0
+  return (
+    <>
+      <dl class="cards">
+        <Metric label="Test clicks" value={formatNumber(clicks)} />
+        <Metric label="Test leads" value={formatNumber(leads)} />
+        <Metric label="Test sales" value={formatNumber(figures.money.reduce((sum, { sales }) => sum + sales, 0))} />
+        <Metric label="Revenue" value={formatMoney(own?.revenue_cents ?? 0, currency)} />
+        <Metric label="Refunds" value={formatMoney(own?.refunded_cents ?? 0, currency)}>
+          <dd class="trend">of this revenue</dd>
+        </Metric>
+        <Metric label="Commission" value={formatMoney(saleCents + leadCents, currency)}>
+          <dd class="trend">
+            {leadCents > 0 ? `of which ${formatMoney(leadCents, currency)} for leads` : 'what it would have been'}
+          </dd>
+        </Metric>
+      </dl>
+      <p class="muted small">
+        The commission is what a partner would have earned who had brought all of these customers. No partner sees it.
+        {webhookAt && (
+          <>
+            {' '}
+            The last event of Stripe in test mode came at <Time at={webhookAt} /> UTC.
+          </>
+        )}
+      </p>
+      <OtherCurrencies others={others} own={currency} />
+    </>
+  )
+}
+
+function OtherCurrencies({ others, own }: { others: TestMoney[]; own: string }) {
+  if (others.length === 0) return null
+  return (
+    <p class="muted small">
+      Money above is in {own.toUpperCase()} only, and nothing is converted. In other currencies:{' '}
+      {others
+        .map(
+          ({ currency, revenue_cents: revenue, refunded_cents: refunded, commission_cents: commission }) =>
+            `${formatMoney(revenue, currency)} revenue (${formatMoney(refunded, currency)} refunded) and ${formatMoney(commission, currency)} commission`,
+        )
+        .join('; ')}
+      .
+    </p>
+  )
+}
+
+testDataPages.post('/programs/:programId/test/clear', requireProgram('program:update'), async (c) => {
+  const program = c.get('program')
+  const { deleted, more } = await clearTestData(c.get('db'), program.id)
+  const rows = `${formatNumber(deleted)} ${deleted === 1 ? 'row' : 'rows'}`
+  const text = more
+    ? `${rows} of test data are deleted, and more are left. Clear it again.`
+    : `The test data is cleared: ${rows} ${deleted === 1 ? 'is' : 'are'} deleted.`
+  return redirectWith(c, testDataOf(program.id), text)
+})

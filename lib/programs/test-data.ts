@@ -1,0 +1,124 @@
+import { type InferResult, sql } from 'kysely'
+import { call, type Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+
+export type TestFigures = Awaited<ReturnType<typeof readTestFigures>>
+
+/**
+ * What a program's test data comes to, all of it since it was cleared: test clicks, leads and sales, the latest of the payment processor's events
+ * of test mode, and the money of each currency in its smallest unit. `commission_cents` is what the sales would have earned if a partner had brought each
+ * buyer: on the terms a sale was attributed with, else on the program's of now, less what refunds would have taken back. Leads would have earned
+ * `lead_commission_cents`, once for each customer key, in the program's currency. None of it is ever paid.
+ */
+export async function readTestFigures(db: Database, programId: number) {
+  const [[counts], money] = await db.batch([countsStatement(programId), moneyStatement(programId)])
+  if (!counts) throw new Error(`there is no program ${programId}`)
+  return { ...counts, money }
+}
+
+function countsStatement(programId: number) {
+  return kysely
+    .selectFrom('programs as p')
+    .where('p.id', '=', programId)
+    .select((eb) => [
+      eb
+        .selectFrom('affiliate_click_events as e')
+        .select((event) => event.fn.countAll<number>().as('count'))
+        .whereRef('e.program_id', '=', 'p.id')
+        .where('e.is_test', '=', eb.lit(true))
+        .$asScalar()
+        .$notNull()
+        .as('clicks'),
+      eb
+        .selectFrom('affiliate_lead_events as e')
+        .select((event) => event.fn.countAll<number>().as('count'))
+        .whereRef('e.program_id', '=', 'p.id')
+        .where('e.is_test', '=', eb.lit(true))
+        .$asScalar()
+        .$notNull()
+        .as('leads'),
+      eb
+        .selectFrom('affiliate_lead_events as e')
+        .select(() => sql<number>`count(distinct e.customer_key) * p.lead_commission_cents`.as('cents'))
+        .whereRef('e.program_id', '=', 'p.id')
+        .where('e.is_test', '=', eb.lit(true))
+        .where('e.provisional', '=', eb.lit(false))
+        .$asScalar()
+        .$notNull()
+        .as('lead_commission_cents'),
+      eb
+        .selectFrom('processor_events as e')
+        .select((event) => event.fn.max('e.received_at').as('at'))
+        .where('e.livemode', '=', eb.lit(false))
+        .where((event) =>
+          event.or([
+            event('e.program_id', '=', event.ref('p.id')),
+            event.and([
+              event('e.program_id', 'is', null),
+              event('e.account_id', '=', event.ref('p.processor_account_id')),
+            ]),
+          ]),
+        )
+        .as('last_webhook_at'),
+    ])
+}
+
+/** A customer's first test sale stands for their first purchase, from which a program may count the months in which sales earn. */
+function moneyStatement(programId: number) {
+  const sales = kysely
+    .selectFrom('sales as s')
+    .innerJoin('programs as p', 'p.id', 's.program_id')
+    .select([
+      's.currency',
+      's.amount_cents',
+      's.refunded_cents',
+      's.payment_status',
+      sql<number>`commission_of(s.commission_base_cents, coalesce(s.commission_bp, p.commission_bp),
+        case when s.customer_id is null then p.commission_duration_months else s.commission_months end, s.sale_date,
+        min(s.sale_date) over (partition by coalesce(s.customer_key, s.processor_customer_id, s.id::text)))`.as(
+        'earned_cents',
+      ),
+    ])
+    .where('s.program_id', '=', programId)
+    .where((eb) => eb('s.is_test', '=', eb.lit(true)))
+  return kysely
+    .selectFrom(sales.as('t'))
+    .select((eb) => [
+      't.currency',
+      eb.fn.countAll<number>().filterWhere('t.payment_status', '=', 'paid').as('sales'),
+      paidSum('t.amount_cents').as('revenue_cents'),
+      paidSum('t.refunded_cents').as('refunded_cents'),
+      paidSum('t.earned_cents - reversed_share(t.earned_cents, t.refunded_cents, t.amount_cents)').as(
+        'commission_cents',
+      ),
+    ])
+    .groupBy('t.currency')
+    .orderBy('t.currency')
+}
+
+/** Of the sales that something was paid for, as in the figures of live data. */
+function paidSum(expression: string) {
+  return sql<number>`coalesce(sum(${sql.raw(expression)}) filter (where t.payment_status = 'paid'), 0)::bigint`
+}
+
+export type TestMoney = InferResult<ReturnType<typeof moneyStatement>>[number]
+
+const batchRows = 500
+/** So that no request takes longer than a reader waits. */
+const maxBatches = 20
+
+/**
+ * Deletes the test data of a program, and nothing that is live; the ids of its test sales are free again. Batch after batch, up to ten thousand rows of a
+ * kind: says how many rows went and whether more are left.
+ */
+export async function clearTestData(db: Database, programId: number): Promise<{ deleted: number; more: boolean }> {
+  let deleted = 0
+  for (let batch = 0; batch < maxBatches; batch++) {
+    const [cleared] = await db.query(
+      call('clear_test_data', { of_program_id: programId, batch_rows: batchRows, is_begun: batch > 0 }),
+    )
+    deleted += cleared?.deleted ?? 0
+    if (!cleared?.more) return { deleted, more: false }
+  }
+  return { deleted, more: true }
+}

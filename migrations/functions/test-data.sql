@@ -1,0 +1,64 @@
+-- Deletes a program's test data, `batch_rows` of each kind at most, and says how many rows went and whether more are left: test clicks, leads and
+-- sales with their refunds, and the processor's events of test mode, those of its account that named no program too. Nothing of these is counted
+-- anywhere, and no commission, customer or message came of them, so that nothing else changes. The first batch, not `is_begun`, writes what there was
+-- into the audit log.
+create or replace function clear_test_data(
+  of_program_id bigint, batch_rows integer, is_begun boolean, out deleted bigint, out more boolean
+) language plpgsql as $$
+declare
+  of_account_id text;
+  payment_ids text[];
+  sale_ids bigint[];
+  until timestamptz;
+  sales_deleted bigint;
+  clicks_deleted bigint;
+  leads_deleted bigint;
+  events_deleted bigint;
+begin
+  select p.processor_account_id into of_account_id from programs p where p.id = of_program_id;
+  if not is_begun then
+    perform write_program_audit(of_program_id, 'data.test_cleared', null, jsonb_build_object(
+      'clicks', (select count(*) from affiliate_click_events e where e.program_id = of_program_id and e.is_test),
+      'leads', (select count(*) from affiliate_lead_events e where e.program_id = of_program_id and e.is_test),
+      'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
+  end if;
+
+  -- As whoever tells of a payment does: first the payment, then its sale, so that none of them finds a sale and then misses it.
+  payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
+  perform lock_payments(of_account_id, array(select id from unnest(payment_ids) id where id ~ '^(in|pi|ch|py|cs)_'));
+  sale_ids := array(
+    select s.id from sales s where s.program_id = of_program_id and s.is_test and s.transaction_id = any (payment_ids) order by s.id for update
+  );
+  delete from refunds r where r.program_id = of_program_id and r.sale_id = any (sale_ids);
+  delete from sales s where s.program_id = of_program_id and s.is_test and s.id = any (sale_ids);
+  get diagnostics sales_deleted = row_count;
+
+  select e.click_timestamp into until from affiliate_click_events e
+  where e.program_id = of_program_id and e.is_test order by e.click_timestamp offset batch_rows - 1 limit 1;
+  delete from affiliate_click_events e
+  where e.program_id = of_program_id and e.is_test and e.click_timestamp <= coalesce(until, 'infinity');
+  get diagnostics clicks_deleted = row_count;
+
+  select e.lead_timestamp into until from affiliate_lead_events e
+  where e.program_id = of_program_id and e.is_test order by e.lead_timestamp offset batch_rows - 1 limit 1;
+  delete from affiliate_lead_events e
+  where e.program_id = of_program_id and e.is_test and e.lead_timestamp <= coalesce(until, 'infinity');
+  get diagnostics leads_deleted = row_count;
+
+  with gone as (
+    delete from processor_events e where (e.account_id, e.event_id) in (
+      select t.account_id, t.event_id from processor_events t where t.program_id = of_program_id and not t.livemode
+      union all
+      select t.account_id, t.event_id from processor_events t where t.account_id = of_account_id and t.program_id is null and not t.livemode
+      limit batch_rows
+    ) returning e.account_id, e.fact
+  ), gone_reversals as (
+    delete from processor_reversals v using gone g
+    where v.account_id = g.account_id and not v.livemode
+      and (v.payment_intent_id = g.fact->>'payment_intent_id' or v.charge_id = g.fact->>'charge_id')
+  )
+  select count(*) into events_deleted from gone;
+
+  deleted := sales_deleted + clicks_deleted + leads_deleted + events_deleted;
+  more := batch_rows <= greatest(sales_deleted, clicks_deleted, leads_deleted, events_deleted);
+end $$;

@@ -1,0 +1,302 @@
+import { describe, expect, test } from 'vitest'
+import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
+import { audit } from '../lib/commands/audit.ts'
+import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
+import { refund, type Shop } from '../lib/local/stripe-events.ts'
+import { clearTestData, readTestFigures } from '../lib/programs/test-data.ts'
+import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
+import { startStack } from './support/stack.ts'
+import { openWebhook } from './support/webhook.ts'
+
+const stack = await startStack({ functions: ['dashboard', 'track-click', 'track-lead', 'track-sale', 'track-refund'] })
+const { sql, db } = stack
+const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
+const webhook = await openWebhook(stack)
+
+const makeProgram = () => createSandbox(db, env, { commission_bp: 1500, lead_commission_cents: 300 })
+
+const shopOf = ({ programId, connectedAccountId }: Sandbox): Shop => ({
+  generation: 'new',
+  account: connectedAccountId,
+  programId,
+  clickId: null,
+  customerKey: 'user-1',
+  email: null,
+  customer: 'cus_1',
+  livemode: false,
+  now: Math.floor(Date.now() / 1000),
+})
+
+async function track({ apiKey, partnerCode }: Sandbox, what: string, body: object, isTest = true) {
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/${what}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(what !== 'click' && { authorization: `Bearer ${apiKey}` }) },
+    body: JSON.stringify({
+      ...(what === 'click' && { affiliate_url: `https://shop.example.com/?aff=${partnerCode}` }),
+      ...body,
+      ...(isTest && what !== 'refund' && { additional_data: { test_mode: true } }),
+    }),
+  })
+  const answer: { click_id?: string } = await response.json()
+  return { status: response.status, ...answer }
+}
+
+async function open({ programId, dashboardToken }: Sandbox, part: string, form?: Record<string, string>) {
+  const before = stack.neon.requests
+  const cookie = `${sessionCookie}=${encodeURIComponent(dashboardToken)}`
+  const response = await fetch(`${stack.baseUrl}/programs/${programId}${part}`, {
+    method: form ? 'POST' : 'GET',
+    headers: { cookie, ...(form && { origin: stack.baseUrl }) },
+    body: form ? new URLSearchParams(form) : null,
+    redirect: 'manual',
+  })
+  return { status: response.status, html: await response.text(), requests: stack.neon.requests - before }
+}
+
+const figuresIn = (html: string) =>
+  Object.fromEntries(
+    Array.from(html.matchAll(/<dt>([^<]+)<\/dt><dd class="value">([^<]+)</g), ([, name, value]) => [name, value]),
+  )
+
+/** What a visitor who came in earnest did. */
+async function sellLive(sandbox: Sandbox) {
+  const { click_id } = await track(sandbox, 'click', {}, false)
+  await track(sandbox, 'lead', { customer_key: 'user-1', click_id }, false)
+  await track(sandbox, 'sale', { customer_key: 'user-1', transaction_id: 'in_1', amount_cents: 5000 }, false)
+  await track(sandbox, 'refund', { transaction_id: 'in_1', refund_amount_cents: 1000 })
+}
+
+/** Clicks, leads and sales as tests, by the API and by Stripe in test mode; the same ids as in earnest. */
+async function tryOut(sandbox: Sandbox) {
+  const shop = shopOf(sandbox)
+  for (let click = 0; click < 3; click++) await track(sandbox, 'click', {})
+  await track(sandbox, 'lead', { customer_key: 'user-1' })
+  await track(sandbox, 'lead', { customer_key: 'user-2' })
+  await track(sandbox, 'sale', { customer_key: 'user-1', transaction_id: 'order-1', amount_cents: 10_001 })
+  await track(sandbox, 'sale', {
+    customer_key: 'nobody',
+    transaction_id: 'order-2',
+    amount_cents: 2000,
+    currency: 'jpy',
+  })
+  await track(sandbox, 'refund', { transaction_id: 'order-1', refund_amount_cents: 5000 })
+  await webhook.send(shop, 'checkout.session.completed', oneTime(shop))
+  await webhook.send(shop, 'refund.updated', refund(shop, { id: 're_1', amount: 2500, status: 'succeeded', ...paidBy }))
+  await webhook.send(
+    shop,
+    'refund.updated',
+    refund(shop, { id: 're_2', amount: 2500, status: 'succeeded', payment_intent: 'pi_early', charge: 'ch_early' }),
+  )
+  await webhook.send(
+    shop,
+    'invoice.payment_succeeded',
+    bill(shop, { metadata: {}, id: 'in_unnamed', payment_intent: 'pi_unnamed' }),
+  )
+}
+
+/** More of each kind than a batch takes. */
+async function fillTests({ programId }: Sandbox, count: number) {
+  for (const statement of [
+    `insert into affiliate_click_events (program_id, is_test, click_timestamp, id)
+    select $1, true, now() - n * interval '1 second', n from generate_series(1, $2::int) n`,
+    `insert into affiliate_lead_events (program_id, is_test, lead_timestamp, customer_key)
+    select $1, true, now() - n * interval '1 second', 'filled-' || n from generate_series(1, $2::int) n`,
+    `insert into sales (program_id, is_test, transaction_id, customer_key, amount_cents, commission_base_cents, currency)
+    select $1, true, 'filled-' || n, 'filled-' || n, 100, 100, 'usd' from generate_series(1, $2::int) n`,
+  ])
+    await sql.query(statement, [programId, count])
+}
+
+const testRows = `
+  select 'click' as kind from affiliate_click_events where program_id = $1 and is_test
+  union all select 'lead' from affiliate_lead_events where program_id = $1 and is_test
+  union all select 'sale' from sales where program_id = $1 and is_test
+  union all select 'refund' from refunds r join sales s on s.program_id = r.program_id and s.id = r.sale_id where r.program_id = $1 and s.is_test
+  union all select 'event' from processor_events e join programs p on p.id = $1
+    where not e.livemode and (e.program_id = p.id or e.account_id = p.processor_account_id)
+  union all select 'reversal' from processor_reversals v join programs p on p.id = $1
+    where not v.livemode and v.account_id = p.processor_account_id`
+
+async function countTestRows({ programId }: Sandbox): Promise<Record<string, number>> {
+  const { rows } = await sql.query<{ kind: string; count: number }>(
+    `select kind, count(*)::int as count from (${testRows}) t group by kind`,
+    [programId],
+  )
+  return Object.fromEntries(rows.map(({ kind, count }) => [kind, count]))
+}
+
+/** Everything of a program that counts, as one text. The audit log, sessions and keys change by being used. */
+async function liveRows({ programId }: Sandbox): Promise<string> {
+  const { rows: tables } = await sql.query<{ name: string; columns: string[] }>(
+    `select c.relname as name, array_agg(a.attname::text) as columns from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attname in ('program_id', 'is_test', 'livemode')
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      and c.relname not in ('audit_log', 'api_keys', 'public_test_events')
+    group by 1 having bool_or(a.attname = 'program_id') order by 1`,
+  )
+  const parts = tables.map(({ name, columns }) => {
+    const live = columns.includes('is_test') ? 'and not is_test' : columns.includes('livemode') ? 'and livemode' : ''
+    const own =
+      name === 'refunds' ? 'and sale_id in (select id from sales s where s.program_id = $1 and not s.is_test)' : ''
+    return `select '${name}' as name, t::text from ${name} t where program_id = $1 ${live} ${own}`
+  })
+  const { rows } = await sql.query(`${parts.join(' union all ')} order by 1, 2`, [programId])
+  return JSON.stringify(rows)
+}
+
+describe('test data', () => {
+  test('is seen with figures of its own, and earns nothing', async () => {
+    const sandbox = await makeProgram()
+    await sellLive(sandbox)
+    const before = await liveRows(sandbox)
+    const live = figuresIn((await open(sandbox, '')).html)
+    await tryOut(sandbox)
+
+    const { status, html, requests } = await open(sandbox, '/test')
+    expect([status, requests]).toEqual([200, 2])
+    // 15 % of 100.01, half up, less its half; 15 % of 100.00, less a quarter; twice 3.00 for leads.
+    expect(figuresIn(html)).toEqual({
+      'Test clicks': '3',
+      'Test leads': '2',
+      'Test sales': '3',
+      Revenue: '$200.01',
+      Refunds: '$75.00',
+      Commission: '$24.76',
+    })
+    expect(html).toContain('¥2,000 revenue (¥0 refunded) and ¥300 commission')
+    expect(html).toContain('of which $6.00 for leads')
+    expect(figuresIn((await open(sandbox, '')).html)).toEqual(live)
+    expect(await liveRows(sandbox)).toBe(before)
+  })
+
+  test('earns as long as the program pays for a customer, from their first test sale on', async () => {
+    const sandbox = await createSandbox(db, env, { commission_bp: 1500, commission_duration_months: 1 })
+    const after = (days: number) => ({ ...shopOf(sandbox), now: shopOf(sandbox).now + days * 24 * 60 * 60 })
+    const renewal = (days: number) =>
+      bill(after(days), { id: `in_${days}`, payment_intent: `pi_after_${days}`, charge: `ch_after_${days}` })
+    await webhook.send(after(0), 'checkout.session.completed', oneTime(after(0)))
+    await webhook.send(after(20), 'invoice.payment_succeeded', renewal(20))
+    await webhook.send(after(62), 'invoice.payment_succeeded', renewal(62))
+    const { money } = await readTestFigures(db, sandbox.programId)
+    expect(money).toMatchObject([{ sales: 3, revenue_cents: 30_000, commission_cents: 3000 }])
+  })
+
+  test.each([
+    ['/test', 'Overview'],
+    ['/test/events', 'Events'],
+    ['/test/deliveries', 'Delivery log'],
+  ])('at %s says what it is, is linked from live data and leads back', async (part, current) => {
+    const sandbox = await makeProgram()
+    const { html, requests } = await open(sandbox, part)
+    const base = `/programs/${sandbox.programId}`
+    expect(requests).toBeLessThanOrEqual(3)
+    expect(html).toMatch(/<title>Test data: /)
+    expect(html).toContain('<strong>Test data.</strong> Nothing here counts')
+    expect(html).toMatch(new RegExp(`<a href="${base}${part}" aria-current="page">${current}`))
+    expect(html).toContain(`<a href="${base}${part.slice('/test'.length)}">Live data</a>`)
+    const live = await open(sandbox, part.slice('/test'.length))
+    expect(live.html).toContain(`<a href="${base}${part}">Test data</a>`)
+    expect(live.html).not.toMatch(/<title>Test data|Nothing here counts/)
+  })
+
+  test('of Stripe stands in a delivery log of its own', async () => {
+    const sandbox = await makeProgram()
+    const shop = shopOf(sandbox)
+    await webhook.send(shop, 'checkout.session.completed', oneTime(shop), 'evt_tried')
+    await webhook.send({ ...shop, livemode: true }, 'checkout.session.completed', oneTime(shop), 'evt_real')
+    const shown = async (part: string) => (await open(sandbox, part)).html.match(/evt_\w+(?=<)/g)
+    expect(await shown('/test/deliveries')).toEqual(['evt_tried'])
+    expect(await shown('/deliveries')).toEqual(['evt_real'])
+  })
+
+  test('names the customers and sales that were tried', async () => {
+    const sandbox = await makeProgram()
+    await tryOut(sandbox)
+    const { html } = await open(sandbox, '/test/events?eventType=conversion')
+    for (const text of ['order-1', '$50.00 refunded', 'order-2', '¥2,000', 'nobody', '$100.00'])
+      expect(html).toContain(text)
+    expect((await open(sandbox, '/events')).html).toContain('No events yet')
+  })
+})
+
+describe('clearing test data', () => {
+  test('deletes it in batches, and nothing else; its ids are free again', async () => {
+    const [sandbox, other] = [await makeProgram(), await makeProgram()]
+    for (const program of [sandbox, other]) {
+      await sellLive(program)
+      await tryOut(program)
+    }
+    await fillTests(sandbox, 600)
+    const [live, others, othersTests] = [await liveRows(sandbox), await liveRows(other), await countTestRows(other)]
+    expect(await countTestRows(sandbox)).toEqual({ click: 603, lead: 602, sale: 603, refund: 2, event: 4, reversal: 2 })
+
+    const { status, requests } = await open(sandbox, '/test/clear', {})
+    expect(status).toBe(303)
+    expect(requests).toBeLessThanOrEqual(4)
+    expect(await countTestRows(sandbox)).toEqual({})
+    expect(await liveRows(sandbox)).toBe(live)
+    expect([await liveRows(other), await countTestRows(other)]).toEqual([others, othersTests])
+    expect((await open(sandbox, '/test')).html).toContain('No test data')
+
+    const entries = await listAuditEntries(db, sandbox.workspaceId, { limit: 10, thing: 'data' })
+    expect(entries).toMatchObject([
+      { action: 'data.test_cleared', program_id: sandbox.programId, details: { clicks: 603, leads: 602, sales: 603 } },
+    ])
+    expect(entries[0]?.user_id).not.toBeNull()
+
+    await tryOut(sandbox)
+    const { money } = await readTestFigures(db, sandbox.programId)
+    expect(money).toMatchObject([
+      { currency: 'jpy', sales: 1 },
+      { currency: 'usd', sales: 2, revenue_cents: 20_001, refunded_cents: 7500 },
+    ])
+  })
+
+  test('by a form that is sent twice is done once', async () => {
+    const sandbox = await makeProgram()
+    await tryOut(sandbox)
+    const form_token = /name="form_token" value="([^"]+)"/.exec(
+      (await open(sandbox, '/test')).html.split('/test/clear')[1] ?? '',
+    )?.[1]
+    const form = { form_token: form_token ?? '' }
+    expect((await open(sandbox, '/test/clear', form)).status).toBe(303)
+    await tryOut(sandbox)
+    const before = await countTestRows(sandbox)
+    expect((await open(sandbox, '/test/clear', form)).status).toBe(303)
+    expect(await countTestRows(sandbox)).toEqual(before)
+  })
+
+  test('while the same sales, refunds and events of Stripe arrive breaks none of them', async () => {
+    const sandbox = await makeProgram()
+    const shop = shopOf(sandbox)
+    await sellLive(sandbox)
+    const live = await liveRows(sandbox)
+    for (let round = 0; round < 15; round++) {
+      const answers = await Promise.all([
+        track(sandbox, 'sale', { customer_key: 'user-1', transaction_id: 'order-1', amount_cents: 1000 }),
+        webhook.send(shop, 'checkout.session.completed', firstPayment(shop)),
+        clearTestData(db, sandbox.programId).then(() => ({ status: 200 })),
+        track(sandbox, 'refund', { transaction_id: 'order-1', refund_amount_cents: 100 }),
+        webhook.send(shop, 'invoice.payment_succeeded', bill(shop, { billing_reason: 'subscription_create' })),
+        webhook.send(shop, 'refund.updated', refund(shop, { id: 're_1', amount: 700, status: 'succeeded', ...paidBy })),
+        clearTestData(db, sandbox.programId).then(() => ({ status: 200 })),
+        track(sandbox, 'sale', { customer_key: 'user-1', transaction_id: 'order-1', amount_cents: 1000 }),
+      ])
+      expect(answers.filter(({ status }) => status >= 500)).toEqual([])
+    }
+    await clearTestData(db, sandbox.programId)
+    expect(await countTestRows(sandbox)).toEqual({})
+    expect(await liveRows(sandbox)).toBe(live)
+  })
+})
+
+test('no test sale has a commission, and everything agrees', async () => {
+  const { rows } = await sql.query(
+    'select from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id where s.is_test',
+  )
+  expect(rows).toEqual([])
+  // Events that a test fills in by itself have customers without clicks.
+  const found = (await audit(sql)).filter(({ total }) => total > 0)
+  expect(found.map(({ check }) => check)).toEqual([])
+})
