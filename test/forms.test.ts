@@ -143,3 +143,16 @@ test('every form of every page carries a token of its own', async () => {
     expect(new Set(tokens).size).toBe(tokens.length)
   }
 })
+
+test.each(['multipart/form-data', 'multipart/form-data; boundary=x'])(
+  'a body that is no %s is refused',
+  async (type) => {
+    const cookie = `${sessionCookie}=${encodeURIComponent(dashboardToken)}`
+    const headers = { origin: stack.baseUrl, cookie, 'content-type': type }
+    const response = await fetch(`${stack.baseUrl}/account/name`, { method: 'POST', headers, body: 'name=Ada' })
+    expect([response.status, await response.text()]).toEqual([
+      400,
+      expect.stringContaining('The form could not be read.'),
+    ])
+  },
+)

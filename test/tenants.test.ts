@@ -6,11 +6,11 @@ import { approveCommissions } from '../lib/money/commissions.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
-import { readFunctions } from '../lib/local/workers.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { makePayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
+import { readRoutes } from './chaos/routes.ts'
 import { startStack } from './support/stack.ts'
 
 /**
@@ -369,22 +369,10 @@ const strangers = {
 }
 
 test('every route of every function has its row', async () => {
-  const registered = new Set<string>()
-  for (const { main, paths } of readFunctions()) {
-    if (paths.length === 0) continue
-    const { default: app } = (await import(/* @vite-ignore */ `../${main}`)) as {
-      default: { routes?: { method: string; path: string }[] }
-    }
-    for (const path of app.routes ? [] : paths) registered.add(`GET ${path.replace(/\*$/, '')}`)
-    for (const { method, path } of app.routes ?? []) {
-      // At the root of a function's own address stands what its path answers; only the dashboard has a page there.
-      if (method !== 'ALL' && (path !== '/' || main.includes('dashboard'))) registered.add(`${method} ${path}`)
-    }
-  }
   const rows = Object.values(routes).flatMap((group) =>
     Array.isArray(group) ? (group as string[]) : Object.keys(group),
   )
-  expect([...registered].toSorted()).toEqual(rows.toSorted())
+  expect(await readRoutes()).toEqual(rows.toSorted())
 })
 
 test.each(Object.entries(routes.program))('%s is for members with %s alone', async (route, action) => {

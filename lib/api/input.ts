@@ -1,6 +1,5 @@
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import { HTTPException } from 'hono/http-exception'
 import type * as z from 'zod/mini'
 import { ApiError, type ErrorDetail } from '../errors.ts'
 
@@ -43,7 +42,8 @@ export function accept<T extends Target, Schema extends z.ZodMiniType, E extends
         await validate(c, nothing)
       }
     } catch (error) {
-      const refusal = error instanceof HTTPException ? unreadable(target) : error
+      // Whatever else fails here is the body's reader: as HTTPException, or as its own error where somebody read it before.
+      const refusal = error instanceof ApiError ? error : unreadable(target)
       const answer = await refuse(c, refusal)
       if (answer) return answer
       throw refusal

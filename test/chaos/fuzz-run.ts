@@ -4,12 +4,14 @@ import { Client } from 'pg'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { Database } from '../../lib/database.ts'
 import { createSandbox } from '../../lib/local/sandbox.ts'
+import { openStage, readForms, stagedSale } from './callers.ts'
 import { type ApiDocument, fuzz } from './fuzz.ts'
+import { readRoutes } from './routes.ts'
 import { startStand } from './stand.ts'
 
 /**
- * `npm run fuzz -- --requests 100000 --seed 1`: hostile requests to every operation of the OpenAPI document and the pages that
- * read, through workerd. The last line is the figure; 1 is the exit code where anything is wrong.
+ * `npm run fuzz -- --requests 100000 --seed 1`: hostile requests to every operation of the OpenAPI document, and to every
+ * page, form and sign-in route by somebody of each kind, through workerd. The last line is the figure; 1 is the exit code where anything is wrong.
  */
 const { values } = parseArgs({
   options: {
@@ -23,18 +25,30 @@ const seed = Number(values.seed)
 const stand = await startStand()
 const functions = await stand.startFunctions(stand.queue.endpoint, 'all')
 const { baseUrl, environment } = functions
-const sandbox = await createSandbox(
-  new Database({ DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url }),
-  environment,
-)
+const db = new Database({ DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url })
+const sandbox = await createSandbox(db, environment)
 const document = (await (await fetch(`${baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
 const started = performance.now()
-const { wrong, statuses, saleIds, slowest_ms } = await fuzz({ baseUrl, document, sandbox, requests, seed })
+const routes = await readRoutes()
+const open = () => openStage(baseUrl, db, environment)
+const forms = await readForms(baseUrl, routes, await open())
+const { wrong, statuses, saleIds, slowest_ms } = await fuzz({
+  baseUrl,
+  document,
+  sandbox,
+  requests,
+  seed,
+  routes,
+  openStage: open,
+  forms,
+})
 const seconds = ((performance.now() - started) / 1000).toFixed(0)
 
 const sql = new Client({ connectionString: stand.databaseUrl })
 await sql.connect()
-const { rows } = await sql.query<{ count: string }>('select count(*) from sales')
+const { rows } = await sql.query<{ count: string }>(
+  `select count(*) from sales where transaction_id not like '${stagedSale}%'`,
+)
 if (Number(rows[0]?.count) !== saleIds.size)
   wrong.push(`${saleIds.size} sales were answered as recorded, ${rows[0]?.count} are`)
 wrong.push(...(await findDifferences(sql)))

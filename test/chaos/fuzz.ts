@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request as httpRequest } from 'node:http'
 import type { Sandbox } from '../../lib/local/sandbox.ts'
+import { type Fields, type Stage, withIds } from './callers.ts'
 import { type Random, seeded } from './random.ts'
 
 interface Schema {
@@ -288,6 +289,80 @@ function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): F
   return { method, path, headers, body }
 }
 
+/** What fields are likely to hold, beyond what their form offers. */
+function likelyField(name: string, offered: string[], stage: Stage, random: Random): string {
+  const email = () => random.pick(stage.emails) ?? ''
+  const password = () => random.pick(['right horse battery', 'wrong horse battery', 'x', 'p'.repeat(129)]) ?? ''
+  if (name === 'form_token' || name === 'request_id')
+    return [8, 4, 4, 4, 12].map((length) => hex(length, random)).join('-')
+  if (/password|^current$|^new$/i.test(name)) return password()
+  if (/email/.test(name)) return random.chance(0.7) ? email() : `a-${random.integer(1, 50)}@example.com`
+  if (/amount|minimum/.test(name))
+    return random.pick(['1', '5.00', '5,00', '100', '999999999999', '0', '-1', '1e9']) ?? ''
+  if (name === 'code') return random.pick(['123456', 'abcd-efgh', `code-${random.integer(1, 500)}`]) ?? ''
+  if (name === 'token') return random.pick(stage.tokens) ?? ''
+  if (/URL|redirectTo/.test(name)) return random.pick(['/', '/account', 'https://evil.example/']) ?? ''
+  if (name === 'user') return stage.ids[':userId'] ?? ''
+  if (name === 'balance') return `${stage.ids[':programId']} usd`
+  if (name === 'partner_id') return stage.ids[':partnerId'] ?? ''
+  if (/_on$|date|From|To$/.test(name))
+    return random.pick(['2026-11-20', '2026-02-30', '0001-01-01', '9999-12-31']) ?? ''
+  return random.chance(0.8) && offered.length > 0 ? (random.pick(offered) ?? '') : `${name} ${random.integer(1, 500)}`
+}
+
+const hex = (length: number, random: Random) =>
+  Array.from({ length }, () => random.integer(0, 15).toString(16)).join('')
+
+const authFields =
+  'email password name newPassword currentPassword token code rememberMe revokeOtherSessions trustDevice callbackURL redirectTo provider disableRedirect image'.split(
+    ' ',
+  )
+
+/** A call of any route of the dashboard or the sign-in, by somebody of any kind, with fields as its form has them or odd ones. */
+function makeSignedInRequest(
+  baseUrl: string,
+  routes: string[],
+  forms: Map<string, Fields>,
+  stage: Stage,
+  random: Random,
+): FuzzRequest {
+  const [method = 'GET', route = '/'] = (random.pick(routes) ?? 'GET /').split(' ')
+  const oddity = random.pick([0, 0, 0.1, 0.4]) ?? 0
+  const ids = Object.fromEntries(
+    Object.entries(stage.ids).map(([name, id]) => [
+      name,
+      random.chance(oddity / 2) ? asText(oddValue(random)).toWellFormed().slice(0, 300) : id,
+    ]),
+  )
+  const path = withIds(route, ids)
+  const cookie = random.pick(Object.values(stage.callers))
+  const headers: Record<string, string> = { ...(cookie && { cookie }), origin: baseUrl }
+  if (random.chance(0.1)) {
+    const [name, value] = random.pick(oddHeaders) ?? ['accept', '*/*']
+    headers[name] = value
+  }
+  const isAuth = route.startsWith('/api/auth/')
+  const form = forms.get(route) ?? random.pick([...forms.values()]) ?? new Map<string, string[]>()
+  const names = isAuth ? authFields : [...form.keys()]
+  const fields = names
+    .filter(() => random.chance(isAuth ? 0.6 : 0.93))
+    .map((name): [string, string] => [
+      name,
+      random.chance(oddity) ? asText(oddValue(random)) : likelyField(name, form.get(name) ?? [], stage, random),
+    ])
+  if (method === 'GET') {
+    const query = random.chance(0.4) ? `?${String(new URLSearchParams(fields)).slice(0, 4000)}` : ''
+    return { method, path: path + query, headers, body: null }
+  }
+  const isJson = isAuth && random.chance(0.9)
+  headers['content-type'] ??= isJson ? 'application/json' : 'application/x-www-form-urlencoded'
+  const odd = (text: string) => (random.chance(oddity) ? oddValue(random) : text === 'true' || text)
+  const text = isJson
+    ? JSON.stringify(Object.fromEntries(fields.map(([name, value]) => [name, odd(value)])))
+    : String(new URLSearchParams(fields.map(([name, value]): [string, string] => [name, value.toWellFormed()])))
+  return { method, path, headers, body: random.chance(0.04) ? brokenText(text, random) : text }
+}
+
 const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 3000)
 
 /** Traces of the inside: stack frames, the database's messages, statements. */
@@ -315,19 +390,37 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
   return { status: response.statusCode ?? 0, text }
 }
 
-/** Sends `requests` hostile requests, 24 at once, and says which answers nobody may give. */
+/** So many in a row meet the same people: then some are removed, and some have no session any more. */
+const requestsOfStage = 200
+
+/** Sends `requests` hostile requests, half of them as somebody signed in, 24 at once, and says which answers nobody may give. */
 export async function fuzz(options: {
   baseUrl: string
   document: ApiDocument
   sandbox: Sandbox
   requests: number
   seed: number
+  /** Every route of every function. */
+  routes: string[]
+  /** Makes a workspace and people to call it as; their ids and sessions end with hostile calls, so it is called again now and then. */
+  openStage: () => Promise<Stage>
+  /** The fields of each route's form; others are tried with those of any. */
+  forms: Map<string, Fields>
 }): Promise<FuzzResult> {
-  const { baseUrl, document, sandbox, seed } = options
+  const { baseUrl, document, sandbox, seed, forms } = options
+  const pages = options.routes.filter((route) => !/ \/(api\/v1|api\/tracking|js|docs|healthz|svc-tracker)/.test(route))
+  const stages = new Map<number, Promise<Stage>>()
   const result: FuzzResult = { wrong: [], statuses: {}, saleIds: new Set(), slowest_ms: 0 }
   let next = 0
   async function send(number: number): Promise<void> {
-    const request = makeRequest(document, sandbox, seeded(seed, number))
+    const random = seeded(seed, number)
+    const stageNumber = Math.floor(number / requestsOfStage)
+    if (!stages.has(stageNumber)) stages.set(stageNumber, options.openStage())
+    const stage = await stages.get(stageNumber)
+    const request =
+      stage && random.chance(0.5)
+        ? makeSignedInRequest(baseUrl, pages, forms, stage, random)
+        : makeRequest(document, sandbox, random)
     const complain = (what: string) => {
       if (result.wrong.length < 100)
         result.wrong.push(

@@ -1,0 +1,174 @@
+import { roles } from '../../lib/access/roles.ts'
+import { type SessionEnv, sessionCookie } from '../../lib/access/sessions.ts'
+import { createApiKey } from '../../lib/access/program-keys.ts'
+import type { Database } from '../../lib/database.ts'
+import { kysely } from '../../lib/kysely.ts'
+import { addMember, createPerson } from '../../lib/local/people.ts'
+import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
+import { approveCommissions } from '../../lib/money/commissions.ts'
+import { makePayoutRun } from '../../lib/money/payout-runs.ts'
+import { askWithdrawal } from '../../lib/money/withdrawals.ts'
+import { inviteMember } from '../../lib/programs/invitations.ts'
+import { addPartner } from '../../lib/programs/partners.ts'
+import { invitePartner } from '../../lib/programs/partner-invitations.ts'
+
+/** What a form of a page holds: the names of its fields, each with the values that it offers. */
+export type Fields = Map<string, string[]>
+
+/** A workspace with something of everything, and somebody of each kind who calls it. */
+export interface Stage {
+  sandbox: Sandbox
+  /** The caller's session cookie; none for nobody. */
+  callers: Record<string, string | undefined>
+  emails: string[]
+  /** Tokens of invitations. */
+  tokens: string[]
+  /** What an address can name: `:programId` and the like. */
+  ids: Record<string, string>
+}
+
+/** Sales that a stage begins with. The caller counts them apart from those of hostile calls. */
+export const stagedSale = 'staged-'
+
+const cookie = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
+
+/** Makes a stage through the running service. Hostile calls remove people and end sessions, so a long run takes a new one now and then. */
+export async function openStage(baseUrl: string, db: Database, env: SessionEnv): Promise<Stage> {
+  const sandbox = await createSandbox(db, env, { hold_days: 0 })
+  const { programId, workspaceId, partnerId, partnerCode, apiKey } = sandbox
+  const tag = crypto.randomUUID().slice(0, 8)
+  const password = 'right horse battery'
+  const kinds = [...roles, 'unverified', 'removed', 'stranger']
+  const people = await Promise.all(
+    kinds.map(async (kind) => {
+      const email = `${kind}-${tag}@example.com`
+      // A password takes a tenth of a second to make, so one of them has one.
+      const person = await createPerson(db, env, { name: kind, email, ...(kind === 'owner' && { password }) })
+      const role = roles.find((one) => one === kind) ?? 'owner'
+      if (kind !== 'stranger') await addMember(db, workspaceId, person.userId, role)
+      return { kind, ...person }
+    }),
+  )
+  const find = (kind: string) => people.find((person) => person.kind === kind)?.userId ?? ''
+  const now = new Date()
+  await db.batch([
+    kysely.updateTable('users').set({ email_verified: false }).where('id', '=', find('unverified')),
+    kysely.updateTable('workspace_members').set({ removed_at: now }).where('user_id', '=', find('removed')),
+    kysely
+      .insertInto('program_members')
+      .values({ program_id: programId, workspace_id: workspaceId, user_id: find('guest'), role: 'member' }),
+  ])
+
+  const post = async (path: string, body: object) => {
+    const headers = {
+      'content-type': 'application/json',
+      ...(!path.endsWith('click') && { authorization: `Bearer ${apiKey}` }),
+    }
+    const response = await fetch(baseUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    return (await response.json()) as Record<string, unknown>
+  }
+  const { click_id } = await post('/api/v1/track/click', {
+    affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
+  })
+  const commissions: number[] = []
+  for (const number of [1, 2, 3]) {
+    const sale = { transaction_id: `${stagedSale}${tag}-${number}`, customer_key: tag, click_id, amount_cents: 10_000 }
+    commissions.push(Number((await post('/api/v1/track/sale', sale))['commission_id']))
+  }
+  await approveCommissions(db, programId, commissions.slice(0, 2))
+  const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
+  const withdrawal = await askWithdrawal(db, ask)
+  const run = await makePayoutRun(db, programId, crypto.randomUUID())
+  const owner = find('owner')
+  const invitation = {
+    workspaceId,
+    email: `new-${tag}@example.com`,
+    role: 'member' as const,
+    invitedBy: owner,
+    byOwner: true,
+  }
+  const memberToken = await inviteMember(db, invitation)
+  const other = await addPartner(db, {
+    programId,
+    name: 'Other',
+    email: `stranger-${tag}@example.com`,
+    code: `other-${tag}`,
+  })
+  const partnerToken = await invitePartner(db, { programId, partnerId: other.partnerId, invitedBy: owner })
+  await createApiKey(db, programId, 'other')
+  const [[key], [memberInvitation], [partnerInvitation], [session]] = await db.batch([
+    kysely.selectFrom('api_keys').select('id').where('program_id', '=', programId),
+    kysely.selectFrom('workspace_invitations').select('id').where('workspace_id', '=', workspaceId),
+    kysely.selectFrom('partner_invitations').select('id').where('program_id', '=', programId),
+    kysely.selectFrom('sessions').select('id').where('user_id', '=', owner),
+  ])
+  return {
+    sandbox,
+    callers: {
+      ...Object.fromEntries(people.map(({ kind, token }) => [kind, cookie(token)])),
+      partner: cookie(sandbox.partnerToken),
+      nobody: undefined,
+    },
+    emails: people.map(({ email }) => email),
+    tokens: [memberToken, partnerToken?.token ?? ''],
+    ids: {
+      ':programId': String(programId),
+      ':workspaceId': workspaceId,
+      ':partnerId': String(other.partnerId),
+      ':commissionId': String(commissions[2]),
+      ':withdrawalId': String(withdrawal),
+      ':runId': String(run),
+      ':keyId': String(key?.id),
+      ':invitationId': String(memberInvitation?.id),
+      ':partnerInvitationId': String(partnerInvitation?.id),
+      ':userId': find('member'),
+      ':sessionId': String(session?.id),
+      ':eventId': 'evt_1',
+    },
+  }
+}
+
+/** The forms of all pages that a stage's people see, by the route that each posts to. */
+export async function readForms(baseUrl: string, routes: string[], stage: Stage): Promise<Map<string, Fields>> {
+  const forms = new Map<string, Fields>()
+  const posts = routes.filter((route) => route.startsWith('POST ')).map((route) => route.slice('POST '.length))
+  const pages = routes.filter((route) => route.startsWith('GET /') && !/^GET \/(api|docs)/.test(route))
+  for (const session of [stage.callers['owner'], stage.callers['partner'], stage.callers['stranger'], undefined]) {
+    const texts = await Promise.all(
+      pages.map(async (page) => {
+        const path = withIds(page.slice('GET '.length), stage.ids)
+        const query = path.includes('invitation') ? `?token=${stage.tokens[path.includes('partner') ? 1 : 0]}` : ''
+        const response = await fetch(baseUrl + path + query, {
+          headers: session ? { cookie: session } : {},
+          redirect: 'manual',
+        })
+        return await response.text()
+      }),
+    )
+    for (const [, opening = '', inside = ''] of texts.join('\n').matchAll(/<form([^>]*)>(.*?)<\/form>/gs)) {
+      const action = attribute(opening, 'action')?.split('?')[0]
+      const route = posts.find((post) => action && patternOf(post).test(action))
+      if (!route) continue
+      const fields = forms.get(route) ?? new Map<string, string[]>()
+      forms.set(route, fields)
+      for (const [, tag = '', rest = ''] of inside.matchAll(
+        /<(?:input|select|textarea|button)([^>]*)>([^]*?)(?=<(?:input|\/select|textarea|button)|$)/g,
+      )) {
+        const name = attribute(tag, 'name')
+        if (!name) continue
+        const options = [...rest.matchAll(/<option value="([^"]*)"/g)].map(([, value = '']) => value)
+        fields.set(name, [...(fields.get(name) ?? []), attribute(tag, 'value') ?? '', ...options])
+      }
+    }
+  }
+  return forms
+}
+
+const attribute = (tag: string, name: string) => new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1]
+
+const patternOf = (route: string) => new RegExp(`^${route.replaceAll(/:\w+\??/g, '[^/]+')}$`)
+
+/** A route's path with ids in the place of its names. */
+export function withIds(route: string, ids: Record<string, string>): string {
+  return route.replaceAll(/:\w+\??/g, (name) => encodeURIComponent(ids[name.replace('?', '')] ?? '1'))
+}
