@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { createTrackerProxy } from 'svc-tracker/proxy'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
@@ -13,17 +14,31 @@ afterEach(() => void vi.unstubAllEnvs())
 const proxied = (
   origin: string,
   headers: Record<string, string> = {},
-  url = 'http://internal:3000/svc/api/v1/track/click',
+  body: unknown = { affiliate_url: 'https://shop.example.com/?aff=jane' },
 ) =>
-  new Request(url, {
+  new Request('http://internal:3000/mount', {
     method: 'POST',
-    body: '{"a":1}',
+    body: typeof body === 'string' ? body : JSON.stringify(body),
     headers: { origin, 'content-type': 'application/json', ...headers },
   })
 
 describe('the proxy on the own domain', () => {
   const proxy = createTrackerProxy({ baseUrl: standIn.baseUrl, key })
   const click = ok({ click_id: 'cust_1_2', cookie_window_days: 30 })
+  test.each([
+    ['a click', { affiliate_url: 'https://shop.example.com/?aff=jane' }, '/api/v1/track/click'],
+    ['a signup', { customer_key: 'user-1', click_id: 'cust_1_2' }, '/api/v1/track/lead'],
+  ])('knows %s by what it holds', async (_, body, path) => {
+    standIn.answers = [click]
+    await proxy(proxied('https://shop.example.com', {}, body))
+    expect(standIn.received).toMatchObject([{ path, body }])
+  })
+
+  test.each(['', '{', '[]', 'null', '{}', '{"transaction_id":"1"}'])('takes no other call: %j', async (body) => {
+    expect((await proxy(proxied('https://shop.example.com', {}, body))).status).toBe(404)
+    expect(standIn.received).toEqual([])
+  })
+
   test('passes on the agent, and nothing else of the request but what it says of the visitor', async () => {
     standIn.answers = [click]
     await proxy(
@@ -37,7 +52,7 @@ describe('the proxy on the own domain', () => {
       }),
     )
     const headers = Object.fromEntries(standIn.received[0]?.headers ?? [])
-    expect(standIn.received[0]).toMatchObject({ path: '/api/v1/track/click', body: { a: 1 } })
+    expect(standIn.received[0]).toMatchObject({ path: '/api/v1/track/click' })
     expect(headers).toMatchObject({ 'user-agent': 'Visitor/1.0' })
     expect(Object.fromEntries(new URLSearchParams(headers['svc-visitor']))).toEqual({
       program: '7',
@@ -123,9 +138,43 @@ describe('the proxy on the own domain', () => {
       cookie_window_days: 30,
       cookie_set: true,
     })
-    expect(response.headers.get('set-cookie')).toBe(
+    const [cookie, kept] = response.headers.getSetCookie()
+    expect(cookie).toBe(
       ['svc_click_id=cust_1_2; Path=/; Max-Age=2592000; SameSite=Lax', rest].filter(Boolean).join('; '),
     )
+    expect(kept?.replace(/\.\d+;/, '.UNTIL;')).toBe(
+      ['svc_click_id_kept=cust_1_2.UNTIL; Path=/; Max-Age=34560000; SameSite=Lax; HttpOnly', rest]
+        .filter(Boolean)
+        .join('; '),
+    )
+  })
+
+  test('keeps no cookie longer than browsers do', async () => {
+    standIn.answers = [ok({ click_id: 'cust_1_2', cookie_window_days: 730 })]
+    const response = await proxy(proxied('https://shop.example.com'))
+    expect(response.headers.getSetCookie()[0]).toContain('Max-Age=34560000;')
+  })
+
+  const soon = Math.floor(Date.now() / 1000) + 1000
+  test.each([
+    ['is gone', `svc_click_id_kept=cust_1_2.${soon}`, /^svc_click_id=cust_1_2; Path=\/; Max-Age=(1000|9\d\d); /],
+    ['is there', `svc_click_id_kept=cust_1_2.${soon}; svc_click_id=cust_1_2`, /^$/],
+    ['is past its window', `svc_click_id_kept=cust_1_2.${soon - 2000}`, /^$/],
+    ['never was', 'session=1', /^$/],
+    ['is not a click id', `svc_click_id_kept=<x>.${soon}`, /^$/],
+  ])('with the script sets the click id again where it %s', async (_, cookie, set) => {
+    standIn.answers = [{ status: 200, headers: { 'cache-control': 'public, max-age=86400' } }]
+    const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
+    const setCookie = response.headers.get('set-cookie') ?? ''
+    expect(setCookie).toMatch(set)
+    // No cache between may keep what is one visitor's.
+    expect(response.headers.get('cache-control')).toBe(setCookie ? 'no-store' : 'public, max-age=86400')
+  })
+
+  test('a click of a visitor whose cookie is gone goes on with the copy', async () => {
+    standIn.answers = [click]
+    await proxy(proxied('https://shop.example.com', { cookie: `svc_click_id_kept=cust_1_2.${soon}` }))
+    expect(standIn.received[0]?.body).toMatchObject({ existing_click_id: 'cust_1_2' })
   })
 
   test('passes on a refusal as it is, without a cookie', async () => {
@@ -144,19 +193,18 @@ describe('the proxy on the own domain', () => {
     expect((await proxy(proxied('https://shop.example.com'))).status).toBe(503)
   })
 
+  test('serves the script without a path that block lists know', async () => {
+    const built = await readFile(new URL('../tracker/dist/svc-tracker.js', import.meta.url), 'utf8')
+    standIn.answers = [{ status: 200, body: built }]
+    const script = await (await proxy(new Request('http://x/mount'))).text()
+    expect(built).toContain('/api/v1/track/')
+    expect(script).not.toMatch(/\/api\/|track\//)
+  })
+
   test('revalidates the script', async () => {
     standIn.answers = [{ status: 304, headers: { etag: '"a"' } }]
-    const response = await proxy(new Request('http://x/any/js/svc-tracker.js', { headers: { 'if-none-match': '"a"' } }))
+    const response = await proxy(new Request('http://x/mount', { headers: { 'if-none-match': '"a"' } }))
     expect([response.status, response.headers.get('etag')]).toEqual([304, '"a"'])
     expect(standIn.received[0]?.headers.get('if-none-match')).toBe('"a"')
   })
-
-  test.each(['/svc/api/v1/track/sale', '/svc/api/v1/track/refund', '/svc/api/v1/cli/status', '/svc/'])(
-    'does not serve %s',
-    async (path) => {
-      const response = await proxy(proxied('https://shop.example.com', {}, `http://x${path}`))
-      expect(response.status).toBe(404)
-      expect(standIn.received).toEqual([])
-    },
-  )
 })

@@ -46,6 +46,8 @@ function write(file: string, text: string): void {
 let packed: string[] = []
 /** The code blocks of AGENTS.md by the file they name. */
 let blocks: Record<string, string> = {}
+/** The path that init made up for the proxy. */
+let mount = ''
 
 beforeAll(async () => {
   const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
@@ -69,6 +71,7 @@ beforeAll(async () => {
   const found = instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)
   blocks = Object.fromEntries([...found].map(([, file = '', code = '']) => [file, code]))
   for (const [file, code] of Object.entries(blocks)) write(file, code)
+  mount = /app\.all\('\/(\w+)'/.exec(blocks['server.js'] ?? '')?.[1] ?? ''
   for (const { markdown } of pages)
     for (const [, file = '', code = ''] of markdown.matchAll(/^```tsx file=(src\/.+)\n([^]*?)^```$/gm))
       write(file, code)
@@ -172,6 +175,7 @@ test('the package holds what is needed and no more', () => {
     'README.md',
     'dist/addresses.d.ts',
     'dist/browser.d.ts',
+    'dist/cookies.d.ts',
     'dist/proxy.d.ts',
     'dist/proxy.js',
     'dist/react.d.ts',
@@ -224,7 +228,7 @@ import { createTrackerProxy } from 'svc-tracker/proxy'
     const baseUrl = '${stack.baseUrl}'
     export default {
       async fetch(request, { SVC_API_KEY, SVC_PROXY_KEY }) {
-        if (request.url.includes('/svc/')) return createTrackerProxy({ baseUrl, key: SVC_PROXY_KEY })(request)
+        if (request.url.endsWith('/mount')) return createTrackerProxy({ baseUrl, key: SVC_PROXY_KEY })(request)
         const svc = new SvcClient({ apiKey: SVC_API_KEY, baseUrl })
         const user = { customerExternalId: crypto.randomUUID() }
         const lead = await svc.trackLead({ ...user, clickId: getClickId(request) })
@@ -251,15 +255,16 @@ import { createTrackerProxy } from 'svc-tracker/proxy'
   )
   onTestFinished(() => miniflare.dispose())
   const worker = (await miniflare.ready).origin
-  const script = await fetch(`${worker}/svc/js/svc-tracker.js`)
-  expect(await script.text()).toBe(readFileSync(path.join(root, 'tracker/dist/svc-tracker.js'), 'utf8'))
+  const script = await fetch(`${worker}/mount`)
+  const built = readFileSync(path.join(root, 'tracker/dist/svc-tracker.js'), 'utf8')
+  expect(await script.text()).toBe(built.replace('/api/v1/track/', '#'))
   const code = await newLink()
-  const click = await fetch(`${worker}/svc/api/v1/track/click`, {
+  const click = await fetch(`${worker}/mount`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', origin: shopUrl },
     body: JSON.stringify({ affiliate_url: `${shopUrl}/?aff=${code}` }),
   })
-  const cookie = click.headers.get('set-cookie') ?? ''
+  const [cookie = ''] = click.headers.getSetCookie()
   expect(cookie).toMatch(/^svc_click_id=cust_\d+_\d+; .*Domain=example.com$/)
   const calls = await fetch(worker, { headers: { cookie } })
   expect(await calls.json()).toMatchObject([
@@ -296,16 +301,18 @@ describe('the instructions that svc init wrote', () => {
   })
 
   test('hold a file for every step', () => {
-    expect(Object.keys(blocks).toSorted()).toEqual([
-      'app/api/signup/route.ts',
-      'app/layout.tsx',
-      'app/signup/page.tsx',
-      'app/svc/[...path]/route.ts',
-      'lib/checkout.ts',
-      'lib/sales.ts',
-      'public/signup.html',
-      'server.js',
-    ])
+    expect(Object.keys(blocks).toSorted()).toEqual(
+      [
+        'app/api/signup/route.ts',
+        'app/layout.tsx',
+        'app/signup/page.tsx',
+        `app/${mount}/route.ts`,
+        'lib/checkout.ts',
+        'lib/sales.ts',
+        'public/signup.html',
+        'server.js',
+      ].toSorted(),
+    )
   })
 
   test('are typed as strictly as can be', async () => {
@@ -338,7 +345,7 @@ describe('the instructions that svc init wrote', () => {
     const { default: Layout } = await load<{ default: ComponentType<{ children: ReactNode }> }>('app/layout.tsx')
     const { default: Page } = await load<{ default: ComponentType }>('app/signup/page.tsx')
     type Route = Record<'GET' | 'POST', (request: Request) => Promise<Response>>
-    const proxy = await load<Route>('app/svc/[...path]/route.ts')
+    const proxy = await load<Route>(`app/${mount}/route.ts`)
     const api = await load<Route>('app/api/signup/route.ts')
     const client = await esbuild({
       stdin: {
@@ -360,7 +367,7 @@ describe('the instructions that svc init wrote', () => {
     await serve((request) => {
       const { pathname } = new URL(request.url)
       const method = request.method === 'POST' ? 'POST' : 'GET'
-      if (pathname.startsWith('/svc/')) return proxy[method](request)
+      if (pathname === `/${mount}`) return proxy[method](request)
       if (pathname === '/api/signup') return api[method](request)
       if (pathname === '/client.js') return new Response(client.outputFiles[0]?.text)
       if (pathname === '/favicon.ico') return new Response(null, { status: 204 })
@@ -457,7 +464,7 @@ test('a fresh Vite app and a fresh Node server record click, lead, sale and refu
     }
 
     createRoot(document.querySelector('#root')!).render(
-      <StrictMode><SvcProvider programId={${sandbox.programId}} baseUrl="/svc"><Shop /></SvcProvider></StrictMode>,
+      <StrictMode><SvcProvider programId={${sandbox.programId}} baseUrl="/mount"><Shop /></SvcProvider></StrictMode>,
     )`,
   )
   write(
@@ -474,10 +481,10 @@ import { createTrackerProxy } from 'svc-tracker/proxy'
       const chunks = []
       for await (const chunk of req) chunks.push(chunk)
       const body = Buffer.concat(chunks)
-      if (req.url.startsWith('/svc/')) {
+      if (req.url === '/mount') {
         const url = 'http://' + req.headers.host + req.url
         const response = await proxy(new Request(url, { method: req.method, headers: req.headers, body: body.length ? body : undefined }))
-        res.writeHead(response.status, Object.fromEntries(response.headers)).end(Buffer.from(await response.arrayBuffer()))
+        res.writeHead(response.status, [...response.headers].flat()).end(Buffer.from(await response.arrayBuffer()))
       } else if (req.url === '/api/buy') {
         const customerExternalId = crypto.randomUUID()
         const sameClick = getClickId(req) === JSON.parse(body).clickId

@@ -47,6 +47,7 @@ const examples: Record<string, string> = {
   program_id: 'PROGRAM_ID',
   domain: 'shop.example.com',
   currency: 'PROGRAM_CURRENCY',
+  proxy_path: 'YOUR_PATH',
 }
 
 /** The pages of `docs/`, rendered. Code that stands in the instructions of `svc init` is taken from there, so that it stands once. */

@@ -132,7 +132,7 @@ const sizes = [
     limit: 1024,
   },
   { file: 'server.js', encoding: 'gzip', bytes: gzipSync(server.text, { level: 9 }).length, limit: 2048 },
-  { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 1536 },
+  { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 2048 },
   { file: 'react.js', encoding: 'gzip', bytes: gzipSync(react.text, { level: 9 }).length, limit: 1024 },
 ]
 for (const { file, encoding, bytes, limit } of sizes) {

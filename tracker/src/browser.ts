@@ -3,9 +3,11 @@
  *
  * Attributes, all but the first optional:
  * - `data-svc-program-id`: the program's id, so that links and clicks of another program are refused.
- * - `data-svc-api-base`: where the calls go, such as `/svc`; without it, the part of the script's own address before `/js/`.
  * - `data-svc-consent="required"`: nothing is read, stored or sent before `svc.consent()`.
  * - `data-svc-params="via,ref,fpr"`: further names under which a partner code is accepted beside `aff`.
+ *
+ * The calls go to the service that the script is from; a script at another address than the service's `/js/` is behind a proxy on the page's
+ * own domain, which takes the calls at that address too.
  *
  * Every byte is paid by every page view: the build fails when the script is larger than 1 KB after brotli.
  */
@@ -58,13 +60,14 @@ try {
   const script = document.querySelector<HTMLScriptElement>('[data-svc-program-id]')
   const svc = (window.svc ??= Object())
   if (script && !svc.v) {
-    const { svcProgramId, svcApiBase, svcConsent, svcParams } = script.dataset
+    const { svcProgramId, svcConsent, svcParams } = script.dataset
     // Sent with click and signup, so that those of another program are refused; null where the tag has no number.
     const program_id = Number(svcProgramId) || null
     const names = `aff,${svcParams ?? 'aff'}`.replace(/[^\w-]+/g, '|')
-    // Also matches inside the hash, for routers that keep their query there.
-    const codePattern = RegExp(`[?&#](${names})=([^&#]+)`)
-    let consented: unknown
+    // The address without its query and hash, which can hold what is nobody's business here, and the code.
+    // Also matches inside the hash, for routers that keep their query there, and in links that a mail mixed up: `?a=b?aff=c`, `&amp;aff=c`.
+    const codePattern = RegExp(`([^?#]*).*?[?&#;](${names})=([^?&#]+)`)
+    let consented: 1 | undefined
     let unsavedClickId: string | null = null
     let lastCode: string | undefined
     // Session storage: `svc_click` is the click not answered yet, `svc_session` the session's id.
@@ -80,13 +83,15 @@ try {
 
     const getClickId = () => {
       try {
-        if (consented) return document.cookie.match(/(^| )svc_click_id=([^;]+)/)?.[2] ?? unsavedClickId
-      } catch {}
-      return unsavedClickId
+        return (consented && document.cookie.match(/(^| )svc_click_id=([^;]+)/)?.[2]) ?? unsavedClickId
+      } catch {
+        return unsavedClickId
+      }
     }
 
+    // The proxy on the page's own domain puts `#` in place of the path, so that all goes to the script's own address.
     const post = (path: string, body: object) =>
-      fetch(`${svcApiBase ?? script.src.split('/js/')[0]}/api/v1/track/${path}`, {
+      fetch(`${script.src.split('/js/')[0]}/api/v1/track/${path}`, {
         method: 'POST',
         keepalive: true,
         // Sent as text, so that the browser does not ask first whether it may.
@@ -129,13 +134,13 @@ try {
       }
     }
 
-    const look = (landing: unknown) => {
-      const code = (location.href + '#' + landing).match(codePattern)?.[2]
+    const look = (landing: unknown, isBefore?: 1) => {
+      const [, url, , code] = ((isBefore ? '' : location.href + '#') + landing).match(codePattern) ?? []
       if (code && code != lastCode) {
         lastCode = code
-        // Without the rest of query and hash, which can hold what is nobody's business here.
-        const url = location.origin + location.pathname
         void enqueue(() => {
+          // The page before kept its code itself, had consent been given there.
+          if (isBefore && (store.svc_session || getClickId())) return
           store.svc_session ??= '' + Math.random()
           store.svc_click = JSON.stringify({
             affiliate_url: url + '?aff=' + code,
@@ -156,7 +161,8 @@ try {
         look('')
       }
     }
-    for (const event of ['hashchange', 'popstate', 'online']) addEventListener(event, look)
+    // A new hash is a `popstate` too.
+    for (const event of ['popstate', 'online']) addEventListener(event, look)
     try {
       store = sessionStorage
     } catch {}
@@ -185,6 +191,8 @@ try {
         }),
       q: { push: run },
     })
+    // The page before on this site, whose visitor had not consented yet: nothing was stored there, but the browser names it.
+    if (document.referrer.split('/')[2] == location.host) look(document.referrer, 1)
     // The router may have changed the address before this script was there; the navigation entry still has it.
     look(performance.getEntriesByType('navigation')[0]?.name)
     // After the click, which a signup kept by the stub needs.

@@ -1,4 +1,5 @@
-import { address, type Addresses, type Headers, pathOf } from './addresses.ts'
+import { address, type Addresses, type Headers as HeadersLike } from './addresses.ts'
+import { clickIdOf, keptName } from './cookies.ts'
 
 export interface ProxyOptions extends Addresses {
   /**
@@ -6,12 +7,16 @@ export interface ProxyOptions extends Addresses {
    * count as one, and their places stay unknown.
    */
   key?: string | undefined
-  /** Domain of the cookie. Default: the page's registrable domain, guessed from its name. */
+  /** Domain of the cookies. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
 }
 
+const secondsOfDay = 86400
+/** Browsers keep no cookie longer. */
+const longestDays = 400
+
 /** The headers that are passed on; an absent one is left out. */
-const pick = (headers: Headers, names: string[]): Record<string, string> =>
+const pick = (headers: HeadersLike, names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, headers.get(name) ?? '']).filter(([, value]) => value))
 
 /** Bytes as a key or a message. */
@@ -45,43 +50,71 @@ async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, 
   return `${text}&signature=${[...signature].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
 }
 
+const scriptOf = ({ url }: Request) => (new URL(url).search === '?links' ? 'paymentLinks' : 'script')
+
 /**
- * A handler that serves the scripts, the click and the browser lead under the page's own domain, at any prefix: `/svc/js/svc-tracker.js`,
- * `/svc/js/svc-payment-links.js`, `/svc/api/v1/track/click` and `/svc/api/v1/track/lead`. It passes on the visitor's address, place and user agent but no cookie,
- * and sets the click id by `Set-Cookie`, which browsers keep for as long as it says.
+ * A handler that serves script, click and browser lead at one address of the page's own domain, which it does not look at: GET is the script
+ * (with `?links` the one for payment links), a POST is known by what it holds. So the address can be any, and `svc init` makes one up that no block list knows. It passes on
+ * the visitor's address, place and user agent but no cookie.
+ *
+ * The click id is set by `Set-Cookie`, which browsers keep for as long as it says, and again in a copy that no script can read. From the copy
+ * the script's answer brings it back where a browser dropped it, as Safari does after seven days with what it takes for a tracker's.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
   return async (request: Request): Promise<Response> => {
     try {
       const { method, headers: sent } = request
-      const { pathname } = new URL(request.url)
-      const route = (['script', 'paymentLinks', 'click', 'lead'] as const).find((name) =>
-        pathname.endsWith(pathOf(name)),
-      )
+      const call = method === 'POST' ? await request.json().catch(() => null) : undefined
+      const route =
+        call === undefined ? scriptOf(request) : call?.affiliate_url ? 'click' : call?.customer_key ? 'lead' : null
       if (!route) return new Response(null, { status: 404 })
 
+      const cookies = sent.get('cookie') ?? ''
+      const kept = clickIdOf(cookies, keptName)
+      if (route === 'click') call.existing_click_id ??= kept
+
       const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match'])
-      if (route !== 'script') headers['svc-visitor'] = await describeVisitor(request, options.key)
+      if (call) headers['svc-visitor'] = await describeVisitor(request, options.key)
       const response = await fetch(address(options, route), {
         method,
         headers,
-        body: method === 'POST' ? await request.arrayBuffer() : null,
+        body: call ? JSON.stringify(call) : null,
         signal: AbortSignal.timeout(10_000),
       })
       const { status } = response
-      const answer = pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after'])
-      if (route !== 'click' || status !== 200) return new Response(response.body, { status, headers: answer })
+      const answer = new Headers(pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after']))
 
-      const click = await response.json()
-      // A browser names the page's origin, whatever name this server goes by behind its proxies.
-      const origin = sent.get('origin')
+      // A browser names the page's origin, whatever name this server goes by behind its proxies; with the script, its page.
+      const origin = sent.get('origin') ?? sent.get('referer')
       const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
       const domain = options.cookieDomain ?? hostname.match(/[^.]+\.((com?|org|net|gov|edu|ac)\.)?[a-z][^.]+$/)?.[0]
-      answer['set-cookie'] =
-        `svc_click_id=${click.click_id}; Path=/; Max-Age=${click.cookie_window_days * 86400}; SameSite=Lax` +
-        (domain ? `; Domain=${domain}` : '') +
-        (protocol === 'https:' ? '; Secure' : '')
-      return Response.json({ ...click, cookie_set: true }, { headers: answer })
+      const setCookie = (cookie: string, seconds: number, rest = '') =>
+        answer.append(
+          'set-cookie',
+          `${cookie}; Path=/; Max-Age=${seconds}; SameSite=Lax${rest}` +
+            (domain ? `; Domain=${domain}` : '') +
+            (protocol === 'https:' ? '; Secure' : ''),
+        )
+      const now = Math.floor(Date.now() / 1000)
+
+      if (route === 'click' && status === 200) {
+        const click = await response.json()
+        const seconds = Math.min(click.cookie_window_days, longestDays) * secondsOfDay
+        setCookie(`svc_click_id=${click.click_id}`, seconds)
+        setCookie(`${keptName}=${click.click_id}.${now + seconds}`, longestDays * secondsOfDay, '; HttpOnly')
+        return Response.json({ ...click, cookie_set: true }, { headers: answer })
+      }
+      if (call) return new Response(response.body, { status, headers: answer })
+
+      const secondsLeft = Number(cookies.split(`${kept}.`)[1]?.match(/^\d+/)) - now
+      if (kept && secondsLeft > 0 && !clickIdOf(cookies)) {
+        setCookie(`svc_click_id=${kept}`, secondsLeft)
+        // This answer is for this visitor alone.
+        answer.set('cache-control', 'no-store')
+      }
+      // What follows `#` stays in the browser, so the script's calls come to its own address.
+      const script = (await response.text()).replace('/api/v1/track/', '#')
+      return new Response(status === 304 || method === 'HEAD' ? null : script, { status, headers: answer })
     } catch {
       return new Response(null, { status: 503 })
     }

@@ -9,7 +9,7 @@ declare const SVC_BASE_URL: string
 
 export interface SvcProviderProps {
   programId: number | string
-  /** Where the script and the calls are served, such as `/svc` on your own domain. Default: the address the package was built for. */
+  /** The service's address, or that of `createTrackerProxy` on your own domain, such as `/mybhqzlr`. Default: the address the package was built for. */
   baseUrl?: string | undefined
   /** `required`: nothing is read, stored or sent before `consent()`. */
   consent?: 'required' | undefined
@@ -34,18 +34,22 @@ export function SvcProvider({
 }: SvcProviderProps) {
   useEffect(() => {
     if (document.querySelector('[data-svc-program-id]')) return
-    const load = (name: string) => {
+    // An address with a path is the proxy's, which serves both scripts there.
+    const [tracker, links] = /^\/|\w\/\w/.test(baseUrl)
+      ? [baseUrl, `${baseUrl}?links`]
+      : ['tracker', 'payment-links'].map((name) => `${baseUrl.replace(/\/+$/, '')}/js/svc-${name}.js`)
+    const load = (src = '') => {
       const script = document.createElement('script')
       script.async = true
-      script.src = `${baseUrl.replace(/\/+$/, '')}/js/svc-${name}.js`
+      script.src = src
       document.head.append(script)
       return script
     }
-    const script = load('tracker')
+    const script = load(tracker)
     script.dataset['svcProgramId'] = String(programId)
     if (consent) script.dataset['svcConsent'] = consent
     if (params) script.dataset['svcParams'] = params
-    if (paymentLinks) load('payment-links')
+    if (paymentLinks) load(links)
   }, [programId, baseUrl, consent, params, paymentLinks])
   const value = useMemo(() => ({ consent: consent === 'required' }), [consent])
   return <Provided value={value}>{children}</Provided>

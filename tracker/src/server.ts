@@ -1,4 +1,5 @@
 import { address, type Addresses, type Headers, type Route } from './addresses.ts'
+import { clickIdOf, keptName } from './cookies.ts'
 import { stripeAmount } from './stripe-amounts.ts'
 
 export { stripeAmount }
@@ -209,8 +210,8 @@ export class SvcClient {
 /** The click id in a request's cookies, or null. Takes a `Request`, a Node or Express request, or `{ headers: await headers() }`. */
 export function getClickId(request: { headers: Headers | { cookie?: string | undefined } }): string | null {
   const { headers } = request
-  const cookie = 'get' in headers ? headers.get('cookie') : headers.cookie
-  return cookie?.match(/(?:^|; *)svc_click_id=(cust_\d+_\d+)/)?.[1] ?? null
+  const cookies = ('get' in headers ? headers.get('cookie') : headers.cookie) ?? ''
+  return clickIdOf(cookies) ?? clickIdOf(cookies, keptName) ?? null
 }
 
 /**

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { addLines, writeEnv, writeGenerated, type Written } from './files.ts'
 import { type Connection, envFile, fetchStatus, type Status } from './service.ts'
@@ -34,6 +35,17 @@ export async function init(connection: Connection, replace: (path: string) => Pr
 
 const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name}`, import.meta.url), 'utf8')
 
+const consonants = 'bcdfghjklmnpqrstvwxz'
+
+/**
+ * The path of a program's proxy, the same whoever runs the command: eight letters that no block list knows, without vowels, so that they
+ * make no word that one knows.
+ */
+export function proxyPath({ id, domain }: Pick<Status['program'], 'id' | 'domain'>): string {
+  const bytes = createHash('sha256').update(`${id} ${domain}`).digest().subarray(0, 8)
+  return Array.from(bytes, (byte) => consonants[byte % consonants.length]).join('')
+}
+
 /** Replaces `{{name}}` in the instructions by the program's value. Values stay on one line and in their cell. */
 function fillIn(template: string, { baseUrl }: Connection, { program, processor }: Status): string {
   const values: Record<string, string> = {
@@ -46,6 +58,7 @@ function fillIn(template: string, { baseUrl }: Connection, { program, processor 
     lead_auth_policy: program.lead_auth_policy,
     processor: processor.connected ? 'connected' : 'not connected',
     api_base_url: baseUrl,
+    proxy_path: proxyPath(program),
   }
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name]
