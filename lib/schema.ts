@@ -415,7 +415,7 @@ export interface ProcessorSessions {
   asked_total: Int8 | null;
   asked_untaxed: Int8 | null;
   created_at: Generated<Timestamp>;
-  customer_id: Int8;
+  customer_id: Int8 | null;
   program_id: Int8;
   session_id: string;
 }

@@ -17,7 +17,8 @@ create table processor_customers (
 create table processor_sessions (
   program_id bigint not null,
   session_id text not null,
-  customer_id bigint not null,
+  -- Null while nobody is known to have brought its buyer.
+  customer_id bigint,
   -- What it asked for, and of that what is no tax, in the processor's unit: of what is captured later, the same part is.
   asked_total bigint check (asked_total > 0),
   asked_untaxed bigint check (asked_untaxed between 0 and asked_total),
@@ -98,7 +99,7 @@ create index processor_events_test_unnamed_idx on processor_events (account_id, 
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
-create index processor_events_awaits_idx on processor_events using gin (awaits) where awaits is not null;
+create index processor_events_awaits_idx on processor_events using gin (awaits) with (fastupdate = off) where awaits is not null;
 
 -- The states that stand for a connection being made at the processor: single use, tied to the session that asked.
 create table processor_connect_states (

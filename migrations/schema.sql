@@ -524,7 +524,7 @@ create table processor_events (
   constraint processor_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
-CREATE INDEX processor_events_awaits_idx ON public.processor_events USING gin (awaits) WHERE (awaits IS NOT NULL);
+CREATE INDEX processor_events_awaits_idx ON public.processor_events USING gin (awaits) WITH (fastupdate=off) WHERE (awaits IS NOT NULL);
 CREATE INDEX processor_events_payload_idx ON public.processor_events USING btree (received_at) WHERE (payload IS NOT NULL);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
@@ -568,7 +568,7 @@ CREATE INDEX processor_reversals_payment_intent_idx ON public.processor_reversal
 create table processor_sessions (
   program_id bigint not null,
   session_id text not null,
-  customer_id bigint not null,
+  customer_id bigint,
   asked_total bigint,
   asked_untaxed bigint,
   created_at timestamp with time zone not null default now(),
@@ -995,8 +995,8 @@ CREATE OR REPLACE FUNCTION public.add_second_customer(of_program_id bigint, new_
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at)
-  select c.program_id, stem || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at from customers c
+  insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at, created_at)
+  select c.program_id, stem || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at, c.created_at from customers c
   where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
     and c.customer_key is not null
     and not exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key)
@@ -1018,6 +1018,9 @@ begin
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
     returning e.*
   loop
+    if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
+      event.fact := as_its_session_said(of_account_id, event.fact, ids);
+    end if;
     perform record_sale(purchased_sale(event, sale, ids, null), true);
   end loop;
 end $function$
@@ -1091,7 +1094,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_payment_of_session(event processor_events, ids text[], buyer customers, stem text)
+CREATE OR REPLACE FUNCTION public.apply_payment_of_session(event processor_events, ids text[], buyer_id bigint, stem text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -1100,9 +1103,10 @@ declare
   waiting processor_events;
 begin
   if given.program_id = event.program_id then
-    given.customer_id := coalesce(given.customer_id, buyer.id);
+    given.customer_id := coalesce(given.customer_id, buyer_id);
     given.processor_session_id := event.fact->>'session_id';
-    if given.amount_source < 'session' and event.fact#>>'{asked,total}' is not null then
+    -- What the API said of the amount is no word of the processor's, and stays the API's.
+    if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
         (event.fact#>>'{asked,total}')::bigint);
@@ -1203,11 +1207,15 @@ begin
     when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'Nothing was paid; a lead is settled.')
     else became(event, 'recorded', 'Nothing was paid; who its customer is, is known now.')
   end;
-  if event.livemode and buyer.id is not null then
-    if fact->>'awaits_payment' = 'true' then
-      perform apply_payment_of_session(event, ids, buyer, stem);
+  if event.livemode and fact->>'awaits_payment' = 'true' then
+    perform keep_session(program.id, buyer.id, fact);
+    if buyer.id is null then
+      event.awaits := awaited_names(event.account_id, buyer_names(fact));
     end if;
-    perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
+    perform apply_payment_of_session(event, ids, buyer.id, stem);
+  end if;
+  if event.livemode and buyer.id is not null then
+    perform attribute_awaiting_purchases(event.account_id, program, buyer_names(fact) || names_of_customer(buyer));
     perform park_awaiting_payments(event.account_id, fact);
   end if;
   return event;
@@ -1378,13 +1386,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.attribute_awaiting_purchases(of_account_id text, program programs, buyer customers, fact jsonb)
+CREATE OR REPLACE FUNCTION public.attribute_awaiting_purchases(of_account_id text, program programs, names text[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
-  names text[] := buyer_names(fact) || array_remove(array['key ' || buyer.customer_key, 'click ' || buyer.click_id,
-    case when buyer.signup_date is not null then 'email ' || encode(buyer.email_hash, 'hex') end], null);
   waiting processor_events;
   ids text[];
   sale sales;
@@ -1393,24 +1399,27 @@ begin
   for waiting in
     select e.* from processor_events e
     where e.account_id = of_account_id and e.program_id = program.id
-      and e.awaits && array(select of_account_id || ' ' || name from unnest(names) name)
-      and (e.fact->>'started_at')::timestamptz >= (attribute_awaiting_purchases.fact->>'started_at')::timestamptz
+      and e.awaits && awaited_names(of_account_id, names)
     order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
   loop
     ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
     sale := sale_of_payments(of_account_id, false, ids);
     its_buyer := find_buyer(program, waiting.fact, null);
-    continue when its_buyer.id is null or sale.program_id is distinct from program.id;
+    continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
     perform keep_buyer(its_buyer, waiting.fact);
-    if sale.customer_id is null then
+    if waiting.fact->>'awaits_payment' = 'true' then
+      perform keep_session(program.id, its_buyer.id, waiting.fact);
+      perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
+    elsif sale.customer_id is null then
       select (r.sale).* into sale
       from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
       perform settle_reversals(sale);
     end if;
-    update processor_events e set awaits = null, reason = 'Attributed when its buyer became known.'
+    update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
     if found then
-      perform attribute_awaiting_purchases(of_account_id, program, its_buyer, waiting.fact);
+      perform attribute_awaiting_purchases(of_account_id, program, buyer_names(waiting.fact) || names_of_customer(its_buyer));
+      perform park_awaiting_payments(of_account_id, waiting.fact);
     end if;
   end loop;
 end $function$
@@ -1427,6 +1436,23 @@ begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'The program attributes such payments now. It is applied within half an hour.'
   where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
   return program.processor_account_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.attribute_to_customer(of_account_id text, of_program_id bigint, of_customer_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  names text[];
+begin
+  if of_account_id is null then
+    return;
+  end if;
+  select names_of_customer(c) into names from customers c where c.program_id = of_program_id and c.id = of_customer_id;
+  if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
+    perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
+  end if;
 end $function$
 ;
 
@@ -1627,6 +1653,13 @@ CREATE OR REPLACE FUNCTION public.awaited_name(of_account_id text, kind text, na
  LANGUAGE sql
  IMMUTABLE
 RETURN ((((of_account_id || ' '::text) || kind) || ' '::text) || name)
+;
+
+CREATE OR REPLACE FUNCTION public.awaited_names(of_account_id text, names text[])
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY(SELECT ((awaited_names.of_account_id || ' '::text) || name.name) FROM unnest(awaited_names.names) name(name))
 ;
 
 CREATE OR REPLACE FUNCTION public.became(event processor_events, outcome text, reason text)
@@ -2331,6 +2364,7 @@ AS $function$
 declare
   key text := fact->>'customer_key';
   valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  started_at timestamptz := (fact->>'started_at')::timestamptz;
   buyer customers;
 begin
   if stem is not null and key is not null then
@@ -2342,13 +2376,14 @@ begin
     (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
       or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null and c.email_unverified_since is null order by c.signup_date, c.id limit 1),
-    (select p.customer_id from processor_customers p
-      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id'),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null),
+      and c.signup_date is not null and c.email_unverified_since is null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
+    (select p.customer_id from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
+      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id' and had_clicked(c, started_at)),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null
+      and had_clicked(c, started_at)),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null order by c.signup_date, c.id limit 1),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key)
+      and c.signup_date is not null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and had_clicked(c, started_at))
   );
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
@@ -2565,6 +2600,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.had_clicked(customer customers, at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (LEAST((customer).created_at, (customer).last_click_at) <= (at + '00:01:00'::interval))
+;
+
 CREATE OR REPLACE FUNCTION public.hold_changed_payout_address()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2651,11 +2693,6 @@ begin
     on conflict (program_id, processor_customer_id) do update set known_from = excluded.known_from
     where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;
-  if fact->>'awaits_payment' = 'true' then
-    insert into processor_sessions (program_id, session_id, customer_id, asked_total, asked_untaxed)
-    values (buyer.program_id, fact->>'session_id', buyer.id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
-    on conflict do nothing;
-  end if;
   if buyer.customer_key is null and key is not null then
     update customers c set customer_key = key, key_unverified_since = unverified_since
     where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
@@ -2732,6 +2769,17 @@ begin
     event_id = coalesce(stored.event_id, excluded.event_id),
     returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
     returned_at = coalesce(stored.returned_at, excluded.returned_at);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_session(of_program_id bigint, buyer_id bigint, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into processor_sessions as kept (program_id, session_id, customer_id, asked_total, asked_untaxed)
+  values (of_program_id, fact->>'session_id', buyer_id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
+  on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
 end $function$
 ;
 
@@ -2829,6 +2877,17 @@ begin
     perform from balances b
     where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
     for no key update;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_given_names(of_account_id text, of_customer_key text, of_click_id text, of_email_hash bytea)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if of_account_id is not null then
+    perform lock_ids(of_account_id, array['key ' || of_customer_key, 'click ' || of_click_id, 'email ' || encode(of_email_hash, 'hex')]);
   end if;
 end $function$
 ;
@@ -3089,6 +3148,13 @@ begin
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.names_of_customer(buyer customers)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN array_remove(ARRAY[('key '::text || (buyer).customer_key), ('click '::text || (buyer).click_id), CASE WHEN ((buyer).signup_date IS NOT NULL) THEN ('email '::text || encode((buyer).email_hash, 'hex'::text)) ELSE NULL::text END], NULL::text)
 ;
 
 CREATE OR REPLACE FUNCTION public.note_balance_of_withdrawal()
@@ -3431,7 +3497,7 @@ begin
   perform settle_reversals(sale);
   select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
   if sale.customer_id is null and event.livemode then
-    event.awaits := array(select event.account_id || ' ' || name from unnest(buyer_names(event.fact)) name);
+    event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   if sale.processor_event_id = event.event_id then
     return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
@@ -3864,7 +3930,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3896,6 +3962,7 @@ begin
     returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
     exit when found;
   end loop;
+  customer_id := customer;
   lead_id := settled.lead_event_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -4166,12 +4233,14 @@ AS $function$
 #variable_conflict use_column
 declare
   valid_after timestamptz;
+  account_id text;
   is_key_free boolean;
   is_email_free boolean;
   settled customers;
   noted record;
 begin
-  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
+  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days), p.processor_account_id
+  into provisional, valid_after, account_id
   from programs p where p.id = of_program_id and p.deleted_at is null;
   if not exists (
     select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
@@ -4179,6 +4248,7 @@ begin
     return;
   end if;
   if not provisional then
+    perform lock_given_names(account_id, of_customer_key, of_click_id, new_email_hash);
     is_key_free := not exists (select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key);
     is_email_free := not exists (select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash);
     update customers c set
@@ -4194,6 +4264,7 @@ begin
     returning c.* into settled;
     if found then
       perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
+      perform attribute_to_customer(account_id, of_program_id, settled.id);
     else
       select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
     end if;
@@ -4293,15 +4364,18 @@ declare
   key record;
   settled record;
 begin
-  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after into key
+  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after,
+    p.processor_account_id as account_id into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
+  perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
     page_url, additional_data);
+  perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -4388,6 +4462,7 @@ declare
   recorded record;
   stored sales;
   valid_after timestamptz;
+  is_bound boolean := false;
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
   -- said gives way to a valid click.
@@ -4418,7 +4493,9 @@ begin
       select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
         and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
     ) then
+      perform lock_given_names(account_id, customer_key, of_click_id, null);
       given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
+      is_bound := given.customer_id is not null;
     end if;
   end if;
   recorded := record_sale(given, false);
@@ -4428,6 +4505,9 @@ begin
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
     perform settle_refunds(stored.program_id, stored.id, null);
+  end if;
+  if is_bound then
+    perform attribute_to_customer(account_id, given.program_id, given.customer_id);
   end if;
   sale_id := stored.id;
   customer_id := stored.customer_id;

@@ -225,6 +225,32 @@ const planted: Record<string, Mistake> = {
     says: /partner null/,
     functions: [{ name: 'apply_purchase', from: 'perform attribute_awaiting_purchases', to: 'perform 0; --' }],
   },
+  'a purchase before the click, which its buyer’s key makes a partner’s': {
+    ways: ['before_click'],
+    says: /partner \d|partner A|partner B/,
+    functions: [{ name: 'had_clicked', from: '(at + ', to: "(at + '1000 days'::interval + " }],
+  },
+  'a lead that does not attribute what was paid before it': {
+    ways: ['late_lead'],
+    says: /partner null/,
+    functions: [{ name: 'track_lead', from: 'perform attribute_to_customer', to: 'perform 0; --' }],
+  },
+  'a payment under way of which only the session knows the tax, told before anybody knows its buyer': {
+    ways: ['captured', 'api_attribution'],
+    says: /base/,
+    functions: [{ name: 'apply_purchase', from: 'perform keep_session', to: 'perform 0; --' }],
+  },
+  'what the sale call says of a payment under way, taken for its session’s word': {
+    ways: ['captured', 'api_sale'],
+    says: /sale of/,
+    functions: [
+      {
+        name: 'apply_payment_of_session',
+        from: `given.amount_source in ('charge', 'intent')`,
+        to: `given.amount_source < 'session'`,
+      },
+    ],
+  },
   'months that count from the payment that arrived first': {
     ways: ['duration'],
     says: /commission left/,

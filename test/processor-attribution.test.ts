@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { refund, type Shop } from '../lib/local/stripe-events.ts'
+import { ApiError } from '../lib/errors.ts'
+import { recordSale } from '../lib/money/sales.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
+import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -8,7 +11,8 @@ import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
-const { send, salesOf } = await openWebhook(endpoint)
+const { send, salesOf, tell } = await openWebhook(endpoint)
+const { db } = endpoint
 
 /** A customer of the second partner who can be found by this alone. */
 const another = async (
@@ -317,6 +321,43 @@ const renewal = (of: TestShop, id: string, more = {}) =>
 const partnersOf = async (shop: TestShop) =>
   Object.fromEntries((await salesOf(shop)).map((sale) => [sale['transaction_id'], sale['commission']]))
 
+/** Calls of an integrator that give the shop's click the key `ann`. */
+const leadOf = async (shop: TestShop) =>
+  await recordServerLead(db, await keyHashOf(shop), { ...lead, customer_key: 'ann', click_id: shop.clickId }, null)
+const browserLeadOf = (shop: TestShop) =>
+  recordBrowserLead(db, { ...lead, customer_key: 'ann', click_id: shop.clickId }, null)
+const saleOf = async (shop: TestShop) => {
+  const sale = {
+    transaction_id: 'order-1',
+    customer_key: 'ann',
+    click_id: shop.clickId,
+    amount_cents: 500,
+    currency: 'usd',
+    sale_type: 'payment',
+    is_recurring: false,
+    subscription_id: null,
+    is_test: false,
+    additional_data: null,
+  }
+  await recordSale(db, await keyHashOf(shop), sale, null, crypto.randomUUID()).catch((error: unknown) => {
+    if (!(error instanceof ApiError) || error.code !== 'duplicate_transaction') throw error
+  })
+}
+const lead = { email_hash: null, session_id: null, page_url: null, is_test: false, additional_data: null }
+/** The hash of a program's key, made as it is first asked for. */
+const keyHashOf = async ({ programId }: TestShop) => {
+  const hash = String(programId).padStart(64, '0')
+  if (!withKey.has(programId)) {
+    withKey.add(programId)
+    await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), 'hint')`, [
+      programId,
+      hash,
+    ])
+  }
+  return hash
+}
+const withKey = new Set<number>()
+
 describe('a purchase that arrives before what says who its buyer is', () => {
   test('is attributed when that comes, with what was refunded of it', async () => {
     const { shop, at } = await windowed()
@@ -342,6 +383,60 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     await renewal({ ...at(35), email: null }, 'in_2')
     await send({ ...at(0), customer: null }, 'checkout.session.completed', firstPayment({ ...at(0), customer: null }))
     expect(await partnersOf(shop)).toEqual({ in_1: 2000, in_2: 2000, in_3: 2000 })
+  })
+
+  test.for<[what: string, call: (shop: TestShop) => Promise<unknown>]>([
+    ['a lead of the server', (shop) => leadOf(shop)],
+    ['a sale call', (shop) => saleOf(shop)],
+    ['a lead of the browser, on a program that allows them', (shop) => browserLeadOf(shop)],
+  ])('is attributed by %s, in one request, whichever comes first', async ([, call]) => {
+    const steps = [
+      (shop: TestShop) => call(shop),
+      (shop: TestShop) =>
+        send(shop, 'checkout.session.completed', oneTime({ ...shop, ...keyless, customerKey: 'ann' })),
+      (shop: TestShop) => tell(shop, 're_1', 5000),
+    ]
+    for (const order of [steps, steps.toReversed(), [...steps.slice(1), ...steps.slice(0, 1)]]) {
+      const shop = await createShop(sql)
+      await sql.query(`update programs set lead_auth_policy = 'browser_allowed' where id = $1`, [shop.programId])
+      await keyHashOf(shop)
+      for (const step of order) {
+        const before = endpoint.neon.requests
+        await step(shop)
+        if (step === steps[0]) expect(endpoint.neon.requests - before).toBe(1)
+      }
+      expect((await salesOf(shop)).filter(({ transaction_id: id }) => id === 'pi_1')).toMatchObject([
+        { partner_id: shop.partnerId, known_as: 'ann', commission: 2000, refunded: 5000, reversed: 1000 },
+      ])
+    }
+  })
+
+  test('is attributed once where a lead, the sale call and its events come at once', async () => {
+    for (let round = 0; round < 4; round++) {
+      const shop = await createShop(sql)
+      const buyer = { ...shop, ...keyless, customerKey: 'ann' }
+      await keyHashOf(shop)
+      await Promise.all(
+        Array.from({ length: 4 }, () => [
+          send(buyer, 'checkout.session.completed', oneTime(buyer)),
+          leadOf(shop),
+          send(buyer, 'checkout.session.completed', oneTime(buyer, { id: 'cs_2', payment_intent: 'pi_2' })),
+          round % 2 === 0 ? saleOf(shop) : leadOf(shop),
+        ]).flat(),
+      )
+      expect(await partnersOf(shop)).toMatchObject({ pi_1: 2000, pi_2: 2000 })
+    }
+  })
+
+  test('stays nobody’s where it is older than the click, told before or after the key is known', async () => {
+    const { shop, at } = await windowed()
+    const early = { ...at(-10), clickId: null, email: null, customer: null }
+    const purchase = (id: string) =>
+      send(early, 'checkout.session.completed', oneTime(early, { id: `cs_${id}`, payment_intent: id }))
+    await purchase('pi_0')
+    await send(at(0), 'checkout.session.completed', firstPayment(at(0)))
+    await purchase('pi_1')
+    expect(await partnersOf(shop)).toEqual({ pi_0: null, in_1: 2000, pi_1: null })
   })
 
   test('stays nobody’s where by its date nobody had brought them yet', async () => {

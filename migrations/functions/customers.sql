@@ -50,8 +50,8 @@ create or replace function add_second_customer(
   of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz
 ) returns void language plpgsql as $$
 begin
-  insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at)
-  select c.program_id, stem || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at from customers c
+  insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at, created_at)
+  select c.program_id, stem || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at, c.created_at from customers c
   where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
     and c.customer_key is not null
     and not exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key)

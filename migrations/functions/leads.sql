@@ -32,7 +32,7 @@ end $$;
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
-  out lead_id bigint, out click_id text, out customer_status text
+  out customer_id bigint, out lead_id bigint, out click_id text, out customer_status text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -62,6 +62,7 @@ begin
     returning new as customer, new.lead_event_id, new.click_id, new.customer_status, old.signup_date is null as is_first into settled;
     exit when found;
   end loop;
+  customer_id := customer;
   lead_id := settled.lead_event_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -81,15 +82,18 @@ declare
   key record;
   settled record;
 begin
-  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after into key
+  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after,
+    p.processor_account_id as account_id into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
+  perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
     page_url, additional_data);
+  perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -106,12 +110,14 @@ create or replace function track_browser_lead(
 #variable_conflict use_column
 declare
   valid_after timestamptz;
+  account_id text;
   is_key_free boolean;
   is_email_free boolean;
   settled customers;
   noted record;
 begin
-  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days) into provisional, valid_after
+  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days), p.processor_account_id
+  into provisional, valid_after, account_id
   from programs p where p.id = of_program_id and p.deleted_at is null;
   if not exists (
     select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
@@ -119,6 +125,7 @@ begin
     return;
   end if;
   if not provisional then
+    perform lock_given_names(account_id, of_customer_key, of_click_id, new_email_hash);
     is_key_free := not exists (select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key);
     is_email_free := not exists (select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash);
     update customers c set
@@ -134,6 +141,7 @@ begin
     returning c.* into settled;
     if found then
       perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
+      perform attribute_to_customer(account_id, of_program_id, settled.id);
     else
       select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
     end if;

@@ -221,6 +221,7 @@ declare
   recorded record;
   stored sales;
   valid_after timestamptz;
+  is_bound boolean := false;
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
   -- said gives way to a valid click.
@@ -251,7 +252,9 @@ begin
       select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
         and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
     ) then
+      perform lock_given_names(account_id, customer_key, of_click_id, null);
       given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
+      is_bound := given.customer_id is not null;
     end if;
   end if;
   recorded := record_sale(given, false);
@@ -261,6 +264,9 @@ begin
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
     perform settle_refunds(stored.program_id, stored.id, null);
+  end if;
+  if is_bound then
+    perform attribute_to_customer(account_id, given.program_id, given.customer_id);
   end if;
   sale_id := stored.id;
   customer_id := stored.customer_id;

@@ -75,11 +75,15 @@ begin
     when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'Nothing was paid; a lead is settled.')
     else became(event, 'recorded', 'Nothing was paid; who its customer is, is known now.')
   end;
-  if event.livemode and buyer.id is not null then
-    if fact->>'awaits_payment' = 'true' then
-      perform apply_payment_of_session(event, ids, buyer, stem);
+  if event.livemode and fact->>'awaits_payment' = 'true' then
+    perform keep_session(program.id, buyer.id, fact);
+    if buyer.id is null then
+      event.awaits := awaited_names(event.account_id, buyer_names(fact));
     end if;
-    perform attribute_awaiting_purchases(event.account_id, program, buyer, fact);
+    perform apply_payment_of_session(event, ids, buyer.id, stem);
+  end if;
+  if event.livemode and buyer.id is not null then
+    perform attribute_awaiting_purchases(event.account_id, program, buyer_names(fact) || names_of_customer(buyer));
     perform park_awaiting_payments(event.account_id, fact);
   end if;
   return event;
@@ -145,13 +149,41 @@ create or replace function buyer_names(fact jsonb) returns text[] language sql i
 return lasting_names(fact) || array_remove(array['key ' || (fact->>'customer_key'), 'email ' || (fact->>'email_hash'),
   'click ' || (fact->>'click_id')], null);
 
--- Attributes purchases that came before this one, which says who their buyer is, as if they came now. They await one of its names, and their buyer
--- set out to buy no earlier than this one's: by its own date, a purchase before that was nobody's. One of them may name the buyer of others.
-create or replace function attribute_awaiting_purchases(of_account_id text, program programs, buyer customers, fact jsonb) returns void
+-- The same of a customer: every name by which a purchase may be theirs.
+create or replace function names_of_customer(buyer customers) returns text[] language sql immutable
+return array_remove(array['key ' || (buyer).customer_key, 'click ' || (buyer).click_id,
+  case when (buyer).signup_date is not null then 'email ' || encode((buyer).email_hash, 'hex') end], null);
+
+-- The names that a lead or a sale gives its customer, held until this transaction ends, so that a purchase which awaits one of them does not
+-- come in between. Called before the customer is looked for; does nothing where no account is connected.
+create or replace function lock_given_names(of_account_id text, of_customer_key text, of_click_id text, of_email_hash bytea) returns void
+language plpgsql as $$
+begin
+  if of_account_id is not null then
+    perform lock_ids(of_account_id, array['key ' || of_customer_key, 'click ' || of_click_id, 'email ' || encode(of_email_hash, 'hex')]);
+  end if;
+end $$;
+
+-- Attributes the purchases that came before a lead or a sale call said who their buyer is.
+create or replace function attribute_to_customer(of_account_id text, of_program_id bigint, of_customer_id bigint) returns void
 language plpgsql as $$
 declare
-  names text[] := buyer_names(fact) || array_remove(array['key ' || buyer.customer_key, 'click ' || buyer.click_id,
-    case when buyer.signup_date is not null then 'email ' || encode(buyer.email_hash, 'hex') end], null);
+  names text[];
+begin
+  if of_account_id is null then
+    return;
+  end if;
+  select names_of_customer(c) into names from customers c where c.program_id = of_program_id and c.id = of_customer_id;
+  if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
+    perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
+  end if;
+end $$;
+
+-- Attributes purchases that came before what now says who their buyer is, as if they came now. They await one of these names. One of them may
+-- name the buyer of others.
+create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
+language plpgsql as $$
+declare
   waiting processor_events;
   ids text[];
   sale sales;
@@ -160,24 +192,27 @@ begin
   for waiting in
     select e.* from processor_events e
     where e.account_id = of_account_id and e.program_id = program.id
-      and e.awaits && array(select of_account_id || ' ' || name from unnest(names) name)
-      and (e.fact->>'started_at')::timestamptz >= (attribute_awaiting_purchases.fact->>'started_at')::timestamptz
+      and e.awaits && awaited_names(of_account_id, names)
     order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
   loop
     ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
     sale := sale_of_payments(of_account_id, false, ids);
     its_buyer := find_buyer(program, waiting.fact, null);
-    continue when its_buyer.id is null or sale.program_id is distinct from program.id;
+    continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
     perform keep_buyer(its_buyer, waiting.fact);
-    if sale.customer_id is null then
+    if waiting.fact->>'awaits_payment' = 'true' then
+      perform keep_session(program.id, its_buyer.id, waiting.fact);
+      perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
+    elsif sale.customer_id is null then
       select (r.sale).* into sale
       from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
       perform settle_reversals(sale);
     end if;
-    update processor_events e set awaits = null, reason = 'Attributed when its buyer became known.'
+    update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
     if found then
-      perform attribute_awaiting_purchases(of_account_id, program, its_buyer, waiting.fact);
+      perform attribute_awaiting_purchases(of_account_id, program, buyer_names(waiting.fact) || names_of_customer(its_buyer));
+      perform park_awaiting_payments(of_account_id, waiting.fact);
     end if;
   end loop;
 end $$;
@@ -205,16 +240,17 @@ create or replace function untaxed_part(paid_cents bigint, untaxed bigint, total
 return div(2 * paid_cents::numeric * untaxed + total, 2 * total::numeric)::bigint;
 
 -- A session that awaits its payment, told after that: what is known of the payment becomes the sale of its buyer.
-create or replace function apply_payment_of_session(event processor_events, ids text[], buyer customers, stem text) returns void
+create or replace function apply_payment_of_session(event processor_events, ids text[], buyer_id bigint, stem text) returns void
 language plpgsql as $$
 declare
   given sales := sale_of_payments(event.account_id, false, ids);
   waiting processor_events;
 begin
   if given.program_id = event.program_id then
-    given.customer_id := coalesce(given.customer_id, buyer.id);
+    given.customer_id := coalesce(given.customer_id, buyer_id);
     given.processor_session_id := event.fact->>'session_id';
-    if given.amount_source < 'session' and event.fact#>>'{asked,total}' is not null then
+    -- What the API said of the amount is no word of the processor's, and stays the API's.
+    if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
         (event.fact#>>'{asked,total}')::bigint);
@@ -259,6 +295,10 @@ begin
   return record_purchase(event, ids, null);
 end $$;
 
+-- What a purchase in the log awaits that is nobody's yet.
+create or replace function awaited_names(of_account_id text, names text[]) returns text[] language sql immutable
+return array(select of_account_id || ' ' || name from unnest(names) name);
+
 -- What an event in the log awaits: something of this kind and name of the account.
 create or replace function awaited_name(of_account_id text, kind text, name text) returns text language sql immutable
 return of_account_id || ' ' || kind || ' ' || name;
@@ -284,10 +324,17 @@ begin
   return program;
 end $$;
 
+-- Whether a customer came by a click before this. A minute is for clocks that differ, and for the processor's whole seconds.
+create or replace function had_clicked(customer customers, at timestamptz) returns boolean language sql immutable
+return least((customer).created_at, (customer).last_click_at) <= at + interval '1 minute';
+
 -- Who bought, locked, so that a click on another link moves them before the sale is recorded or, as a buyer's partner is fixed, not at all. All
 -- null where nobody knows. The partner is that of, in this order, the click id; the lead with this e-mail address; the processor's customer as
 -- an earlier attributed purchase showed them; the customer key; after these, an e-mail address or key that only a browser said. Whose an unpaid
 -- session is was settled when it was completed and comes before all.
+--
+-- By anything but a click id a purchase is no customer's who had not yet clicked when its buyer set out to buy: it is then nobody's, whether it is
+-- told before the click's customer is known by that name or long after.
 --
 -- A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for ever, which is
 -- how renewals are attributed after the cookie's window. Two people can come through one click: where its customer carries another key, the
@@ -296,6 +343,7 @@ create or replace function find_buyer(program programs, fact jsonb, stem text) r
 declare
   key text := fact->>'customer_key';
   valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  started_at timestamptz := (fact->>'started_at')::timestamptz;
   buyer customers;
 begin
   if stem is not null and key is not null then
@@ -307,13 +355,14 @@ begin
     (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
       or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null and c.email_unverified_since is null order by c.signup_date, c.id limit 1),
-    (select p.customer_id from processor_customers p
-      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id'),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null),
+      and c.signup_date is not null and c.email_unverified_since is null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
+    (select p.customer_id from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
+      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id' and had_clicked(c, started_at)),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null
+      and had_clicked(c, started_at)),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null order by c.signup_date, c.id limit 1),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key)
+      and c.signup_date is not null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
+    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and had_clicked(c, started_at))
   );
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
@@ -322,7 +371,15 @@ begin
   return buyer;
 end $$;
 
--- Writes down who the buyer is: the processor's customer; the unpaid session; the customer key, where the customer has none and nobody else has it.
+-- Keeps of a session whose payment comes later whose it is, where that is known, and what it asks for.
+create or replace function keep_session(of_program_id bigint, buyer_id bigint, fact jsonb) returns void language plpgsql as $$
+begin
+  insert into processor_sessions as kept (program_id, session_id, customer_id, asked_total, asked_untaxed)
+  values (of_program_id, fact->>'session_id', buyer_id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
+  on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
+end $$;
+
+-- Writes down who the buyer is: the processor's customer; the customer key, where the customer has none and nobody else has it.
 -- What is learnt of one whom only a browser named is unverified like them, unless the click id was theirs. A checkout also settles their provisional lead, which counts it and pays for it.
 create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$
 declare
@@ -337,11 +394,6 @@ begin
     values (buyer.program_id, fact->>'processor_customer_id', buyer.id, (fact->>'started_at')::timestamptz)
     on conflict (program_id, processor_customer_id) do update set known_from = excluded.known_from
     where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
-  end if;
-  if fact->>'awaits_payment' = 'true' then
-    insert into processor_sessions (program_id, session_id, customer_id, asked_total, asked_untaxed)
-    values (buyer.program_id, fact->>'session_id', buyer.id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
-    on conflict do nothing;
   end if;
   if buyer.customer_key is null and key is not null then
     update customers c set customer_key = key, key_unverified_since = unverified_since
@@ -382,7 +434,7 @@ begin
   perform settle_reversals(sale);
   select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
   if sale.customer_id is null and event.livemode then
-    event.awaits := array(select event.account_id || ' ' || name from unnest(buyer_names(event.fact)) name);
+    event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   if sale.processor_event_id = event.event_id then
     return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
@@ -404,6 +456,9 @@ begin
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
     returning e.*
   loop
+    if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
+      event.fact := as_its_session_said(of_account_id, event.fact, ids);
+    end if;
     perform record_sale(purchased_sale(event, sale, ids, null), true);
   end loop;
 end $$;

@@ -165,11 +165,11 @@ async function open(desk: Desk, plan: Plan) {
   )
   const tag = `${shop.account.replace(/\W|acct/g, '')}x`
   const history = playPlan(plan, { account: shop.account, tag, programId: shop.programId, clickIds, start })
-  // Every buyer clicks an hour before they first buy.
+  // Every buyer clicks some days before they first pay, and so before the checkout of a payment that took three days.
   const firstOf = (clickId: string | null) =>
     Math.min(...history.account.payments.filter(({ buyer }) => buyer.clickId === clickId).map(({ at }) => at))
   await sql.query(
-    `update customers c set last_click_at = to_timestamp(click.at - 3600)
+    `update customers c set last_click_at = to_timestamp(click.at - 4 * 86400)
     from unnest($2::text[], $3::float[]) click (id, at) where c.program_id = $1 and c.click_id = click.id`,
     [shop.programId, clickIds, clickIds.map((id) => Math.min(firstOf(id), Date.now() / 1000))],
   )
@@ -207,7 +207,8 @@ async function makeCall(
   key: string,
   { log, wrong }: { log: string[]; wrong: string[] },
 ): Promise<boolean> {
-  const app = kind === 'sale' ? desk.service.trackSale : desk.service.trackRefund
+  const { trackSale, trackLead, trackRefund } = desk.service
+  const app = { sale: trackSale, lead: trackLead, refund: trackRefund }[kind]
   const answer = await send(desk, app, JSON.stringify(body), { authorization: `Bearer ${key}` })
   const said = answer.body.error?.code ?? answer.body.status ?? ''
   log.push(`${kind} call ${JSON.stringify(body)}: ${answer.status} ${said}`)

@@ -20,6 +20,7 @@ export interface Place {
 /** A call that the integrator's server makes beside the webhook. */
 export type Call =
   | { kind: 'sale'; transaction_id: string; customer_key: string; amount_cents: number; currency: string }
+  | { kind: 'lead'; customer_key: string; click_id: string }
   | { kind: 'refund'; transaction_id: string; refund_amount_cents: number }
 
 export interface History {
@@ -40,7 +41,11 @@ export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; pur
   const buyers = new Map<string, { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }>()
   for (const [at, purchase] of plan.purchases.entries()) {
     const isApart =
-      purchase.api_attribution || purchase.test_mode || purchase.kind === 'link' || purchase.on_session_alone
+      purchase.api_attribution ||
+      purchase.late_lead ||
+      purchase.test_mode ||
+      purchase.kind === 'link' ||
+      purchase.on_session_alone
     const name = isApart ? `${purchase.buyer}-${at}` : String(purchase.buyer)
     const buyer = buyers.get(name) ?? { name, partner: purchase.buyer === 2 ? null : purchase.buyer, purchases: [] }
     buyer.purchases.push(purchase)
@@ -66,21 +71,25 @@ export function playPlan(plan: Plan, place: Place): History {
     account,
     calls: [],
     leads: [],
-    partnerOf: ({ buyer }) => partners.get(buyer.customer) ?? null,
+    partnerOf: ({ buyer }) => (buyer.clickId === null ? null : (partners.get(buyer.customer) ?? null)),
   }
   const partners = new Map<string, 0 | 1 | null>()
   const buyers = buyersOf(plan).map((buyer, at) => ({ ...buyer, clickId: place.clickIds[at] ?? null }))
   for (const [at, purchase] of plan.purchases.entries()) {
     const bought = buyers.find(({ purchases }) => purchases.includes(purchase))
     if (!bought) throw new Error('Somebody must buy it.')
-    const { name, partner, clickId } = bought
+    const { name, partner } = bought
+    const clickId = purchase.before_click ? null : bought.clickId
     const key = `user-${name}`
     const buyer: Buyer = {
       customer: `cus_${place.tag}${name}`,
       email: `buyer-${name}@example.com`,
       metadata: {
         program_id: String(place.programId),
-        ...(!purchase.api_attribution && { svc_customer_key: key, ...(clickId !== null && { svc_click_id: clickId }) }),
+        ...(!purchase.api_attribution && {
+          svc_customer_key: key,
+          ...(clickId !== null && !purchase.late_lead && { svc_click_id: clickId }),
+        }),
       },
       clickId,
       livemode: !purchase.test_mode,
@@ -94,7 +103,9 @@ export function playPlan(plan: Plan, place: Place): History {
       history.leads.push({ customer_key: key, click_id: clickId })
       for (const payment of made) tellSale(history, payment, purchase, key)
     }
-    account.wait(3600)
+    if (purchase.late_lead && clickId !== null && buyer.livemode)
+      history.calls.push({ kind: 'lead', customer_key: key, click_id: clickId })
+    account.wait(purchase.before_click ? 30 * day : 3600)
   }
   return history
 }
@@ -242,7 +253,7 @@ export function transactionOf({ ids }: Payment): string {
 
 /** The integrator tells a payment too, as what the invoice asked for and under one of its ids. */
 function tellSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
-  if (payment.charges.every(({ captured }) => captured === 0)) return
+  if (!history.account.ledger.some((entry) => entry.payment === payment)) return
   const ids = payment.ids.filter((id) => /^(in|pi|ch|cs)_/.test(id))
   const id = purchase.api_sale === null ? transactionOf(payment) : ids[purchase.api_sale % ids.length]
   const { total } = payment.price

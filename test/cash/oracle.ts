@@ -40,7 +40,8 @@ export interface Expected {
  * roundings however often a payment is corrected or refunded, since each is of the totals and none of the steps. So it is rate × net
  * cash without tax but for less than (rate + 1) / 2 below and (rate + 1) / 2 + 1 above, rate being 1 at most, which is checked here: a
  * mistake in these formulas would otherwise be one in the oracle and in the service. Where nothing arrived, everything is 0. Where a
- * program pays for some months only, commission is 0 for what arrives more than that after the buyer's first payment by its date.
+ * program pays for some months only, commission is 0 for what arrives more than that after the first payment, by its date, of the buyer whom
+ * a partner brought.
  */
 export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)
@@ -49,7 +50,8 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
   for (const payment of live) {
     const { customer } = payment.buyer
     const first = firstOf.get(customer)
-    if (cash.get(payment)?.arrived && (first === undefined || payment.at < first)) firstOf.set(customer, payment.at)
+    if (cash.get(payment)?.arrived && terms.partnerOf(payment) !== null && (first === undefined || payment.at < first))
+      firstOf.set(customer, payment.at)
   }
   return live.map((payment) => {
     const { arrived = 0n, left = 0n } = cash.get(payment) ?? {}

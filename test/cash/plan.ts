@@ -38,6 +38,8 @@ export const ways = {
   window: 'renewals after the click’s window, which may arrive before what attributes them',
   api_sale: 'payments that the integrator also tells by the sale call, under any of their ids',
   api_attribution: 'payments whose metadata names nobody until the sale call does',
+  before_click: 'buyers who had bought before they came by a partner, told by their key alone',
+  late_lead: 'payments whose metadata has a key, which a lead of the server binds to a click at any moment',
   api_refund: 'refunds that the integrator also tells by the refund call, without an id',
   approved: 'commissions that are credited while events still arrive',
 } as const
@@ -107,6 +109,10 @@ export interface PurchasePlan {
   api_sale: number | null
   /** The metadata names nobody; the sale call does. */
   api_attribution: boolean
+  /** Bought before the click, by a buyer who clicks later and buys again. */
+  before_click: boolean
+  /** The metadata has no click id; a server's lead says whose the key is. */
+  late_lead: boolean
   /** What becomes of the first payment, and of the renewals. */
   after: After[]
 }
@@ -150,6 +156,8 @@ export function drawPlan(seed: number, on: readonly Way[]): Plan {
     purchases: [],
   }
   plan.purchases.push(drawPurchase(random, plan, way, may))
+  for (const first of plan.purchases.filter((purchase) => purchase.before_click))
+    plan.purchases.push({ ...drawPurchase(random, plan, 'session', may), buyer: first.buyer, test_mode: false })
   while (plan.purchases.length < 3 && random.chance(0.5)) plan.purchases.push(drawPurchase(random, plan, null, may))
   return plan
 }
@@ -179,6 +187,7 @@ const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   captured: ['captured'],
   link: ['link'],
   fractions: ['subscription'],
+  before_click: ['session', 'intent', 'later'],
   duration: ['subscription'],
   window: ['subscription'],
 }
@@ -203,6 +212,8 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   const isCovered = isInvoiced && isOf('covered', 0.1)
   const buyer = way !== null ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
   const inclusive = random.chance(0.4) || upTo === largest
+  // A click whose window is over by now brings no lead any more.
+  const isOpenToday = plan.window_days === 400
   const afters = drawAfters(random, kind, way, may)
   const paying = !isInvoiced
     ? 'card'
@@ -235,8 +246,10 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     credited_before: isInvoiced && isOf('credited', 0.1) && random.chance(0.5),
     captured: random.chance(0.5) ? 100 : random.integer(20, 99),
     captured_by_session: random.chance(0.5),
-    api_sale: isOf('api_sale') ? random.integer(0, 3) : null,
+    api_sale: isOf('api_sale', isOpenToday ? 0.15 : 0) ? random.integer(0, 3) : null,
     api_attribution: isOf('api_attribution', 0) && buyer !== 2,
+    before_click: way === 'before_click',
+    late_lead: isOf('late_lead', isOpenToday ? 0.1 : 0) && kind !== 'link' && buyer !== 2,
     after: afters,
   }
 }
@@ -385,4 +398,6 @@ export const waysThatHold: readonly Way[] = [
   'bare_invoice',
   'duration',
   'window',
+  'before_click',
+  'late_lead',
 ]
