@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { Shop } from '../lib/local/stripe-events.ts'
-import { stripeFixtures } from '../lib/local/stripe-fixture.ts'
+import { passHolds, renewalsIn, stripeFixtures } from '../lib/local/stripe-fixture.ts'
 import { handledEventTypes } from '../lib/stripe/read-event.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
-const { sql } = endpoint
-const { send } = await openWebhook(endpoint)
+const { sql, db } = endpoint
+const { send, salesOf } = await openWebhook(endpoint)
 
 describe('npm run stripe:fixture', () => {
   const kinds = Object.keys(stripeFixtures)
@@ -28,6 +28,36 @@ describe('npm run stripe:fixture', () => {
       expect(answer.body.reason ?? '').not.toMatch(/could not be read|not used|metadata/)
     },
   )
+
+  test.each([true, false])('lets time pass: subscriptions renew and holds end, in live mode %s', async (livemode) => {
+    const shop = { ...(await createShop(sql, { holdDays: 14 })), livemode }
+    const other = await createShop(sql, { holdDays: 14 })
+    for (const of of [shop, other]) {
+      const first = stripeFixtures['invoice.payment_succeeded:first']?.(of, '1')
+      await send(of, first?.type ?? '', first?.object ?? {})
+    }
+    const pass = async (days: number) => {
+      const credited = await passHolds(db, shop.programId, days)
+      for (const { shop: of, fixture } of await renewalsIn(db, shop, days)) await send(of, fixture.type, fixture.object)
+      return credited
+    }
+    const earning = livemode ? 1 : 0
+    expect(await pass(13)).toBe(0)
+    expect(await salesOf(shop)).toHaveLength(1)
+    expect(await pass(62)).toBe(earning)
+    const renewal = {
+      is_recurring: true,
+      is_test: !livemode,
+      subscription_id: 'sub_1',
+      amount: 4900,
+      customer_key: 'user-1',
+      partner_id: shop.partnerId,
+    }
+    expect(await salesOf(shop)).toMatchObject([{ is_recurring: false }, renewal, renewal])
+    expect(await pass(31)).toBe(2 * earning)
+    expect(await salesOf(shop)).toHaveLength(4)
+    expect(await salesOf(other)).toMatchObject([{ status: 'pending' }])
+  })
 })
 
 testWhatIsKept(sql)

@@ -1,9 +1,11 @@
 import { parseArgs } from 'node:util'
+import { sql } from 'kysely'
 import color from 'picocolors'
 import { Stripe } from 'stripe'
 import { runCommand } from '../commands/command.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { approveDueCommissions } from '../money/commissions.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 import {
@@ -121,6 +123,94 @@ function disputed(shop: Shop, order: string, event: string, status: string): Fix
   }
 }
 
+/**
+ * Lets so many days pass for the holds of a program's commissions: those that end in them end now, and what is due is credited, as the scheduled
+ * function would. Returns how many commissions were credited.
+ */
+export async function passHolds(db: Database, programId: number, days: number): Promise<number> {
+  await db.query(
+    kysely
+      .updateTable('commissions')
+      .set({ hold_until: (eb) => sql<Date>`${eb.ref('hold_until')} - make_interval(days => ${days})` })
+      .where('program_id', '=', programId)
+      .where('credited_at', 'is', null)
+      .where('rejected_at', 'is', null),
+  )
+  let credited = 0
+  for (;;) {
+    const batch = await approveDueCommissions(db, 500)
+    credited += batch.credited
+    if (!batch.more) return credited
+  }
+}
+
+const daysOfMonth = 30
+
+/**
+ * The invoices by which the subscriptions of a program renew in so many days, one for each whole thirty of them: for what the latest sale of
+ * each was, to the customer of that, at `shop.now`, in its mode.
+ */
+export async function renewalsIn(db: Database, shop: Shop, days: number): Promise<{ shop: Shop; fixture: Fixture }[]> {
+  const subscriptions = await db.query(
+    kysely
+      .selectFrom('sales as s')
+      .leftJoin('customers as c', (join) =>
+        join.onRef('c.program_id', '=', 's.program_id').onRef('c.id', '=', 's.customer_id'),
+      )
+      .distinctOn('s.subscription_id')
+      .select((eb) => [
+        eb.ref('s.subscription_id').$notNull().as('subscription'),
+        's.amount_cents',
+        's.currency',
+        's.customer_key',
+        's.processor_customer_id',
+        'c.click_id',
+      ])
+      .where('s.program_id', '=', shop.programId)
+      .where('s.is_test', '=', !shop.livemode)
+      .where('s.subscription_id', 'is not', null)
+      .where('s.processor_event_id', 'is not', null)
+      .where('s.amount_cents', '>', 0)
+      .orderBy('s.subscription_id')
+      .orderBy('s.id', 'desc'),
+  )
+  return subscriptions.flatMap((sale) =>
+    Array.from({ length: Math.floor(days / daysOfMonth) }, () => {
+      const of: Shop = {
+        ...shop,
+        clickId: sale.click_id,
+        customerKey: sale.customer_key,
+        customer: sale.processor_customer_id,
+        email: null,
+      }
+      const id = crypto.randomUUID().replaceAll('-', '')
+      const object = invoice(of, {
+        id: `in_${id}`,
+        subscription: sale.subscription,
+        amount_paid: sale.amount_cents,
+        currency: sale.currency,
+        payment_intent: `pi_${id}`,
+        charge: `ch_${id}`,
+      })
+      return {
+        shop: of,
+        fixture: {
+          type: 'invoice.payment_succeeded',
+          object,
+          known: { invoices: { [`pi_${id}`]: `in_${id}` } },
+        },
+      }
+    }),
+  )
+}
+
+/** The days in `31d`. */
+function daysOf(text: string): number {
+  const [, days] = /^([1-9]\d{0,3})d$/.exec(text) ?? []
+  if (days === undefined) throw new LocalStackError('Say by how many days to advance, such as --advance 31d.')
+  return Number(days)
+}
+
 /** The program with this id, or the newest one, that has a connected account, and the click id of its latest visitor. */
 async function findProgram(db: Database, id: string | undefined) {
   let query = kysely
@@ -146,9 +236,13 @@ async function findProgram(db: Database, id: string | undefined) {
 
 const usage = `Usage: npm run stripe:fixture -- <name> [--order <text>] [--program <id>] [--click-id <id>] [--customer-key <key>]
   [--email <address>] [--generation old|new] [--test-mode]
+       npm run stripe:fixture -- --advance <days>d [--program <id>] [--generation old|new] [--test-mode]
 
 Signs an event as Stripe would and sends it to the running stack. Events with the same --order are of the same payment. Without
 --program it is the newest program with a connected account, without --click-id its latest visitor.
+
+--advance 31d lets the days pass for the program: holds that end in them end now, and its subscriptions renew, once for each
+thirty days. With --test-mode its test subscriptions renew, and no hold ends: test sales have no commission.
 
 Names:
 ${Object.keys(stripeFixtures)
@@ -166,12 +260,15 @@ async function sendFixture(): Promise<void> {
       email: { type: 'string', default: 'buyer@example.com' },
       generation: { type: 'string', default: 'new' },
       'test-mode': { type: 'boolean', default: false },
+      advance: { type: 'string' },
     },
   })
   const name = positionals[0] ?? ''
   const fixture = stripeFixtures[name]
-  if (!fixture) throw new LocalStackError(usage)
-  const { baseUrl, environment } = readState()
+  const days = values.advance === undefined ? undefined : daysOf(values.advance)
+  if ((fixture === undefined) === (days === undefined)) throw new LocalStackError(usage)
+  const state = readState()
+  const { environment } = state
   const program = await findProgram(openDatabase(environment), values.program)
   if (!program) {
     throw new LocalStackError(
@@ -189,7 +286,25 @@ async function sendFixture(): Promise<void> {
     livemode: !values['test-mode'],
     now: Math.floor(Date.now() / 1000),
   }
-  const { type, object, known } = fixture(shop, values.order)
+  if (fixture) return await send(shop, fixture(shop, values.order), state)
+  if (days === undefined) return
+  const { hostname } = new URL(environment.DATABASE_URL)
+  if (!['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) {
+    throw new LocalStackError('Time passes in a database of this machine alone, and this stack has another.')
+  }
+  const db = openDatabase(environment)
+  if (shop.livemode) console.log(`Commissions credited: ${await passHolds(db, program.id, days)}`)
+  const renewals = await renewalsIn(db, shop, days)
+  console.log(`Renewals: ${renewals.length}`)
+  for (const renewal of renewals) await send(renewal.shop, renewal.fixture, state)
+}
+
+/** Signs an event and sends it to the running stack. */
+async function send(
+  shop: Shop,
+  { type, object, known }: Fixture,
+  { baseUrl, environment }: ReturnType<typeof readState>,
+): Promise<void> {
   if (known && environment.STRIPE_API_URL) {
     await fetch(`${environment.STRIPE_API_URL}/control`, { method: 'POST', body: JSON.stringify(known) })
   }
