@@ -757,6 +757,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; request: string | null }
     row: { make_payout_run: number | null }
   }
+  park_unexplained_payments: {
+    arguments: { of_account_id: string | null; at_most: number | null }
+    row: { park_unexplained_payments: unknown | null }
+  }
   pay_by_hand: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
     row: { withdrawal_id: number | null; payable_cents: number | null; outbox_ids: (number)[] | null }
@@ -848,6 +852,7 @@ export const functionCalls: {
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
+  park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },

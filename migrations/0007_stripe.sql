@@ -100,6 +100,8 @@ create index processor_events_waiting_idx on processor_events (account_id, recei
 create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
 create index processor_events_awaits_idx on processor_events using gin (awaits) with (fastupdate = off) where awaits is not null;
+create index processor_events_unexplained_idx on processor_events (received_at)
+  where outcome = 'ignored' and livemode and fact->>'told_alone' = 'false';
 
 -- The states that stand for a connection being made at the processor: single use, tied to the session that asked.
 create table processor_connect_states (

@@ -530,6 +530,7 @@ CREATE INDEX processor_events_program_idx ON public.processor_events USING btree
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
 CREATE INDEX processor_events_test_idx ON public.processor_events USING btree (program_id, received_at DESC) WHERE (NOT livemode);
 CREATE INDEX processor_events_test_unnamed_idx ON public.processor_events USING btree (account_id, received_at DESC) WHERE ((program_id IS NULL) AND (NOT livemode));
+CREATE INDEX processor_events_unexplained_idx ON public.processor_events USING btree (received_at) WHERE ((outcome = 'ignored'::text) AND livemode AND ((fact ->> 'told_alone'::text) = 'false'::text));
 CREATE INDEX processor_events_waiting_idx ON public.processor_events USING btree (account_id, received_at) WHERE (waits_for IS NOT NULL);
 
 create table processor_payments (
@@ -3210,6 +3211,26 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.park_unexplained_payments(of_account_id text, at_most integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  with due as (
+    select e.account_id, e.event_id, (known_buyer(e.account_id, false, e.fact)).id is not null as is_known from processor_events e
+    where e.outcome = 'ignored' and e.livemode and e.fact->>'told_alone' = 'false' and e.received_at < now() - interval '1 day'
+      and e.account_id = coalesce(of_account_id, e.account_id)
+    order by e.received_at limit at_most for no key update of e skip locked
+  )
+  update processor_events e set
+    fact = e.fact || '{"told_alone": true}',
+    outcome = case when d.is_known then 'parked' else e.outcome end,
+    waits_for = case when d.is_known then 'buyer' end,
+    reason = case when d.is_known then 'For a day nothing said whose it is. It is applied within half an hour.' else e.reason end
+  from due d where e.account_id = d.account_id and e.event_id = d.event_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
@@ -4165,10 +4186,12 @@ begin
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);
+  -- Intent, charge and invoice can tell of one payment.
+  ids := ids_of_payment(event.account_id, ids);
   of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
   if not exists (
     select from outbox o where o.program_id = known.program_id and o.kind = 'payment_ignored' and o.audience = 'advertiser'
-      and o.cause = of_cause
+      and (o.cause = of_cause or event.fact->>'kind' = 'purchase' and o.cause = any (array(select 'event:' || id from unnest(ids) id)))
   ) then
     perform write_outbox(known.program_id, 'payment_ignored', 'advertiser', known.partner_id, of_cause, jsonb_build_object(
       'transaction_id', coalesce(sale.transaction_id, event.fact#>>'{sale,transaction_id}'),

@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { dispute, invoicePayment, refund, type Shop, stripeEvent } from '../lib/local/stripe-events.ts'
+import {
+  capturedCharge,
+  dispute,
+  invoicePayment,
+  paymentIntent,
+  refund,
+  type Shop,
+  stripeEvent,
+} from '../lib/local/stripe-events.ts'
 import { openStripe } from '../lib/stripe/client.ts'
+import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
 import { openPayload, sealPayload } from '../lib/stripe/sealed-payload.ts'
 import {
   deleteOldWebhookEvents,
@@ -8,7 +17,7 @@ import {
   listWebhookEvents,
   replayWebhookEvent,
 } from '../lib/stripe/webhook-events.ts'
-import { bill, oneTime, paidBy } from './support/payments.ts'
+import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept } from './support/webhook.ts'
@@ -16,9 +25,9 @@ import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env, send, rows, salesOf } = await openWebhook(endpoint)
+const client = openStripe(env)
 
 describe('the log of webhook events', () => {
-  const client = openStripe(env)
   test('says what became of each event, newest first, page by page', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_a')
@@ -159,7 +168,6 @@ const notices = (shop: Shop) =>
 const unknown = { metadata: {}, id: 'in_9', payment_intent: 'pi_9', charge: 'ch_9' }
 
 describe('a payload that no schema reads', () => {
-  const client = openStripe(env)
   test('is kept encrypted, and recorded when it is replayed after a mend', async () => {
     const shop = await createShop(sql)
     const answer = await send(shop, 'checkout.session.completed', unreadable(shop), 'evt_unread')
@@ -219,6 +227,18 @@ describe('a payload that no schema reads', () => {
   })
 })
 
+const aDayLater = async (shop: Shop) => {
+  await sql.query(`update processor_events set received_at = received_at - interval '25 hours' where account_id = $1`, [
+    shop.account,
+  ])
+  for (let times = 0; times < 2; times++) await applyParkedEvents(db, client, { limit: 100, accountId: shop.account })
+}
+const stranger = (shop: Shop) => ({ ...shop, customer: 'cus_other' })
+const first = { ...unknown, billing_reason: 'subscription_create', subscription: 'sub_9' }
+const intent = (shop: Shop) => paymentIntent(shop, { id: 'pi_9', charge: 'ch_9', amount: 100, metadata: {} })
+const taken = (shop: Shop) =>
+  capturedCharge(shop, { id: 'ch_9', payment_intent: 'pi_9', amount: 100, captured: 50, metadata: {} })
+
 describe('a live event that is ignored', () => {
   test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>], told: number]>([
     ['a renewal of a known customer without metadata', (shop) => ['invoice.paid', bill(shop, unknown)], 1],
@@ -264,6 +284,43 @@ describe('a live event that is ignored', () => {
       await send({ ...shop, livemode: false }, type, object)
     }
     expect(await notices(shop)).toHaveLength(told)
+  })
+
+  test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>][], told: number]>([
+    ['a first invoice', (shop) => [['invoice.paid', bill(shop, first)]], 1],
+    ['an intent', (shop) => [['payment_intent.succeeded', intent(shop)]], 1],
+    ['a captured charge', (shop) => [['charge.captured', taken(shop)]], 1],
+    [
+      'intent, charge and invoice of one payment',
+      (shop) => [
+        ['payment_intent.succeeded', intent(shop)],
+        ['charge.captured', taken(shop)],
+        ['invoice.paid', bill(shop, first)],
+        ['invoice_payment.paid', invoicePayment(shop, { invoice: 'in_9', payment_intent: 'pi_9', amount: 100 })],
+      ],
+      1,
+    ],
+    [
+      'a first invoice whose session said it later',
+      (shop) => [
+        ['invoice.paid', bill(shop, first)],
+        ['checkout.session.completed', firstPayment(shop, { invoice: 'in_9', subscription: 'sub_9' })],
+      ],
+      0,
+    ],
+    ['a first invoice of nobody who is known', (shop) => [['invoice.paid', bill(stranger(shop), first)]], 0],
+    ['an intent of nobody who is known', (shop) => [['payment_intent.succeeded', intent(stranger(shop))]], 0],
+  ])('%s without metadata, when nothing explained it for a day', async (_, events, told) => {
+    const shop = await createShop(sql)
+    await send(shop, 'invoice.paid', bill(shop))
+    for (const [type, object] of events(shop)) await send(shop, type, object)
+    await applyParkedEvents(db, client, { limit: 100, accountId: shop.account })
+    expect(await notices(shop)).toEqual([])
+    await aDayLater(shop)
+    expect(await notices(shop)).toHaveLength(told)
+    await aDayLater(shop)
+    expect(await notices(shop)).toHaveLength(told)
+    expect(await salesOf(shop)).toHaveLength(told === 0 && events(shop).length === 2 ? 2 : 1)
   })
 })
 

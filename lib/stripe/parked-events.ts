@@ -1,6 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
-import type { Database } from '../database.ts'
+import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { OutboxMessage } from '../notifications/outbox.ts'
 import { applyEvent } from './apply-event.ts'
@@ -9,7 +9,7 @@ import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 /**
  * Applies parked events whose time has come, the longest waiting first: those of an account that is connected again, all or
  * `accountId`'s; refunds and disputes in another currency than their sale, of which Stripe must be asked what it converted; payments whose
- * customer is known now, or of which no session said within an hour who bought.
+ * customer is known now, or of which no session said within an hour who bought, or nothing within a day, so that somebody is told.
  * Each is a transaction of its own and may be applied twice; one that fails stays for the next run. Returns how many do not wait
  * any more, and what is to be told because of them.
  */
@@ -18,7 +18,10 @@ export async function applyParkedEvents(
   stripe: Stripe,
   { limit, accountId }: { limit: number; accountId?: string },
 ): Promise<{ applied: number; failed: number; outbox: OutboxMessage[] }> {
-  const events = await db.query(dueEvents(limit, accountId))
+  const [, events] = await db.batch([
+    call('park_unexplained_payments', { of_account_id: accountId ?? null, at_most: limit }),
+    dueEvents(limit, accountId),
+  ])
   const done = { applied: 0, failed: 0, outbox: [] as OutboxMessage[] }
   for (const event of events) {
     try {
