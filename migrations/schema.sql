@@ -57,6 +57,7 @@ create table accounts (
   constraint accounts_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX accounts_user_id_idx ON public.accounts USING btree (user_id);
+CREATE TRIGGER accounts_password_audit AFTER UPDATE OF password ON public.accounts FOR EACH ROW WHEN ((old.password IS DISTINCT FROM new.password)) EXECUTE FUNCTION audit_sign_in_change('member.password_changed');
 
 create table affiliate_click_events (
   program_id bigint not null,
@@ -793,6 +794,9 @@ create table users (
   constraint users_email_key UNIQUE (email),
   constraint users_email_lower_case CHECK ((email = lower(email)))
 );
+CREATE TRIGGER users_email_audit AFTER UPDATE OF email ON public.users FOR EACH ROW WHEN ((old.email <> new.email)) EXECUTE FUNCTION audit_sign_in_change('member.email_changed');
+CREATE TRIGGER users_two_factor_off_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((old.two_factor_enabled AND (new.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_turned_off');
+CREATE TRIGGER users_two_factor_on_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((new.two_factor_enabled AND (old.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_turned_on');
 
 create table verifications (
   id text not null,
@@ -1613,6 +1617,20 @@ begin
   perform set_config('svc.actor', new.user_id, true);
   perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
   from workspace_members m where m.user_id = new.user_id and m.removed_at is null;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_sign_in_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_user_id text := case tg_table_name when 'users' then to_jsonb(new) ->> 'id' else to_jsonb(new) ->> 'user_id' end;
+begin
+  perform set_config('svc.actor', of_user_id, true);
+  perform write_audit(m.workspace_id, null, tg_argv[0], null, null, null)
+  from workspace_members m where m.user_id = of_user_id and m.removed_at is null;
   return null;
 end $function$
 ;

@@ -22,7 +22,7 @@ const workspaceId = (
   await sql.query<{ workspace_id: string }>('select workspace_id from programs where id = $1', [programId])
 ).rows[0]?.workspace_id
 if (workspaceId === undefined) throw new Error('the program has no workspace')
-const actor = await createPerson(service, env, { name: 'Ada', email: 'ada@example.com' })
+const actor = await createPerson(service, env, { name: 'Ada', email: 'ada@example.com', password: 'a long password' })
 const other = await createPerson(service, env, { name: 'Bob', email: 'bob@example.com' })
 await addMember(service, workspaceId, actor.userId, 'owner')
 const db = service.actingAs(actor.userId)
@@ -71,6 +71,14 @@ async function invited(email: string): Promise<string> {
 const open = (role: 'admin' | null) => openProgram(db, { programId, userId: other.userId, role })
 const memberIs = (role: 'admin' | null) =>
   changeMember(db, { workspaceId: workspaceId ?? '', userId: other.userId, role, byOwner: true })
+
+/** What the sign-in library does, which does not say who acts. */
+const asActor =
+  (...statements: string[]) =>
+  async () =>
+  async () => {
+    for (const statement of statements) await sql.query(statement, [actor.userId])
+  }
 
 /** Each act, in this order, and what it leaves: the action, what it was done to, and a part of the details. */
 const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left: [string, unknown, object?][]][] = [
@@ -218,14 +226,39 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   ],
   [
     'somebody signs in',
-    async () => () =>
-      service.query({
-        compile: () => ({
-          sql: `insert into sessions (id, user_id, token, expires_at) values ('s', $1, 't', now())`,
-          parameters: [actor.userId],
-        }),
-      } as never),
+    asActor(`insert into sessions (id, user_id, token, expires_at) values ('s', $1, 't', now())`),
     [['member.signed_in', null]],
+  ],
+  [
+    'two-factor codes are turned on',
+    asActor('update users set two_factor_enabled = true where id = $1'),
+    [['member.two_factor_turned_on', null]],
+  ],
+  [
+    'two-factor codes are turned off',
+    asActor('update users set two_factor_enabled = false where id = $1'),
+    [['member.two_factor_turned_off', null]],
+  ],
+  [
+    'a password is changed',
+    asActor(`update accounts set password = 'another' where user_id = $1`),
+    [['member.password_changed', null]],
+  ],
+  [
+    'an e-mail address is changed and changed back',
+    asActor(
+      `update users set email = 'new@example.com' where id = $1`,
+      `update users set email = 'ada@example.com' where id = $1`,
+    ),
+    [
+      ['member.email_changed', null],
+      ['member.email_changed', null],
+    ],
+  ],
+  [
+    'a name is changed, which is no way to sign in',
+    asActor(`update users set name = 'Ada L.', email_verified = true where id = $1`),
+    [],
   ],
 ]
 

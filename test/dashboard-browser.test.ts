@@ -257,6 +257,26 @@ test(
   },
 )
 
+test('the audit log says who did what, and leaves out what is not asked for', { timeout: 60_000 }, async () => {
+  const { page } = advertiser
+  const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
+  await page.goto(`/workspaces/${rows[0]?.workspace_id}/members`)
+  await page.getByRole('link', { name: /audit log/i }).click()
+  const made = page.getByRole('row', { name: /server …\w{4}/ })
+  await made.getByText(/^ada-/).waitFor()
+  await page.getByRole('row', { name: /SEPA 2026-11/ }).waitFor()
+  await page.getByLabel('About').selectOption({ label: 'API keys' })
+  await page.getByRole('button', { name: 'Show' }).click()
+  await made.waitFor()
+  expect(await page.getByRole('row', { name: /SEPA 2026-11/ }).count()).toBe(0)
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /CSV/ }).click()])
+  expect(
+    readFileSync(await download.path(), 'utf8')
+      .trim()
+      .split(/\r?\n/),
+  ).toEqual([expect.stringContaining('id,at,who'), expect.stringContaining(',api_key.made,1,server …')])
+})
+
 /** Pages by who opens them, after the walk above has filled them. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
@@ -269,6 +289,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/forgot-password',
       '/reset-password?token=x',
       '/invitation?token=x',
+      '/partner-invitation?token=x',
       '/nothing',
     ],
   ],
@@ -291,8 +312,11 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/settings',
     ].map((path) => `/programs/1${path}`),
   ],
-  ['advertiser', ['/programs/new', '/members', '/account', '/account/sessions', '/account/two-factor']],
-  ['partner', ['', '/links', '/commissions', '/withdrawals', '/notifications'].map((path) => `/partner${path}`)],
+  ['advertiser', ['/programs/new', '/members', '/audit', '/account', '/account/sessions', '/account/two-factor']],
+  [
+    'partner',
+    ['', '/links', '/commissions', '/withdrawals', '/notifications', '/invitations'].map((path) => `/partner${path}`),
+  ],
 ]
 
 test.each(pages)(
@@ -302,7 +326,7 @@ test.each(pages)(
     const { context, page } = who === 'nobody' ? await openBrowser() : { advertiser, partner }[who]
     const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
     for (const path of paths) {
-      await page.goto(path === '/members' ? `/workspaces/${rows[0]?.workspace_id}/members` : path)
+      await page.goto(/^\/(members|audit)$/.test(path) ? `/workspaces/${rows[0]?.workspace_id}${path}` : path)
       await page.evaluate(() => {
         for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
       })

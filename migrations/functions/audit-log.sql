@@ -66,6 +66,27 @@ begin
 end $$;
 create or replace trigger sessions_audit after insert on sessions for each row execute function audit_session();
 
+-- How a person signs in is their own to change, and told to the same workspaces. The sign-in library changes it, so whose it is says who acts.
+create or replace function audit_sign_in_change() returns trigger language plpgsql as $$
+declare
+  of_user_id text := case tg_table_name when 'users' then to_jsonb(new) ->> 'id' else to_jsonb(new) ->> 'user_id' end;
+begin
+  perform set_config('svc.actor', of_user_id, true);
+  perform write_audit(m.workspace_id, null, tg_argv[0], null, null, null)
+  from workspace_members m where m.user_id = of_user_id and m.removed_at is null;
+  return null;
+end $$;
+create or replace trigger users_email_audit after update of email on users
+  for each row when (old.email <> new.email) execute function audit_sign_in_change('member.email_changed');
+create or replace trigger users_two_factor_on_audit after update of two_factor_enabled on users
+  for each row when (new.two_factor_enabled and old.two_factor_enabled is not true)
+  execute function audit_sign_in_change('member.two_factor_turned_on');
+create or replace trigger users_two_factor_off_audit after update of two_factor_enabled on users
+  for each row when (old.two_factor_enabled and new.two_factor_enabled is not true)
+  execute function audit_sign_in_change('member.two_factor_turned_off');
+create or replace trigger accounts_password_audit after update of password on accounts
+  for each row when (old.password is distinct from new.password) execute function audit_sign_in_change('member.password_changed');
+
 create or replace function audit_member() returns trigger language plpgsql as $$
 begin
   if new.removed_at is null and (tg_op = 'INSERT' or old.removed_at is not null) then

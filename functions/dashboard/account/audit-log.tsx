@@ -8,7 +8,7 @@ import {
 } from '../../../lib/access/audit-log.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { listMembers } from '../../../lib/programs/members.ts'
-import { positiveInteger } from '../parts/address.ts'
+import { addressOf, positiveInteger } from '../parts/address.ts'
 import { Field } from '../parts/fields.tsx'
 import { emptyForm } from '../parts/form.ts'
 import { Time } from '../parts/format.tsx'
@@ -53,13 +53,13 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
       <ListPage
         title="Audit log"
         lead={`Who did what in ${workspace.name}. Nobody can change it; an entry is kept for two years.`}
-        csv={`${address}.csv`}
+        csv={addressOf(`${address}.csv`, asked)}
         page={page}
         caption="Audit log, newest first"
         columns={[
           { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
           { label: 'Who', cell: actorOf },
-          { label: 'What', cell: ({ action }) => wordsOf(action) },
+          { label: 'What', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
           { label: 'To what', cell: ({ subject }) => subject },
           {
             label: 'Program',

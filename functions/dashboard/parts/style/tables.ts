@@ -23,6 +23,10 @@ export const tables = css`
     vertical-align: top;
     overflow-wrap: anywhere;
   }
+  /* Words that stay whole beside an address that need not. */
+  td .words {
+    overflow-wrap: normal;
+  }
   th:first-child,
   td:first-child {
     padding-inline-start: 0;
