@@ -487,6 +487,7 @@ export interface Sales {
   additional_data: Json | null;
   amount_cents: Int8;
   amount_source: Generated<AmountSource>;
+  api_payload: Json | null;
   commission_base_cents: Int8;
   commission_bp: number | null;
   commission_months: number | null;

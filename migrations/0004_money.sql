@@ -34,6 +34,9 @@ create table sales (
   commission_bp integer,
   commission_months integer,
   refunded_cents amount_cents not null default 0,
+  -- What the API told of a sale that the processor told otherwise since (payload_of in functions/sales.sql), so that a repeat of the call is
+  -- known as one. Null where it stands as it was told.
+  api_payload jsonb,
   currency currency_code not null,
   sale_type word_text not null default 'payment',
   payment_status word_text not null default 'paid',

@@ -698,6 +698,7 @@ create table sales (
   commission_bp integer,
   commission_months integer,
   refunded_cents amount_cents not null default 0,
+  api_payload jsonb,
   currency currency_code not null,
   sale_type word_text not null default 'payment'::text,
   payment_status word_text not null default 'paid'::text,
@@ -1009,6 +1010,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.api_payload_of(sale sales)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((sale).amount_source = 'api'::amount_source) THEN payload_of(sale) ELSE NULL::jsonb END
+;
+
 CREATE OR REPLACE FUNCTION public.apply_awaiting_invoices(sale sales, of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -1088,6 +1096,7 @@ declare
 begin
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null then
     event := park_disconnected(event, ids);
@@ -1239,6 +1248,7 @@ declare
 begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null then
     event := park_disconnected(event, ids);
@@ -1759,11 +1769,16 @@ begin
     )
     order by t.created_at, t.reversal_id
   loop
-    update refunds r set processor_reversal_id = reversal.reversal_id
+    -- What "the rest" was is known from here on: it was this, and grows no more.
+    update refunds r set processor_reversal_id = reversal.reversal_id, requested_cents = reversal.amount_cents
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
       where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
-        and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
+        and a.reason = reversal.reason and (coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents
+          or a.requested_cents is null and reversal.amount_cents = (
+            select sum(part.applied_cents) from refunds part
+            where part.program_id = a.program_id and part.sale_id = a.sale_id and a.id in (part.id, part.continues_refund_id)
+          ))
       order by a.id limit 1
     );
   end loop;
@@ -2004,7 +2019,7 @@ begin
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
-    refunded_cents = sale.refunded_cents
+    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s))
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
   if sale.customer_id is null or sale.is_test then
@@ -2335,7 +2350,7 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end
+  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
   from refunds r
@@ -2404,6 +2419,7 @@ begin
       and c.signup_date is not null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
     (select c.id from customers c where c.program_id = program.id and c.customer_key = key and had_clicked(c, started_at))
   );
+  perform lock_customers_of_payment(program.processor_account_id, array(select jsonb_array_elements_text(fact->'payment_ids')), buyer.id);
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
     buyer.id
@@ -2603,8 +2619,10 @@ begin
       update refunds r set returned_at = now()
       from unnest(told) t
       join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
-      where t.returned_at is not null and r.returned_at is null
-        and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
+      where r.returned_at is null and r.program_id = named.program_id and r.sale_id = named.sale_id and (
+        t.returned_at is not null and coalesce(r.continues_refund_id, r.id) = named.id
+        -- What "the rest" took beyond what it turned out to be.
+        or r.continues_refund_id = named.id and named.applied_cents = named.requested_cents)
       returning r.*
     )
     select * from returned where applied_cents > 0 order by id
@@ -2896,6 +2914,23 @@ begin
     perform from balances b
     where b.program_id = commission.program_id and b.partner_id = commission.partner_id and b.currency = commission.currency
     for no key update;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  customer_ids bigint[];
+begin
+  select array_agg(distinct s.customer_id) into customer_ids from programs p join sales s on s.program_id = p.id
+  where p.processor_account_id = of_account_id and s.transaction_id = any (ids_of_payment(of_account_id, ids)) and s.customer_id is not null;
+  customer_ids := array_remove(customer_ids || buyer_id, null);
+  if cardinality(customer_ids) > 1 then
+    perform from customers c join programs p on p.id = c.program_id
+    where p.processor_account_id = of_account_id and c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
   end if;
 end $function$
 ;
@@ -3330,6 +3365,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.payload_of(sale sales)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_array((sale).amount_cents, (sale).currency, (sale).sale_type, (sale).is_recurring, (sale).subscription_id)
+;
+
 CREATE OR REPLACE FUNCTION public.post_entry(entry balance_entries)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -3602,6 +3644,7 @@ begin
       commission_bp = coalesce(s.commission_bp, customer.commission_bp),
       commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
       customer_key = coalesce(s.customer_key, given.customer_key),
+      api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
       processor_session_id = coalesce(s.processor_session_id, given.processor_session_id),
       processor_payment_intent_id = coalesce(s.processor_payment_intent_id, given.processor_payment_intent_id),
@@ -3698,12 +3741,13 @@ declare
 begin
   for capped in
     select root.id, root.requested_cents, root.reason, root.reason_text, count(*) as parts,
-      root.requested_cents - sum(part.applied_cents) as missing_cents
+      coalesce(root.requested_cents - sum(part.applied_cents), sale.amount_cents) as missing_cents
     from refunds root
     join refunds part on part.program_id = root.program_id and part.sale_id = root.sale_id
       and coalesce(part.continues_refund_id, part.id) = root.id and part.returned_at is null
     where root.program_id = sale.program_id and root.sale_id = sale.id
-    group by root.program_id, root.id having root.requested_cents > sum(part.applied_cents) order by root.id
+    group by root.program_id, root.id
+    having root.requested_cents > sum(part.applied_cents) or root.requested_cents is null order by root.requested_cents is null, root.id
   loop
     exit when sale.refunded_cents = sale.amount_cents;
     refund := null;
@@ -4556,8 +4600,9 @@ begin
   commission_cents := recorded.commission_cents;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
   if not is_recorded then
-    same_payload := (stored.amount_cents, stored.currency, stored.customer_key, stored.sale_type, stored.is_recurring,
-      stored.subscription_id) is not distinct from (amount_cents, currency, customer_key, sale_type, is_recurring, subscription_id);
+    -- With what the API told, where it told the sale: what the processor corrected since is no difference between two calls.
+    same_payload := stored.customer_key is not distinct from given.customer_key
+      and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
 end $function$
 ;
@@ -4615,10 +4660,9 @@ begin
       and s.amount_cents > 0 and s.currency = sale.currency
     order by s.id
   loop
-    perform from customers c where c.program_id = sale.program_id and c.id in (sale.customer_id, other.customer_id) order by c.id
-    for no key update;
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
+    other.api_payload := coalesce(other.api_payload, api_payload_of(other));
     told_refunds := array(select r from refunds r where r.program_id = other.program_id and r.sale_id = other.id
       and r.refund_key !~ '^more:' order by r.id);
     worthless := other;

@@ -37,7 +37,7 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end
+  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
   from refunds r

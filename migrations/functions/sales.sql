@@ -93,6 +93,7 @@ begin
       commission_bp = coalesce(s.commission_bp, customer.commission_bp),
       commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
       customer_key = coalesce(s.customer_key, given.customer_key),
+      api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
       processor_session_id = coalesce(s.processor_session_id, given.processor_session_id),
       processor_payment_intent_id = coalesce(s.processor_payment_intent_id, given.processor_payment_intent_id),
@@ -136,6 +137,14 @@ begin
   end if;
 end $$;
 
+-- What a sale call says of a sale, but for whose it is.
+create or replace function payload_of(sale sales) returns jsonb language sql immutable
+return jsonb_build_array((sale).amount_cents, (sale).currency, (sale).sale_type, (sale).is_recurring, (sale).subscription_id);
+
+-- The same of a sale that stands as the API told it; null of one that the processor told or corrected.
+create or replace function api_payload_of(sale sales) returns jsonb language sql immutable
+return case when (sale).amount_source = 'api' then payload_of(sale) end;
+
 -- The transaction id of the sale that a call means by one of the processor's ids: of the sale that is known to be of the same payment, else
 -- the id itself. Until this transaction ends, no event about the payment is applied.
 create or replace function known_transaction(given sales, of_account_id text) returns text language plpgsql as $$
@@ -161,7 +170,7 @@ begin
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
-    refunded_cents = sale.refunded_cents
+    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s))
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
   if sale.customer_id is null or sale.is_test then
@@ -274,7 +283,8 @@ begin
   commission_cents := recorded.commission_cents;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
   if not is_recorded then
-    same_payload := (stored.amount_cents, stored.currency, stored.customer_key, stored.sale_type, stored.is_recurring,
-      stored.subscription_id) is not distinct from (amount_cents, currency, customer_key, sale_type, is_recurring, subscription_id);
+    -- With what the API told, where it told the sale: what the processor corrected since is no difference between two calls.
+    same_payload := stored.customer_key is not distinct from given.customer_key
+      and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
 end $$;

@@ -60,6 +60,21 @@ create or replace function ids_of_payment(of_account_id text, ids text[]) return
   )
 $$;
 
+-- Locks the customers of all sales of a payment, in the order of their ids and before anything else of these sales, where there are several: such
+-- sales are made one, and two payments of the same two customers would wait for each other in a circle.
+create or replace function lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint) returns void language plpgsql as $$
+declare
+  customer_ids bigint[];
+begin
+  select array_agg(distinct s.customer_id) into customer_ids from programs p join sales s on s.program_id = p.id
+  where p.processor_account_id = of_account_id and s.transaction_id = any (ids_of_payment(of_account_id, ids)) and s.customer_id is not null;
+  customer_ids := array_remove(customer_ids || buyer_id, null);
+  if cardinality(customer_ids) > 1 then
+    perform from customers c join programs p on p.id = c.program_id
+    where p.processor_account_id = of_account_id and c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
+  end if;
+end $$;
+
 -- The sale that one of these ids stands for, in a program of the account; all null where none is known. One that the processor told of comes
 -- before one that the API did.
 create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
@@ -89,10 +104,9 @@ begin
       and s.amount_cents > 0 and s.currency = sale.currency
     order by s.id
   loop
-    perform from customers c where c.program_id = sale.program_id and c.id in (sale.customer_id, other.customer_id) order by c.id
-    for no key update;
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
+    other.api_payload := coalesce(other.api_payload, api_payload_of(other));
     told_refunds := array(select r from refunds r where r.program_id = other.program_id and r.sale_id = other.id
       and r.refund_key !~ '^more:' order by r.id);
     worthless := other;
@@ -115,6 +129,7 @@ declare
 begin
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null then
     event := park_disconnected(event, ids);

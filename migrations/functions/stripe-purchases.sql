@@ -364,6 +364,7 @@ begin
       and c.signup_date is not null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
     (select c.id from customers c where c.program_id = program.id and c.customer_key = key and had_clicked(c, started_at))
   );
+  perform lock_customers_of_payment(program.processor_account_id, array(select jsonb_array_elements_text(fact->'payment_ids')), buyer.id);
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
     buyer.id

@@ -9,6 +9,7 @@ declare
 begin
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
   if sale.id is null then
     event := park_disconnected(event, ids);
