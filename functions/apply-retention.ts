@@ -1,18 +1,32 @@
 import { inBatches } from '../lib/batches.ts'
 import { deleteOldAuditEntries } from '../lib/access/audit-log.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
-import { deleteOldWebhookEvents } from '../lib/stripe/webhook-events.ts'
+import type { DatabaseEnv } from '../lib/database.ts'
+import { deleteOldNotifications } from '../lib/notifications/notification-list.ts'
+import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/stripe/webhook-events.ts'
+import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
+/** Click events that a batch looks through for customers who are gone: a run reads two million. */
+const clicksOfBatch = 20_000
 
-/**
- * Scheduled: deletes what was kept for its term. Sessions and one-time secrets go when they run out, mails of the
- * local stack after a week, webhook events and what was
- * parked for them after 90 days, the audit log after two years.
- */
-export default inBatches('apply-retention', async (db) => {
+/** Scheduled: deletes what was kept for its term, which lib/commands/README.md lists. Clicks go last, a month at a time. */
+export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }) => {
+  const months = clickRetentionMonths(env.CLICK_RETENTION_MONTHS)
   await deleteExpired(db)
   const audit_entries = await deleteOldAuditEntries(db, batchSize)
+  const notifications = await deleteOldNotifications(db, batchSize)
   const events = await deleteOldWebhookEvents(db, batchSize)
-  return { ...events, audit_entries, more: events.more || audit_entries === batchSize }
+  const payments = events.more ? 0 : await deleteUnsoldPayments(db)
+  const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
+  const dropped = more ? undefined : await dropClickMonth(db, months)
+  return {
+    ...events,
+    audit_entries,
+    notifications,
+    payments,
+    customers,
+    ...(dropped && { dropped }),
+    more: events.more || audit_entries === batchSize || notifications === batchSize || more || dropped !== undefined,
+  }
 })

@@ -57,6 +57,7 @@ export interface AffiliateClickEvents {
   additional_data: Json | null;
   affiliate_url: string | null;
   browser_name: string | null;
+  click_id: string | null;
   click_timestamp: Timestamp;
   created_at: Generated<Timestamp>;
   customer_id: Int8 | null;
@@ -146,6 +147,11 @@ export interface Balances {
   program_id: Int8;
 }
 
+export interface ClicksKept {
+  is_only: Generated<boolean>;
+  since: Timestamp;
+}
+
 export interface Commissions {
   amount_cents: Int8;
   correction_count: Generated<number>;
@@ -187,6 +193,11 @@ export interface Customers {
   provisional_lead_at: Timestamp | null;
   provisional_lead_event_id: Int8 | null;
   signup_date: Timestamp | null;
+}
+
+export interface CustomersExpired {
+  program_id: Int8;
+  up_to: Timestamp;
 }
 
 export interface DailyMoney {
@@ -234,6 +245,14 @@ export interface LinkClicks {
   clicks: Int8;
   last_clicked_at: Timestamp;
   link_id: Int8;
+  program_id: Int8;
+}
+
+export interface LinkMonths {
+  clicks: Int8;
+  last_clicked_at: Timestamp;
+  link_id: Int8;
+  month: Timestamp;
   program_id: Int8;
 }
 
@@ -639,13 +658,16 @@ export interface DB {
   audit_log: AuditLog;
   balance_entries: BalanceEntries;
   balances: Balances;
+  clicks_kept: ClicksKept;
   commissions: Commissions;
   customers: Customers;
+  customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
   invitation_mails: InvitationMails;
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
+  link_months: LinkMonths;
   mails: Mails;
   minimum_payouts: MinimumPayouts;
   notification_reads: NotificationReads;
@@ -730,9 +752,25 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null }
     row: { count_left_out: number | null }
   }
+  delete_expired_customers: {
+    arguments: { max_clicks: number | null }
+    row: { deleted: number | null; more: boolean | null }
+  }
+  delete_old_notifications: {
+    arguments: { max_rows: number | null }
+    row: { delete_old_notifications: number | null }
+  }
+  delete_unsold_payments: {
+    arguments: {  }
+    row: { delete_unsold_payments: number | null }
+  }
   delete_workspace: {
     arguments: { of_workspace_id: string | null }
     row: { unsettled: (string)[] | null; account_ids: (string)[] | null }
+  }
+  drop_click_month: {
+    arguments: { months_kept: number | null }
+    row: { drop_click_month: string | null }
   }
   erase_account: {
     arguments: { of_user_id: string | null }
@@ -846,7 +884,11 @@ export const functionCalls: {
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
+  delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
+  delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
+  delete_unsold_payments: { text: 'select delete_unsold_payments()', names: [] },
   delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
+  drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
   erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
   erase_payments: { text: 'select erase_payments($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },

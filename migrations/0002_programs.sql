@@ -15,7 +15,8 @@ create table programs (
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
   -- Paid once for each settled lead, in the program's currency.
   lead_commission_cents amount_cents not null default 0,
-  cookie_window_days integer not null default 30 check (cookie_window_days between 1 and 3650),
+  -- Browsers keep a cookie for 400 days at most; click events are kept at least as long as the longest window.
+  cookie_window_days integer not null default 30 check (cookie_window_days between 1 and 730),
   hold_days integer not null default 30 check (hold_days between 0 and 365),
   -- Sales later than this many months after a customer's first purchase earn nothing; null is for ever.
   commission_duration_months integer check (commission_duration_months between 1 and 1200),

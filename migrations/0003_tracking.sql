@@ -40,13 +40,15 @@ create index customers_email_idx on customers (program_id, email_hash) where ema
 -- Event tables: one partition a month, made ahead by make_event_partitions; the default partition takes what no month has,
 -- so no write fails for lack of one. The primary key is also the order in which they are read. Ids and times of clicks come
 -- from the function, so that a click sent to the database twice is recorded once; they are above 0. track_click gives each real event
--- its customer and link, and the audit looks for others.
+-- its customer and link, and the audit looks for others. Months of clicks go when their term is over, those of leads stay.
 create table affiliate_click_events (
   program_id bigint not null,
   is_test boolean not null default false,
   click_timestamp timestamptz not null,
   id bigint not null,
   customer_id bigint,
+  -- The customer's, which is listed once they are gone.
+  click_id text,
   link_id bigint,
   session_id text,
   affiliate_url text,
@@ -110,6 +112,28 @@ create table link_clicks (
   last_clicked_at timestamptz not null,
   primary key (program_id, link_id)
 ) with (fillfactor = 50);
+
+-- The same by the month (UTC) of the click, so that a month's events can be dropped unread; `-infinity` is the sum of the months that were.
+create table link_months (
+  program_id bigint not null,
+  link_id bigint not null,
+  month date not null,
+  clicks click_count not null,
+  last_clicked_at timestamptz not null,
+  primary key (program_id, link_id, month)
+) with (fillfactor = 50);
+
+-- From when on click events are there. No row: no month was dropped yet.
+create table clicks_kept (
+  is_only boolean primary key default true check (is_only),
+  since timestamptz not null
+);
+
+-- Up to when a program's click events were looked through for customers whose window is over (functions/retention.sql).
+create table customers_expired (
+  program_id bigint primary key references programs (id) on delete cascade,
+  up_to timestamptz not null
+);
 
 create table uncounted_clicks (
   program_id bigint not null,

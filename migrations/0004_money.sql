@@ -194,6 +194,8 @@ create table commissions (
   foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
   unique (program_id, id, partner_id, currency)
 );
+-- For the foreign key, when a customer is deleted.
+create index commissions_customer_idx on commissions (program_id, customer_id);
 create unique index commissions_lead_key on commissions (program_id, customer_id) where kind = 'lead';
 create index commissions_created_idx on commissions (program_id, created_at, id);
 create index commissions_partner_idx on commissions (program_id, partner_id, id);

@@ -12,6 +12,7 @@ create table processor_customers (
   primary key (program_id, processor_customer_id),
   foreign key (program_id, customer_id) references customers (program_id, id)
 );
+create index processor_customers_customer_idx on processor_customers (program_id, customer_id);
 
 -- Whose an unpaid checkout session is, until its payment arrives days later.
 create table processor_sessions (
@@ -26,6 +27,7 @@ create table processor_sessions (
   primary key (program_id, session_id),
   foreign key (program_id, customer_id) references customers (program_id, id)
 );
+create index processor_sessions_customer_idx on processor_sessions (program_id, customer_id);
 create index processor_sessions_created_idx on processor_sessions (created_at);
 
 -- Which ids are of one payment. Each points to the one of them that ranks highest: the invoice, else the intent, else the session.
@@ -36,6 +38,7 @@ create table processor_payments (
   created_at timestamptz not null default now(),
   primary key (account_id, payment_id)
 );
+create index processor_payments_created_idx on processor_payments using brin (created_at);
 create index processor_payments_transaction_idx on processor_payments (account_id, transaction_id);
 
 -- Refunds and disputes as the processor told them, whether or not their sale is known yet. returned_at is set where the

@@ -65,6 +65,7 @@ create table affiliate_click_events (
   click_timestamp timestamp with time zone not null,
   id bigint not null,
   customer_id bigint,
+  click_id text,
   link_id bigint,
   session_id text,
   affiliate_url text,
@@ -210,6 +211,13 @@ create table balances (
   constraint balances_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 
+create table clicks_kept (
+  is_only boolean not null default true,
+  since timestamp with time zone not null,
+  constraint clicks_kept_pkey PRIMARY KEY (is_only),
+  constraint clicks_kept_is_only_check CHECK (is_only)
+);
+
 create table commissions (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -240,6 +248,7 @@ create table commissions (
   constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
+CREATE INDEX commissions_customer_idx ON public.commissions USING btree (program_id, customer_id);
 CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE ((kind)::text = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
@@ -273,6 +282,13 @@ CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, em
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
 CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
 CREATE TRIGGER customers_sound AFTER INSERT OR UPDATE ON public.customers FOR EACH ROW EXECUTE FUNCTION refuse_unsound_customer();
+
+create table customers_expired (
+  program_id bigint not null,
+  up_to timestamp with time zone not null,
+  constraint customers_expired_pkey PRIMARY KEY (program_id),
+  constraint customers_expired_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
 
 create table daily_money (
   program_id bigint not null,
@@ -322,6 +338,15 @@ create table link_clicks (
   clicks click_count not null,
   last_clicked_at timestamp with time zone not null,
   constraint link_clicks_pkey PRIMARY KEY (program_id, link_id)
+) with (fillfactor=50);
+
+create table link_months (
+  program_id bigint not null,
+  link_id bigint not null,
+  month date not null,
+  clicks click_count not null,
+  last_clicked_at timestamp with time zone not null,
+  constraint link_months_pkey PRIMARY KEY (program_id, link_id, month)
 ) with (fillfactor=50);
 
 create table mails (
@@ -500,6 +525,7 @@ create table processor_customers (
   constraint processor_customers_pkey PRIMARY KEY (program_id, processor_customer_id),
   constraint processor_customers_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id)
 );
+CREATE INDEX processor_customers_customer_idx ON public.processor_customers USING btree (program_id, customer_id);
 
 create table processor_events (
   account_id text not null,
@@ -541,6 +567,7 @@ create table processor_payments (
   created_at timestamp with time zone not null default now(),
   constraint processor_payments_pkey PRIMARY KEY (account_id, payment_id)
 );
+CREATE INDEX processor_payments_created_idx ON public.processor_payments USING brin (created_at);
 CREATE INDEX processor_payments_transaction_idx ON public.processor_payments USING btree (account_id, transaction_id);
 
 create table processor_reversals (
@@ -580,6 +607,7 @@ create table processor_sessions (
   constraint processor_sessions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id)
 );
 CREATE INDEX processor_sessions_created_idx ON public.processor_sessions USING btree (created_at);
+CREATE INDEX processor_sessions_customer_idx ON public.processor_sessions USING btree (program_id, customer_id);
 
 create table program_members (
   program_id bigint not null,
@@ -621,7 +649,7 @@ create table programs (
   constraint programs_check CHECK ((processor_former_account_id <> processor_account_id)),
   constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
-  constraint programs_cookie_window_days_check CHECK (((cookie_window_days >= 1) AND (cookie_window_days <= 3650))),
+  constraint programs_cookie_window_days_check CHECK (((cookie_window_days >= 1) AND (cookie_window_days <= 730))),
   constraint programs_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
   constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
@@ -2054,6 +2082,12 @@ begin
     on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
       last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
   ),
+  months as (
+    insert into link_months as c (program_id, link_id, month, clicks, last_clicked_at)
+    select program_id, link_id, month_of(clicked_at), count(*), max(clicked_at) from taken group by 1, 2, 3 order by 1, 2, 3
+    on conflict (program_id, link_id, month) do update set clicks = c.clicks + excluded.clicks,
+      last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
+  ),
   hours as (
     insert into daily_totals as c (program_id, day, slot, clicks)
     select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken group by 1, 2, 3 order by 1, 2, 3
@@ -2212,6 +2246,100 @@ CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commission
 RETURN CASE WHEN ((commission).rejected_at IS NULL) THEN (reversed_share(((commission).amount_cents)::bigint, (((sale).refunded_cents)::bigint + by_cents), ((sale).amount_cents)::bigint) - reversed_share(((commission).amount_cents)::bigint, ((sale).refunded_cents)::bigint, ((sale).amount_cents)::bigint)) ELSE NULL::bigint END
 ;
 
+CREATE OR REPLACE FUNCTION public.delete_expired_customers(max_clicks integer, OUT deleted bigint, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  clicks_left bigint := max_clicks;
+  program record;
+  to_time timestamptz;
+  ids bigint[];
+  clicks_read bigint;
+  deleted_now bigint;
+begin
+  deleted := 0;
+  for program in
+    select p.id, p.from_time, p.expired from (
+      select p.id, coalesce(x.up_to, '-infinity') as from_time,
+        date_trunc('day', now() - make_interval(days => p.cookie_window_days), 'UTC') as expired
+      from programs p left join customers_expired x on x.program_id = p.id
+    ) p
+    where p.from_time < p.expired
+    order by p.id
+  loop
+    more := clicks_left <= 0;
+    exit when more;
+    to_time := coalesce((
+      select e.click_timestamp from affiliate_click_events e
+      where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= program.expired
+      order by e.click_timestamp offset clicks_left - 1 limit 1
+    ), program.expired);
+    select array_agg(distinct e.customer_id), count(*) into ids, clicks_read from affiliate_click_events e
+    where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= to_time;
+    -- Who clicks, signs up or buys at this moment is waited for and then stays.
+    perform from customers c where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time order by c.id for update;
+    delete from customers c
+    where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time and c.customer_status = 'click'
+      and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
+      and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
+      and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
+      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id);
+    get diagnostics deleted_now = row_count;
+    deleted := deleted + deleted_now;
+    clicks_left := clicks_left - clicks_read;
+    insert into customers_expired as x (program_id, up_to) values (program.id, to_time)
+    on conflict (program_id) do update set up_to = greatest(x.up_to, excluded.up_to);
+    more := to_time < program.expired;
+    exit when more;
+    delete from affiliate_lead_events e
+    where e.program_id = program.id and e.is_test and e.lead_timestamp < (select k.since from clicks_kept k);
+  end loop;
+  more := coalesce(more, false);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.delete_old_notifications(max_rows integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program_ids bigint[];
+  ids bigint[];
+begin
+  select array_agg(o.program_id), array_agg(o.id) into program_ids, ids from (
+    select program_id, id from outbox where created_at < notifications_begin() and delivered_at is not null
+    order by program_id, id limit max_rows for update
+  ) o;
+  delete from notification_reads r using unnest(program_ids, ids) old (program_id, id)
+  where r.program_id = old.program_id and r.notification_id = old.id;
+  delete from notifications n using unnest(program_ids, ids) old (program_id, id) where n.program_id = old.program_id and n.id = old.id;
+  delete from outbox o using unnest(program_ids, ids) old (program_id, id) where o.program_id = old.program_id and o.id = old.id;
+  return coalesce(cardinality(ids), 0);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.delete_unsold_payments()
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deleted bigint;
+begin
+  delete from processor_payments p
+  where p.created_at between now() - interval '120 days' and now() - interval '90 days'
+    and not exists (
+      select from programs g
+      join sales s on s.program_id = g.id and s.transaction_id = any (ids_of_payment(p.account_id, array[p.payment_id]))
+      where p.account_id in (g.processor_account_id, g.processor_former_account_id)
+    )
+    and exists (select from programs g where p.account_id in (g.processor_account_id, g.processor_former_account_id));
+  get diagnostics deleted = row_count;
+  return deleted;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.delete_workspace(of_workspace_id text, OUT unsettled text[], OUT account_ids text[])
  RETURNS record
  LANGUAGE plpgsql
@@ -2251,6 +2379,39 @@ begin
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
   where p.id = any (program_ids);
   update workspaces w set deleted_at = now() where w.id = of_workspace_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.drop_click_month(months_kept integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET lock_timeout TO '1s'
+AS $function$
+declare
+  oldest text;
+  ends timestamptz;
+begin
+  perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
+  oldest := (
+    select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
+  );
+  ends := (to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC';
+  if oldest is null or ends > now() - make_interval(months => months_kept)
+    or exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends))
+    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+    return null;
+  end if;
+  with gone as (
+    delete from link_months m where m.month > '-infinity' and m.month < utc_day(ends) returning m.*
+  )
+  insert into link_months as kept (program_id, link_id, month, clicks, last_clicked_at)
+  select g.program_id, g.link_id, '-infinity', sum(g.clicks), max(g.last_clicked_at) from gone g group by 1, 2 order by 1, 2
+  on conflict (program_id, link_id, month) do update set clicks = kept.clicks + excluded.clicks,
+    last_clicked_at = greatest(kept.last_clicked_at, excluded.last_clicked_at);
+  insert into clicks_kept (since) values (ends) on conflict (is_only) do update set since = excluded.since;
+  execute format('drop table %I', oldest);
+  return oldest;
 end $function$
 ;
 
@@ -3045,6 +3206,7 @@ CREATE OR REPLACE FUNCTION public.make_event_partitions(months_ahead integer)
 AS $function$
 declare
   parent text;
+  months date[];
   month date;
   partition text;
   key text;
@@ -3052,13 +3214,10 @@ begin
   perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
   foreach parent in array array['affiliate_click_events', 'affiliate_lead_events'] loop
     key := case parent when 'affiliate_click_events' then 'click_timestamp' else 'lead_timestamp' end;
-    for month in
-      select m::date from generate_series(
-        date_trunc('month', now() at time zone 'UTC'),
-        date_trunc('month', now() at time zone 'UTC') + make_interval(months => months_ahead),
-        interval '1 month'
-      ) m
-    loop
+    execute format(
+      'select array(select (month_of(now()) + make_interval(months => n))::date from generate_series(0, $1) n union select month_of(%I) from %I order by 1)',
+      key, parent || '_default') into months using months_ahead;
+    foreach month in array months loop
       partition := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass(partition) is not null;
       execute format('create table %I (like %I including defaults including constraints)', partition, parent);
@@ -3117,6 +3276,13 @@ begin
   ) unpaid
   where c.program_id = withdrawal.program_id and c.id = unpaid.id and unpaid.newer_cents >= balance_cents;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
+ RETURNS date
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select date_trunc('month', at at time zone 'UTC')::date $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.move_first_purchase(sale sales)
@@ -3220,6 +3386,13 @@ begin
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notifications_begin()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$ select now() - interval '13 months' $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, fact jsonb)
@@ -4428,10 +4601,10 @@ begin
     returning c.id into customer;
   end if;
 
-  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
     affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
     geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
-  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+  values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
     device_type, device_os, browser_name, additional_data);
 

@@ -135,8 +135,12 @@ const corruptions: [check: string, statement: string][] = [
   ['an outbox row is delivered when', `update notifications set payload = '{}' where program_id = $1`],
   ['the clicks of a link', 'update link_clicks set clicks = clicks + 1 where program_id = $1'],
   ['the clicks of a link', 'delete from link_clicks where program_id = $1'],
+  ["a month's clicks of a link", 'update link_months set clicks = clicks + 1 where program_id = $1'],
+  ["a month's clicks of a link", 'delete from affiliate_click_events where program_id = $1'],
+  ['clicks whose events were dropped', "update link_months set month = '-infinity' where program_id = $1"],
+  ['a click event has its customer', "delete from customers where program_id = $1 and customer_status = 'click'"],
   [
-    'the clicks of a link',
+    "a month's clicks of a link",
     'insert into uncounted_clicks select program_id, link_id, now() from link_clicks where program_id = $1',
   ],
   [

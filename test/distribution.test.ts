@@ -37,6 +37,7 @@ const referenceTables: Record<string, string> = {
   partner_invitations: 'few',
   audit_log: 'of workspaces, kept for their owners',
   used_forms: 'people, short-lived',
+  clicks_kept: 'a single row',
   api_keys: 'read before the program is known, hardly ever written',
   referral_links: 'read before the program is known, seldom written',
 }

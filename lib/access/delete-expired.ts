@@ -2,7 +2,10 @@ import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 
-/** Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries and of invitations, and mails. */
+/**
+ * Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries and of
+ * invitations, mails, and invitations that ran out a year ago.
+ */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
     kysely.deleteFrom('sessions').where('expires_at', '<', now),
@@ -10,6 +13,8 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('used_forms').where('used_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('invitation_mails').where('day', '<', sql<Date>`utc_day(now())`),
+    kysely.deleteFrom('workspace_invitations').where('expires_at', '<', sql<Date>`now() - interval '1 year'`),
+    kysely.deleteFrom('partner_invitations').where('expires_at', '<', sql<Date>`now() - interval '1 year'`),
     kysely.deleteFrom('mails').where('created_at', '<', sql<Date>`now() - interval '7 days'`),
   ])
 }

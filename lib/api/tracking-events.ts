@@ -57,6 +57,7 @@ const eventsResponse = () =>
     ),
     meta: z.object({
       pagination: z.object({ page: id(), pageSize: id(), pageCount: count(), total: count() }),
+      clicksSince: z.optional(time()),
     }),
   })
 
@@ -67,7 +68,7 @@ export const trackingEvents = (): Operation => ({
   path: '/api/tracking/events/{programId}',
   summary: 'List events',
   description:
-    'Clicks, leads and conversions in one list, newest first. Of each type the newest 3 × `pageSize` are read; narrow the dates to reach older ones. A conversion’s `refunded_cents` is how much of its `amount_cents` was refunded or charged back until now. For members with the action `tracking:list`.',
+    'Clicks, leads and conversions in one list, newest first. Of each type the newest 3 × `pageSize` are read; narrow the dates to reach older ones. A conversion’s `refunded_cents` is how much of its `amount_cents` was refunded or charged back until now. Clicks are dropped month by month when they are old; `meta.clicksSince`, where it is there, says from when on they are kept. For members with the action `tracking:list`.',
   auth: 'session',
   parameters: [
     programParameter(),

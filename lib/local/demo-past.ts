@@ -129,6 +129,23 @@ function countAgain(programId: number) {
           .where('program_id', '=', programId)
           .groupBy(['program_id', 'link_id']),
       ),
+    kysely.deleteFrom('link_months').where('program_id', '=', programId),
+    kysely
+      .insertInto('link_months')
+      .columns(['program_id', 'link_id', 'month', 'clicks', 'last_clicked_at'])
+      .expression((eb) =>
+        eb
+          .selectFrom('affiliate_click_events')
+          .select((event) => [
+            'program_id',
+            'link_id',
+            event.fn('month_of', ['click_timestamp']).as('month'),
+            event.fn.countAll().as('clicks'),
+            event.fn.max('click_timestamp').as('last_clicked_at'),
+          ])
+          .where('program_id', '=', programId)
+          .groupBy((event) => ['program_id', 'link_id', event.fn('month_of', ['click_timestamp'])]),
+      ),
     kysely.deleteFrom('daily_totals').where('program_id', '=', programId),
     kysely
       .insertInto('daily_totals')

@@ -65,6 +65,7 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'GOOGLE_CLIENT_ID',
   'GOOGLE_CLIENT_SECRET',
   'STRIPE_CLIENT_ID',
+  'CLICK_RETENTION_MONTHS',
 ])
 
 /** Variables that exist on this machine only and go to every function. */

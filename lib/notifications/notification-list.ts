@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
-import type { Database } from '../database.ts'
+import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
 /** What a notification says of the event; which fields it has depends on its kind. */
@@ -81,4 +81,10 @@ export async function markNotificationsRead(db: Database, recipient: Recipient, 
       .expression(notificationsOf(recipient).select((eb) => ['n.program_id', 'n.id', eb.val(userId).as('user_id')]))
       .onConflict((oc) => oc.doNothing()),
   )
+}
+
+/** Deletes delivered notifications that are older than 13 months, read or not, `limit` of them at most, and returns how many. */
+export async function deleteOldNotifications(db: Database, limit: number): Promise<number> {
+  const [row] = await db.query(call('delete_old_notifications', { max_rows: limit }))
+  return row?.delete_old_notifications ?? 0
 }

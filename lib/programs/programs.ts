@@ -38,7 +38,7 @@ export const programSettings = z.object({
   lead_commission_cents: z
     .int("Enter an amount in the program's currency.")
     .check(z.gte(0), z.lte(maxAmountCents, 'Enter a smaller amount.')),
-  cookie_window_days: days(1, 3650),
+  cookie_window_days: days(1, 730),
   hold_days: days(0, 365),
   /** Null: sales earn for ever. */
   commission_duration_months: z.nullable(wholeNumber(1, 1200, 'months')),

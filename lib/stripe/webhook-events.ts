@@ -1,6 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
-import type { Database } from '../database.ts'
+import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
@@ -207,4 +207,10 @@ export async function deleteOldWebhookEvents(
   ])
   const counts = { webhook_events: events.length, reversals: reversals.length, sessions: sessions.length }
   return { ...counts, more: Object.values(counts).includes(limit) }
+}
+
+/** Forgets which ids were of one payment where no sale came of it within 90 days, and returns how many ids went. */
+export async function deleteUnsoldPayments(db: Database): Promise<number> {
+  const [row] = await db.query(call('delete_unsold_payments', {}))
+  return row?.delete_unsold_payments ?? 0
 }

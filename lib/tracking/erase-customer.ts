@@ -28,7 +28,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       of_click_id: 'click_id' in knownBy ? knownBy.click_id : null,
       new_click_id: newClickId,
     }),
-    eraseClicks(programId, known),
+    eraseClicks(programId, known, newClickId),
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
     kysely
@@ -78,11 +78,12 @@ function keysOf(known: Known, knownBy: KnownBy) {
     : keys
 }
 
-function eraseClicks(programId: number, known: Known) {
+function eraseClicks(programId: number, known: Known, newClickId: string) {
   return (
     kysely
       .updateTable('affiliate_click_events')
       .set({
+        click_id: newClickId,
         session_id: null,
         affiliate_url: null,
         page_url: null,

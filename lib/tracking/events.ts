@@ -26,7 +26,11 @@ type TestEventRow = TestClick | TestLead | TestSale
 export interface EventPage {
   data: TrackingEvent[]
   /** `total` counts what was read: the newest `3 * pageSize` of each type at most. */
-  meta: { pagination: { page: number; pageSize: number; pageCount: number; total: number } }
+  meta: {
+    pagination: { page: number; pageSize: number; pageCount: number; total: number }
+    /** From when on clicks are there; absent where none was dropped for its age. */
+    clicksSince?: string
+  }
 }
 
 interface EventFilter {
@@ -44,34 +48,67 @@ const defaultPageSize = 10
 
 /** What `asEventPage` is made of: `3 * pageSize` events of each type, so pages end there even where older events exist. */
 export function eventPageStatements(programId: number, query: EventsQuery) {
-  return eventsStatements(programId, query, 3 * (query.pageSize ?? defaultPageSize))
+  return [...eventsStatements(programId, query, 3 * (query.pageSize ?? defaultPageSize)), clicksKept()]
+}
+
+type ClicksKept = Row<typeof clicksKept>
+
+/** From when on click events are there: one row, or none where no month was dropped. */
+function clicksKept() {
+  return kysely.selectFrom('clicks_kept').select('since as clicks_since')
+}
+
+/** Takes the answer of `clicksKept` out of those of a batch. */
+function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKept)[][]) {
+  const rows: Ordered[] = []
+  let clicksSince: string | undefined
+  for (const row of results.flat()) {
+    if ('clicks_since' in row) clicksSince = row.clicks_since.toISOString()
+    else rows.push(row)
+  }
+  return { rows, clicksSince }
 }
 
 /**
  * One page of a program's events, newest first; equal timestamps are ordered by type, then the later recorded first. `results` are those of
  * `eventPageStatements` for the same query.
  */
-export function asEventPage(results: EventRow[][], { page = 1, pageSize = defaultPageSize }: EventsQuery): EventPage {
-  const rows = newestFirst(results)
+export function asEventPage(
+  results: (EventRow | ClicksKept)[][],
+  { page = 1, pageSize = defaultPageSize }: EventsQuery,
+): EventPage {
+  const { rows: unordered, clicksSince } = takeClicksKept(results)
+  const rows = newestFirst(unordered)
   const total = rows.length
   return {
     data: rows.slice((page - 1) * pageSize, page * pageSize).map(asEvent),
-    meta: { pagination: { page, pageSize, pageCount: Math.ceil(total / pageSize), total } },
+    meta: {
+      pagination: { page, pageSize, pageCount: Math.ceil(total / pageSize), total },
+      ...(clicksSince && { clicksSince }),
+    },
   }
 }
 
 /**
  * The newest events of each type, up to `limit` of each, in the order of `asEventPage`. `completeAfter` is the moment after
- * which none is missing: that of the oldest event of a type which reached the limit. Null where all are there.
+ * which none is missing: that of the oldest event of a type which reached the limit. Null where all are there. `clicksSince` is from when
+ * on clicks are kept, undefined where none was dropped.
  */
 export async function newestEvents(
   db: Database,
   programId: number,
   filter: EventFilter,
   limit: number,
-): Promise<{ events: TrackingEvent[]; completeAfter: string | null }> {
-  const { rows, completeAfter } = upToLimit(await db.batch(eventsStatements(programId, filter, limit)), limit)
-  return { events: rows.map(asEvent), completeAfter }
+): Promise<Newest<TrackingEvent>> {
+  const results = await db.batch([...eventsStatements(programId, filter, limit), clicksKept()])
+  const { rows, clicksSince } = takeClicksKept(results)
+  return { events: newestFirst(rows).map(asEvent), clicksSince, completeAfter: completeAfterOf(rows, limit) }
+}
+
+interface Newest<Event> {
+  events: Event[]
+  completeAfter: string | null
+  clicksSince: string | undefined
 }
 
 /**
@@ -83,24 +120,22 @@ export async function newestTestEvents(
   programId: number,
   filter: EventFilter,
   limit: number,
-): Promise<{ events: TestEvent[]; completeAfter: string | null }> {
+): Promise<Newest<TestEvent>> {
   const types = filter.eventType ? [filter.eventType] : eventTypes
   const statementsOfTypes = types.map((type): Statement<TestEventRow> => testStatements[type](programId, filter, limit))
-  const { rows, completeAfter } = upToLimit(await db.batch(statementsOfTypes), limit)
-  return { events: rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() })), completeAfter }
+  const { rows, clicksSince } = takeClicksKept(await db.batch([...statementsOfTypes, clicksKept()]))
+  const events = newestFirst(rows).map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }))
+  return { events, clicksSince, completeAfter: completeAfterOf(rows, limit) }
 }
 
 const eventTypes = ['click', 'lead', 'conversion'] as const
 
-/** Of the newest rows of each type, `limit` of each at most, those in one order, and the moment after which none is missing. */
-function upToLimit<Ordered extends OrderedRow>(results: Ordered[][], limit: number) {
-  const cutAt = results
-    .filter((rows) => rows.length >= limit)
-    .map((rows) => Math.min(...rows.map(({ timestamp }) => timestamp.getTime())))
-  return {
-    rows: newestFirst(results),
-    completeAfter: cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString(),
-  }
+/** Of the newest rows of each type, `limit` of each at most, the moment after which none is missing. */
+function completeAfterOf(rows: OrderedRow[], limit: number): string | null {
+  const cutAt = Object.values(Object.groupBy(rows, ({ event_type }) => event_type))
+    .filter((ofType = []) => ofType.length >= limit)
+    .map((ofType = []) => Math.min(...ofType.map(({ timestamp }) => timestamp.getTime())))
+  return cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString()
 }
 
 interface OrderedRow {
@@ -109,12 +144,10 @@ interface OrderedRow {
   id: number
 }
 
-function newestFirst<Ordered extends OrderedRow>(results: Ordered[][]): Ordered[] {
-  return results
-    .flat()
-    .toSorted(
-      (a, b) => b.timestamp.getTime() - a.timestamp.getTime() || compare(a.event_type, b.event_type) || b.id - a.id,
-    )
+function newestFirst<Ordered extends OrderedRow>(rows: Ordered[]): Ordered[] {
+  return rows.toSorted(
+    (a, b) => b.timestamp.getTime() - a.timestamp.getTime() || compare(a.event_type, b.event_type) || b.id - a.id,
+  )
 }
 
 export type EventRow = Row<(typeof statements)[TrackingEvent['event_type']]>
@@ -153,29 +186,35 @@ const statements = { click: clickEvents, lead: leadEvents, conversion: conversio
 
 function clickEvents(programId: number, filter: EventFilter, limit: number) {
   const newest = newestClicks(programId, false, filter, limit)
-  return kysely
-    .selectFrom(newest.as('e'))
-    .innerJoin('customers as c', (join) =>
-      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
-    )
-    .select((eb) => [
-      'e.id',
-      eb.val<'click'>('click').as('event_type'),
-      'e.click_timestamp as timestamp',
-      'c.click_id',
-      'e.session_id',
-      'e.page_url',
-      'e.referrer_url',
-      'e.geo_country',
-      'e.geo_region',
-      'e.geo_city',
-      'e.device_type',
-      'e.device_os',
-      'e.browser_name',
-      /** Whether the customer has bought since. */
-      eb('c.customer_status', '=', sql.lit('conversion')).$castTo<boolean>().as('converted'),
-      'e.created_at as createdAt',
-    ])
+  return (
+    kysely
+      .selectFrom(newest.as('e'))
+      // Who was only a click is gone once their window is over.
+      .leftJoin('customers as c', (join) =>
+        join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+      )
+      .select((eb) => [
+        'e.id',
+        eb.val<'click'>('click').as('event_type'),
+        'e.click_timestamp as timestamp',
+        eb.fn.coalesce('c.click_id', 'e.click_id').$notNull().as('click_id'),
+        'e.session_id',
+        'e.page_url',
+        'e.referrer_url',
+        'e.geo_country',
+        'e.geo_region',
+        'e.geo_city',
+        'e.device_type',
+        'e.device_os',
+        'e.browser_name',
+        /** Whether the customer has bought since. */
+        eb.fn
+          .coalesce(eb('c.customer_status', '=', sql.lit('conversion')), eb.lit(false))
+          .$castTo<boolean>()
+          .as('converted'),
+        'e.created_at as createdAt',
+      ])
+  )
 }
 
 function leadEvents(programId: number, filter: EventFilter, limit: number) {

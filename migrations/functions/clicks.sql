@@ -44,10 +44,10 @@ begin
     returning c.id into customer;
   end if;
 
-  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, link_id, session_id,
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
     affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
     geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
-  values (link.program_id, false, at, event_id, customer, link.id, session_id, affiliate_url, page_url, page_title,
+  values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
     device_type, device_os, browser_name, additional_data);
 
@@ -94,8 +94,8 @@ begin
   end if;
 end $$;
 
--- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links and of their programs' hours, and returns how
--- many. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
+-- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links, of these by month, and of their programs' hours,
+-- and returns how many. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare
   counted bigint;
@@ -109,6 +109,12 @@ begin
     insert into link_clicks as c (program_id, link_id, clicks, last_clicked_at)
     select program_id, link_id, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
     on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
+      last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
+  ),
+  months as (
+    insert into link_months as c (program_id, link_id, month, clicks, last_clicked_at)
+    select program_id, link_id, month_of(clicked_at), count(*), max(clicked_at) from taken group by 1, 2, 3 order by 1, 2, 3
+    on conflict (program_id, link_id, month) do update set clicks = c.clicks + excluded.clicks,
       last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
   ),
   hours as (

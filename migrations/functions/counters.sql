@@ -1,5 +1,9 @@
 create or replace function utc_day(at timestamptz) returns date language sql immutable as $$ select (at at time zone 'UTC')::date $$;
 
+-- The first day of the UTC month.
+create or replace function month_of(at timestamptz) returns date language sql immutable
+as $$ select date_trunc('month', at at time zone 'UTC')::date $$;
+
 -- The number of the UTC hour, 1 to 24: its place in the figures by hour.
 create or replace function hour_of_day(at timestamptz) returns integer language sql immutable
 as $$ select extract(hour from at at time zone 'UTC')::integer + 1 $$;

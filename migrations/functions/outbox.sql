@@ -12,6 +12,9 @@ begin
   perform set_config('svc.outbox_ids', concat_ws(',', nullif(current_setting('svc.outbox_ids', true), ''), written), true);
 end $$;
 
+-- Messages from before this have been delivered and deleted.
+create or replace function notifications_begin() returns timestamptz language sql stable as $$ select now() - interval '13 months' $$;
+
 -- The ids of the outbox rows that this transaction wrote, to be sent once it is done; null where it wrote none.
 create or replace function written_outbox_ids() returns bigint[] language sql stable
 as $$ select string_to_array(nullif(current_setting('svc.outbox_ids', true), ''), ',')::bigint[] $$;

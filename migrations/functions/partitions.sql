@@ -1,8 +1,9 @@
--- Makes the partitions of this month and of the months ahead, and returns their names. Rows that the default partition took
--- for such a month move to it.
+-- Makes the partitions of this month, of the months ahead and of those that the default partition has rows of, which move there, and
+-- returns their names.
 create or replace function make_event_partitions(months_ahead integer) returns setof text language plpgsql as $$
 declare
   parent text;
+  months date[];
   month date;
   partition text;
   key text;
@@ -10,13 +11,10 @@ begin
   perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
   foreach parent in array array['affiliate_click_events', 'affiliate_lead_events'] loop
     key := case parent when 'affiliate_click_events' then 'click_timestamp' else 'lead_timestamp' end;
-    for month in
-      select m::date from generate_series(
-        date_trunc('month', now() at time zone 'UTC'),
-        date_trunc('month', now() at time zone 'UTC') + make_interval(months => months_ahead),
-        interval '1 month'
-      ) m
-    loop
+    execute format(
+      'select array(select (month_of(now()) + make_interval(months => n))::date from generate_series(0, $1) n union select month_of(%I) from %I order by 1)',
+      key, parent || '_default') into months using months_ahead;
+    foreach month in array months loop
       partition := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass(partition) is not null;
       execute format('create table %I (like %I including defaults including constraints)', partition, parent);

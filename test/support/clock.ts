@@ -20,6 +20,8 @@ export async function setClock(database: TestDatabase): Promise<(time: Date) => 
     ['affiliate_lead_events', 'lead_timestamp'],
     ['sales', 'sale_date'],
     ['commissions', 'created_at'],
+    ['refunds', 'created_at'],
+    ['outbox', 'created_at'],
     ['partners', 'created_at'],
     ['programs', 'created_at'],
   ] as const) {

@@ -7,7 +7,7 @@ import { eventsQuery } from '../../../lib/api/tracking-events.ts'
 import { addressOf, momentOf } from '../parts/address.ts'
 import { Badge, Heading, Segments } from '../parts/blocks.tsx'
 import { DateRange } from '../parts/date-range.tsx'
-import { Time } from '../parts/format.tsx'
+import { formatDate, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink, List } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
@@ -29,6 +29,7 @@ const modes = {
 } as const
 type Mode = keyof typeof modes
 type Shown = TrackingEvent | TestEvent
+type NewestShown = { events: Shown[]; completeAfter: string | null; clicksSince: string | undefined }
 
 type EventsQuery = z.output<typeof eventsQuery>
 
@@ -80,27 +81,27 @@ async function listOf(
   c: ProgramContext,
   { mode, query }: Asked,
   limit: number,
-): Promise<{ events: Shown[]; before: string | undefined }> {
-  const read: (...of: Parameters<typeof newestEvents>) => Promise<{ events: Shown[]; completeAfter: string | null }> =
-    modes[mode].read
-  const { events, completeAfter } = await read(c.get('db'), c.get('program').id, query, limit)
-  if (completeAfter === null) return { events, before: undefined }
+): Promise<{ events: Shown[]; clicksSince: string | undefined; before: string | undefined }> {
+  const read: (...of: Parameters<typeof newestEvents>) => Promise<NewestShown> = modes[mode].read
+  const { events, completeAfter, clicksSince } = await read(c.get('db'), c.get('program').id, query, limit)
+  if (completeAfter === null) return { events, clicksSince, before: undefined }
   const complete = events.filter(({ timestamp }) => timestamp > completeAfter)
-  if (complete.length > 0) return { events: complete, before: completeAfter }
+  if (complete.length > 0) return { events: complete, clicksSince, before: completeAfter }
   // More than a list holds happened within one millisecond.
-  return { events, before: new Date(Date.parse(completeAfter) - 1).toISOString() }
+  return { events, clicksSince, before: new Date(Date.parse(completeAfter) - 1).toISOString() }
 }
 
 /** The page of a list that is asked for. Before its first and after its last page come those of the lists beside it. */
 async function readListPage(c: ProgramContext, asked: Asked) {
   const { query, raw, address } = asked
-  const { events, before } = await listOf(c, asked, listPages * pageSize)
+  const { events, clicksSince, before } = await listOf(c, asked, listPages * pageSize)
   const pageCount = Math.max(Math.ceil(events.length / pageSize), 1)
   const number = Math.min(query.page ?? 1, pageCount)
   const turnTo = (target: number) => addressOf(address, { ...raw, page: String(target) })
   return {
     number,
     pageCount,
+    clicksSince,
     goesOn: before !== undefined,
     rows: events.slice((number - 1) * pageSize, number * pageSize),
     newer: number > 1 ? turnTo(number - 1) : raw['before'] && addressOf(address, { ...raw, before: undefined }),
@@ -178,6 +179,7 @@ function Events({ asked, page, program }: EventsProps) {
           Page {page.number} of {page.pageCount} of this list, which holds the newest {listPages * pageSize} events of a
           type.
           {page.goesOn && ' Older ones follow on its last page.'}
+          {page.clicksSince && ` Clicks are kept from ${formatDate(new Date(page.clicksSince))} on.`}
         </>
       }
     />
@@ -312,12 +314,13 @@ const testCsvColumns = [
 ] as const
 
 async function exportEvents(c: ProgramContext, mode: Mode) {
-  const { events } = await listOf(c, askedIn(c, mode), csvRowsOfType)
+  const { events, clicksSince } = await listOf(c, askedIn(c, mode), csvRowsOfType)
   const rows = events.map((event) => ({
     ...event,
     amount: event.event_type === 'conversion' ? majorUnits(event.amount_cents, event.currency) : null,
     refunded: event.event_type === 'conversion' ? majorUnits(event.refunded_cents, event.currency) : null,
   }))
-  const name = `${mode === 'live' ? 'events' : 'test-events'}-${c.get('program').id}`
+  const since = clicksSince ? `-clicks-since-${clicksSince.slice(0, 10)}` : ''
+  const name = `${mode === 'live' ? 'events' : 'test-events'}-${c.get('program').id}${since}`
   return await exportCsv(c, name, toCsv(mode === 'live' ? csvColumns : testCsvColumns, rows))
 }

@@ -1,4 +1,5 @@
 -- a day's clicks, leads and conversions, whole and by the hour, are its rows
+-- Clicks only of the days whose events are kept.
 select program_id, concat(day, case when hour > 0 then format(' %s:00', hour - 1) end) as subject,
   format('%s clicks, %s leads, %s conversions', t.clicks, t.leads, t.conversions) as found,
   format('%s clicks, %s leads, %s conversions', e.clicks, e.leads, e.conversions) as expected
@@ -32,5 +33,6 @@ full join (
   ) part
   group by program_id, day, grouping sets ((), (hour))
 ) e using (program_id, day, hour)
-where (coalesce(t.clicks, 0), coalesce(t.leads, 0), coalesce(t.conversions, 0))
+where (case when day >= (select coalesce(max(utc_day(since)), '-infinity') from clicks_kept) then coalesce(t.clicks, 0) else 0 end,
+    coalesce(t.leads, 0), coalesce(t.conversions, 0))
   <> (coalesce(e.clicks, 0), coalesce(e.leads, 0), coalesce(e.conversions, 0))

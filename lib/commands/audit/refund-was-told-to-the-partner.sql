@@ -5,6 +5,6 @@ from refunds r
 join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id
 left join outbox o on o.program_id = r.program_id and o.cause = 'refund:' || r.id and o.audience = 'partner'
   and o.kind in ('commission_reversed', 'commission_refunded')
-where ($1::bigint is null or r.program_id = $1) and case
+where ($1::bigint is null or r.program_id = $1) and r.created_at >= notifications_begin() and case
   when o.id is null then r.deduction_cents > 0 or (c.rejected_at is null and r.applied_cents > 0)
   else (o.payload->>'amount_cents')::bigint <> r.deduction_cents or o.partner_id <> c.partner_id end

@@ -1,0 +1,121 @@
+-- What ends with its term, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
+
+-- Deletes customers who are only a click, once their program's window has passed since their latest one; their click id is then as unknown
+-- as any that has expired. Each such customer has an event at their latest click, so a program's events are looked through once, in
+-- the order of time, up to the day that the window reaches back to: no index of customers by time is needed, which every click would
+-- write. At most `max_clicks` events are read, but for those at one moment; `more` says whether others wait.
+create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
+language plpgsql set enable_seqscan = off as $$
+declare
+  clicks_left bigint := max_clicks;
+  program record;
+  to_time timestamptz;
+  ids bigint[];
+  clicks_read bigint;
+  deleted_now bigint;
+begin
+  deleted := 0;
+  for program in
+    select p.id, p.from_time, p.expired from (
+      select p.id, coalesce(x.up_to, '-infinity') as from_time,
+        date_trunc('day', now() - make_interval(days => p.cookie_window_days), 'UTC') as expired
+      from programs p left join customers_expired x on x.program_id = p.id
+    ) p
+    where p.from_time < p.expired
+    order by p.id
+  loop
+    more := clicks_left <= 0;
+    exit when more;
+    to_time := coalesce((
+      select e.click_timestamp from affiliate_click_events e
+      where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= program.expired
+      order by e.click_timestamp offset clicks_left - 1 limit 1
+    ), program.expired);
+    select array_agg(distinct e.customer_id), count(*) into ids, clicks_read from affiliate_click_events e
+    where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= to_time;
+    -- Who clicks, signs up or buys at this moment is waited for and then stays.
+    perform from customers c where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time order by c.id for update;
+    delete from customers c
+    where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time and c.customer_status = 'click'
+      and num_nonnulls(c.customer_key, c.email_hash, c.provisional_lead_at) = 0
+      and not exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
+      and not exists (select from processor_customers p where p.program_id = c.program_id and p.customer_id = c.id)
+      and not exists (select from processor_sessions s where s.program_id = c.program_id and s.customer_id = c.id);
+    get diagnostics deleted_now = row_count;
+    deleted := deleted + deleted_now;
+    clicks_left := clicks_left - clicks_read;
+    insert into customers_expired as x (program_id, up_to) values (program.id, to_time)
+    on conflict (program_id) do update set up_to = greatest(x.up_to, excluded.up_to);
+    more := to_time < program.expired;
+    exit when more;
+    delete from affiliate_lead_events e
+    where e.program_id = program.id and e.is_test and e.lead_timestamp < (select k.since from clicks_kept k);
+  end loop;
+  more := coalesce(more, false);
+end $$;
+
+-- Drops the oldest month of click events, all programs', once it ended `months_kept` months ago, its customers were looked through as
+-- above and its clicks are counted. Of it stay the totals and the clicks of each link. Returns its name, or null where none is due. It
+-- waits for other statements for a second only, since clicks wait behind it; the next run tries again.
+create or replace function drop_click_month(months_kept integer) returns text language plpgsql set lock_timeout = '1s' as $$
+declare
+  oldest text;
+  ends timestamptz;
+begin
+  perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
+  oldest := (
+    select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
+  );
+  ends := (to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC';
+  if oldest is null or ends > now() - make_interval(months => months_kept)
+    or exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends))
+    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+    return null;
+  end if;
+  with gone as (
+    delete from link_months m where m.month > '-infinity' and m.month < utc_day(ends) returning m.*
+  )
+  insert into link_months as kept (program_id, link_id, month, clicks, last_clicked_at)
+  select g.program_id, g.link_id, '-infinity', sum(g.clicks), max(g.last_clicked_at) from gone g group by 1, 2 order by 1, 2
+  on conflict (program_id, link_id, month) do update set clicks = kept.clicks + excluded.clicks,
+    last_clicked_at = greatest(kept.last_clicked_at, excluded.last_clicked_at);
+  insert into clicks_kept (since) values (ends) on conflict (is_only) do update set since = excluded.since;
+  execute format('drop table %I', oldest);
+  return oldest;
+end $$;
+
+-- Deletes delivered messages and their notifications, read or not, once their term is over (notifications_begin), and returns how many.
+create or replace function delete_old_notifications(max_rows integer) returns bigint language plpgsql as $$
+declare
+  program_ids bigint[];
+  ids bigint[];
+begin
+  select array_agg(o.program_id), array_agg(o.id) into program_ids, ids from (
+    select program_id, id from outbox where created_at < notifications_begin() and delivered_at is not null
+    order by program_id, id limit max_rows for update
+  ) o;
+  delete from notification_reads r using unnest(program_ids, ids) old (program_id, id)
+  where r.program_id = old.program_id and r.notification_id = old.id;
+  delete from notifications n using unnest(program_ids, ids) old (program_id, id) where n.program_id = old.program_id and n.id = old.id;
+  delete from outbox o using unnest(program_ids, ids) old (program_id, id) where o.program_id = old.program_id and o.id = old.id;
+  return coalesce(cardinality(ids), 0);
+end $$;
+
+-- Forgets which ids were of one payment where no sale came of it in the 90 days after: nothing that is told later is about it. Those that are
+-- up to 120 days old are looked at, so that a run does not read the payments of all sales.
+create or replace function delete_unsold_payments() returns bigint language plpgsql as $$
+declare
+  deleted bigint;
+begin
+  delete from processor_payments p
+  where p.created_at between now() - interval '120 days' and now() - interval '90 days'
+    and not exists (
+      select from programs g
+      join sales s on s.program_id = g.id and s.transaction_id = any (ids_of_payment(p.account_id, array[p.payment_id]))
+      where p.account_id in (g.processor_account_id, g.processor_former_account_id)
+    )
+    and exists (select from programs g where p.account_id in (g.processor_account_id, g.processor_former_account_id));
+  get diagnostics deleted = row_count;
+  return deleted;
+end $$;

@@ -1,0 +1,146 @@
+import { expect, test } from 'vitest'
+import makePartitions from '../functions/make-partitions.ts'
+import applyRetention from '../functions/apply-retention.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
+import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
+import { asEventPage, eventPageStatements } from '../lib/tracking/events.ts'
+import { recordBrowserLead } from '../lib/tracking/leads.ts'
+import { readPerformance } from '../lib/tracking/performance.ts'
+import { clickRetentionMonths, deleteExpiredCustomers } from '../lib/tracking/retention.ts'
+import { setClock } from './support/clock.ts'
+import { createLedgerProgram, noClick, noLead } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const endpoint = await startEndpoint()
+const setTime = await setClock(endpoint)
+const { db, sql, env } = endpoint
+const day = 24 * 60 * 60 * 1000
+const steps = 60
+const stepDays = 15
+const end = Date.now()
+const begin = end - steps * stepDays * day
+
+async function rows<Row extends object>(query: string, values: unknown[] = []): Promise<Row[]> {
+  return (await sql.query<Row>(query, values)).rows
+}
+
+/** What is kept that came with clicks. */
+async function size() {
+  const [row] = await rows<{ events: number; months: number; visitors: number; notifications: number }>(
+    `select (select count(*) from affiliate_click_events where not is_test)::int as events,
+      (select count(*) from pg_inherits where inhparent = 'affiliate_click_events'::regclass)::int as months,
+      (select count(*) from customers where customer_status = 'click' and provisional_lead_at is null)::int as visitors,
+      (select count(*) from outbox)::int as notifications`,
+  )
+  return row
+}
+
+test('thirty months of clicks, a schedule after the other: what is kept levels off, and the figures stay', async () => {
+  await setTime(new Date(begin))
+  const program = await createLedgerProgram(sql, db)
+  const { programId } = program
+  const code = program.codeOf(0)
+  const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
+  const sizes: Awaited<ReturnType<typeof size>>[] = []
+  const clickIds: string[] = []
+  for (let step = 0; step <= steps; step++) {
+    const at = begin + step * stepDays * day
+    await setTime(new Date(at))
+    await makePartitions.scheduled(undefined, env)
+    const [visitor, lead, buyer, browser] = await Promise.all(
+      [0, 1, 2, 3].map((n) => recordClick(db, click, null, at - n * 1000)),
+    )
+    clickIds.push(visitor?.click_id ?? '')
+    await program.lead(`lead-${step}`, lead?.click_id ?? null)
+    await program.sale({
+      id: `sale-${step}`,
+      customerKey: `buyer-${step}`,
+      amount: 1000,
+      currency: 'usd',
+      clickId: buyer?.click_id ?? null,
+    })
+    await program.refund(`sale-${step}`, 100)
+    const seen = { ...noLead, customer_key: `browser-${step}`, click_id: browser?.click_id ?? null }
+    await recordBrowserLead(db, seen, programId)
+    await sql.query(`with told as (update outbox set delivered_at = now() where delivered_at is null returning *)
+      insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`)
+    while ((await countClicks(db, 1000)) > 0);
+    while ((await foldDailyTotals(db, 1000)) > 0);
+    await applyRetention.scheduled(undefined, env)
+    sizes.push(await size())
+  }
+
+  const [last, before] = [sizes.at(-1), sizes.at(-3)]
+  expect(last?.visitors).toBeLessThanOrEqual(4)
+  expect(last?.events).toBeLessThan(4 * (26 * (31 / stepDays) + 2))
+  expect(last?.notifications).toBeLessThan(30)
+  expect(Math.abs((last?.events ?? 0) - (before?.events ?? 0))).toBeLessThanOrEqual(8)
+  expect(await findDifferences(sql)).toEqual([])
+
+  const total = steps + 1
+  const figures = await readPerformance(
+    db,
+    { id: programId, currency: 'usd', createdAt: new Date(begin) },
+    { period: 'all' },
+    end,
+  )
+  expect(figures.metrics).toMatchObject({
+    totalClicks: 4 * total,
+    totalLeads: total,
+    totalConversions: total,
+    totalRevenue: 10 * total,
+  })
+  expect(await rows('select sum(clicks)::int as clicks from link_click_counts')).toEqual([{ clicks: 4 * total }])
+  expect(await rows("select count(*)::int as n from customers where customer_status <> 'click'")).toEqual([
+    { n: 2 * total },
+  ])
+
+  const since = (await rows<{ since: Date }>('select since from clicks_kept'))[0]?.since
+  expect(since?.toISOString()).toMatch(/-01T00:00:00\.000Z$/)
+  const list = { eventType: 'click', pageSize: 100 } as const
+  const { data, meta } = asEventPage(await db.batch(eventPageStatements(programId, list)), list)
+  expect(meta.clicksSince).toBe(since?.toISOString())
+  for (const event of data) expect(event.click_id).toMatch(/^cust_/)
+  expect(await rows('select 1 from affiliate_click_events where click_timestamp < $1', [since])).toEqual([])
+
+  const gone = clickIds[0] ?? ''
+  expect((await recordClick(db, click, gone, end)).click_id).not.toBe(gone)
+  await expect(program.lead('new', gone)).rejects.toMatchObject({ code: 'no_attribution' })
+  const late = { ...noLead, customer_key: 'late', click_id: gone }
+  const never = { ...late, click_id: `cust_1_${'7'.repeat(20)}${programId}` }
+  const [answer, same] = await Promise.all(
+    [late, never].map((lead) => recordBrowserLead(db, lead, programId).catch(String)),
+  )
+  expect(answer).toEqual(same)
+})
+
+test('a visitor who comes back while their customer is deleted is recorded once, as the old customer or a new one', async () => {
+  const program = await createLedgerProgram(sql, db)
+  const code = program.codeOf(0)
+  const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: code }
+  const old = await Promise.all(Array.from({ length: 20 }, (_, n) => recordClick(db, click, null, end - 40 * day + n)))
+  const [, ...again] = await Promise.all([
+    Promise.all([3, 7, 1000].map((limit) => deleteExpiredCustomers(db, limit))),
+    ...old.map(({ click_id }) => recordClick(db, click, click_id, end)),
+  ])
+  while ((await deleteExpiredCustomers(db, 5)).more);
+  const kept = await rows<{ click_id: string }>('select click_id from customers where program_id = $1', [
+    program.programId,
+  ])
+  expect(kept.map(({ click_id }) => click_id).toSorted()).toEqual(again.map(({ click_id }) => click_id).toSorted())
+  while ((await countClicks(db, 1000)) > 0);
+  expect(await findDifferences(sql)).toEqual([])
+})
+
+test.for([
+  ['', 25],
+  [undefined, 25],
+  ['13', 13],
+] as const)('CLICK_RETENTION_MONTHS %j keeps %i months', ([given, months]) => {
+  expect(clickRetentionMonths(given)).toBe(months)
+})
+
+test.for(['0', '-1', '1.5', 'ten'])('CLICK_RETENTION_MONTHS %j is refused', (given) => {
+  expect(() => clickRetentionMonths(given)).toThrow('CLICK_RETENTION_MONTHS takes a whole number')
+})
