@@ -77,7 +77,7 @@ export function asEventPage(
   results: (EventRow | ClicksKept)[][],
   { page = 1, pageSize = defaultPageSize }: EventsQuery,
 ): EventPage {
-  const { rows: unordered, clicksSince } = takeClicksKept(results)
+  const { rows: unordered, clicksSince } = takeClicksKept<EventRow>(results)
   const rows = newestFirst(unordered)
   const total = rows.length
   return {
@@ -101,7 +101,7 @@ export async function newestEvents(
   limit: number,
 ): Promise<Newest<TrackingEvent>> {
   const results = await db.batch([...eventsStatements(programId, filter, limit), clicksKept()])
-  const { rows, clicksSince } = takeClicksKept(results)
+  const { rows, clicksSince } = takeClicksKept<EventRow>(results)
   return { events: newestFirst(rows).map(asEvent), clicksSince, completeAfter: completeAfterOf(rows, limit) }
 }
 
@@ -123,7 +123,7 @@ export async function newestTestEvents(
 ): Promise<Newest<TestEvent>> {
   const types = filter.eventType ? [filter.eventType] : eventTypes
   const statementsOfTypes = types.map((type): Statement<TestEventRow> => testStatements[type](programId, filter, limit))
-  const { rows, clicksSince } = takeClicksKept(await db.batch([...statementsOfTypes, clicksKept()]))
+  const { rows, clicksSince } = takeClicksKept<TestEventRow>(await db.batch([...statementsOfTypes, clicksKept()]))
   const events = newestFirst(rows).map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }))
   return { events, clicksSince, completeAfter: completeAfterOf(rows, limit) }
 }
