@@ -1797,16 +1797,11 @@ begin
     )
     order by t.created_at, t.reversal_id
   loop
-    -- What "the rest" was is known from here on: it was this, and grows no more.
-    update refunds r set processor_reversal_id = reversal.reversal_id, requested_cents = reversal.amount_cents
+    update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
       where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
-        and a.reason = reversal.reason and (coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents
-          or a.requested_cents is null and reversal.amount_cents = (
-            select sum(part.applied_cents) from refunds part
-            where part.program_id = a.program_id and part.sale_id = a.sale_id and a.id in (part.id, part.continues_refund_id)
-          ))
+        and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
       order by a.id limit 1
     );
   end loop;
@@ -2780,10 +2775,8 @@ begin
       update refunds r set returned_at = now()
       from unnest(told) t
       join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
-      where r.returned_at is null and r.program_id = named.program_id and r.sale_id = named.sale_id and (
-        t.returned_at is not null and coalesce(r.continues_refund_id, r.id) = named.id
-        -- What "the rest" took beyond what it turned out to be.
-        or r.continues_refund_id = named.id and named.applied_cents = named.requested_cents)
+      where t.returned_at is not null and r.returned_at is null
+        and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
       returning r.*
     )
     select * from returned where applied_cents > 0 order by id
@@ -3914,13 +3907,12 @@ declare
 begin
   for capped in
     select root.id, root.requested_cents, root.reason, root.reason_text, count(*) as parts,
-      coalesce(root.requested_cents - sum(part.applied_cents), sale.amount_cents) as missing_cents
+      root.requested_cents - sum(part.applied_cents) as missing_cents
     from refunds root
     join refunds part on part.program_id = root.program_id and part.sale_id = root.sale_id
       and coalesce(part.continues_refund_id, part.id) = root.id and part.returned_at is null
     where root.program_id = sale.program_id and root.sale_id = sale.id
-    group by root.program_id, root.id
-    having root.requested_cents > sum(part.applied_cents) or root.requested_cents is null order by root.requested_cents is null, root.id
+    group by root.program_id, root.id having root.requested_cents > sum(part.applied_cents) order by root.id
   loop
     exit when sale.refunded_cents = sale.amount_cents;
     refund := null;

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
-import { invoicePayment, paymentIntent } from '../lib/local/stripe-events.ts'
+import { paymentIntent } from '../lib/local/stripe-events.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -230,34 +230,6 @@ test('a repeat of the sale call is known as one, whatever the processor correcte
     expect(await sale(fields)).toMatchObject({ status: 409, body: { error: { same_payload: true, attributed: true } } })
     expect((await sale({ ...fields, amount_cents: 10_000 })).body.error).toMatchObject({ same_payload: false })
   }
-})
-
-test.for<[what: string, steps: ('rest' | 're_1' | 're_1 fails' | 'invoice')[], refunded: number]>([
-  ['grows with the sale', ['rest', 'invoice'], 12_000],
-  ['takes all of the corrected sale', ['invoice', 'rest'], 12_000],
-  ['is the processor’s refund of the same amount, and grows no more', ['rest', 're_1', 'invoice'], 10_000],
-  ['is that one too where it had grown', ['rest', 'invoice', 're_1'], 10_000],
-  ['is put back whole with it', ['rest', 'invoice', 're_1', 're_1 fails'], 0],
-])('a refund call without an amount %s', async ([, steps, refunded]) => {
-  const { shop, sale, refund } = await openShop()
-  await sale({ transaction_id: 'in_1', customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId })
-  for (const step of steps) {
-    if (step === 'rest') await refund({ transaction_id: 'in_1' })
-    else if (step === 'invoice') await send(shop, 'invoice.paid', bill(shop, { amount_paid: 12_000, total: 12_000 }))
-    else {
-      await send(
-        shop,
-        'invoice_payment.paid',
-        invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 12_000 }),
-      )
-      await tell(shop, 're_1', 10_000, step === 're_1' ? undefined : 'failed')
-    }
-  }
-  const amount = steps.includes('invoice') ? 12_000 : 10_000
-  const commission = amount / 5
-  expect(await salesOf(shop)).toMatchObject([
-    { amount, refunded, commission, reversed: Math.floor((commission * refunded) / amount) },
-  ])
 })
 
 test('two payments that are each told of two customers, in circles and at once, wait for no one for ever', async () => {
