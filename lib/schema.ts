@@ -231,7 +231,7 @@ export interface InvitationMails {
   day: Timestamp;
   mails: number;
   recipient: string;
-  workspace_id: string;
+  sender_id: string;
 }
 
 export interface LinkClickCounts {
@@ -745,7 +745,7 @@ export interface DatabaseFunctions {
     row: { count_clicks: number | null }
   }
   count_invitation_mail: {
-    arguments: { of_workspace_id: string | null; to_recipient: string | null }
+    arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null }
     row: { count_invitation_mail: string | null }
   }
   count_left_out: {
@@ -882,7 +882,7 @@ export const functionCalls: {
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
-  count_invitation_mail: { text: 'select count_invitation_mail($1, $2)', names: ['of_workspace_id', 'to_recipient'] },
+  count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },

@@ -143,14 +143,15 @@ create unique index partner_invitations_open_key on partner_invitations (program
 create index partner_invitations_email_idx on partner_invitations (email, id)
   where accepted_at is null and declined_at is null and revoked_at is null;
 
--- How many invitations a workspace mailed to a recipient on a day (UTC); the row without a recipient counts all of the day.
--- count_invitation_mail bounds both.
+-- How many invitations a workspace, and an account over all its workspaces, mailed to a recipient on a day (UTC); the row without a recipient
+-- counts all of the day. count_invitation_mail bounds both.
 create table invitation_mails (
-  workspace_id text not null references workspaces (id) on delete cascade,
+  -- The id of the workspace or of the user.
+  sender_id text not null,
   day date not null,
   recipient text not null,
   mails integer not null check (mails between 1 and 100),
-  primary key (workspace_id, day, recipient),
+  primary key (sender_id, day, recipient),
   check (recipient = '' or mails <= 3)
 );
 

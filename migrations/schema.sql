@@ -322,14 +322,13 @@ create table daily_totals (
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
 create table invitation_mails (
-  workspace_id text not null,
+  sender_id text not null,
   day date not null,
   recipient text not null,
   mails integer not null,
-  constraint invitation_mails_pkey PRIMARY KEY (workspace_id, day, recipient),
+  constraint invitation_mails_pkey PRIMARY KEY (sender_id, day, recipient),
   constraint invitation_mails_check CHECK (((recipient = ''::text) OR (mails <= 3))),
-  constraint invitation_mails_mails_check CHECK (((mails >= 1) AND (mails <= 100))),
-  constraint invitation_mails_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id) ON DELETE CASCADE
+  constraint invitation_mails_mails_check CHECK (((mails >= 1) AND (mails <= 100)))
 );
 
 create table link_clicks (
@@ -2116,24 +2115,26 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_invitation_mail(of_workspace_id text, to_recipient text)
+CREATE OR REPLACE FUNCTION public.count_invitation_mail(of_workspace_id text, of_user_id text, to_recipient text)
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
 declare
   today date := utc_day(now());
+  senders text[] := array[of_workspace_id, of_user_id];
 begin
   perform from workspaces w where w.id = of_workspace_id for no key update;
+  perform from users u where u.id = of_user_id for no key update;
   if exists (select from invitation_mails m
-    where m.workspace_id = of_workspace_id and m.day = today and m.recipient = to_recipient and m.mails >= 3) then
+    where m.sender_id = any (senders) and m.day = today and m.recipient = to_recipient and m.mails >= 3) then
     return 'recipient';
   elsif exists (select from invitation_mails m
-    where m.workspace_id = of_workspace_id and m.day = today and m.recipient = '' and m.mails >= 100) then
-    return 'workspace';
+    where m.sender_id = any (senders) and m.day = today and m.recipient = '' and m.mails >= 100) then
+    return 'all';
   end if;
-  insert into invitation_mails as m (workspace_id, day, recipient, mails)
-  values (of_workspace_id, today, '', 1), (of_workspace_id, today, to_recipient, 1)
-  on conflict (workspace_id, day, recipient) do update set mails = m.mails + 1;
+  insert into invitation_mails as m (sender_id, day, recipient, mails)
+  select sender_id, today, recipient, 1 from unnest(senders) sender_id, unnest(array['', to_recipient]) recipient
+  on conflict (sender_id, day, recipient) do update set mails = m.mails + 1;
   return null;
 end $function$
 ;
@@ -2439,13 +2440,14 @@ CREATE OR REPLACE FUNCTION public.erase_account(of_user_id text, OUT unsettled t
  LANGUAGE plpgsql
 AS $function$
 declare
-  address text := (select u.email from users u where u.id = of_user_id for update);
+  address text := (select u.email from users u where u.id = of_user_id);
   program_ids bigint[];
   partner_ids bigint[];
 begin
   perform from workspaces w where w.id in (
     select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
   ) order by w.id for update;
+  perform from users u where u.id = of_user_id for update;
   partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
   unsettled := array(

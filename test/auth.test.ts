@@ -602,6 +602,38 @@ test('with two-factor codes the password alone signs nobody in, and a code of th
   for (const plain of [key, recoveryCodes[0] ?? '']) expect(JSON.stringify(rows)).not.toContain(plain)
 })
 
+test('a code of the app signs in once, also where two sign-ins bring it at one moment', async () => {
+  const { email, key } = await makeCoded()
+  const begun = [await beginSignIn(email), await beginSignIn(email), await beginSignIn(email)]
+  const code = totp(key)
+  const answers = await Promise.all(begun.map(async ({ cookie }) => await giveCode(cookie, code)))
+  expect(answers.map(({ status }) => String(status)).toSorted()).toEqual(['303', '401', '401'])
+  const sessions = await Promise.all(answers.map(async ({ session }) => await isSignedIn(session)))
+  expect(sessions.filter(Boolean)).toHaveLength(1)
+})
+
+test.each([
+  ['are set up again while they are on', true, '/account/two-factor', { password }],
+  [
+    'get new recovery codes while they are off',
+    false,
+    '/account/two-factor/recovery-codes',
+    { recovery_password: password },
+  ],
+])('codes that %s stay as they are', async (_what, isOn, path, fields) => {
+  const { email, token } = isOn ? await makeCoded() : await makePerson()
+  const codes = async () =>
+    (
+      await stack.sql.query(
+        'select secret, backup_codes from two_factors t join users u on u.id = t.user_id where u.email = $1',
+        [email],
+      )
+    ).rows
+  const before = await codes()
+  expect((await post(path, token, fields)).status).toBe(409)
+  expect(await codes()).toEqual(before)
+})
+
 test('a recovery code signs in once, and new ones end the old', async () => {
   const { email, recoveryCodes, token } = await makeCoded()
   const [first = '', second = ''] = recoveryCodes

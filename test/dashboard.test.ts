@@ -3,6 +3,7 @@ import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
+import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({
@@ -548,6 +549,15 @@ test('invitations are mailed to one address three times a day, and a hundred tim
   expect(many.filter(({ status }) => status === 303)).toHaveLength(97)
   expect(many.filter(({ status }) => status === 429)).toHaveLength(13)
   expect(await mailsTo(`${tag}-%`)).toHaveLength(97)
+  // Another workspace of the same account begins no new count.
+  const { rows } = await stack.sql.query(
+    'select user_id from workspace_members where workspace_id = $1 and role = $2',
+    [ours, 'owner'],
+  )
+  const next = await createWorkspace(stack.db, { name: 'Next', ownerId: rows[0]?.user_id })
+  const email = `${tag}-next@example.com`
+  expect((await post(`/workspaces/${next}/members`, { email, role: 'member' }, dashboardToken)).status).toBe(429)
+  expect(await mailsTo(email)).toHaveLength(0)
 })
 
 test('an unverified account mails nobody, also not by adding a partner', async () => {

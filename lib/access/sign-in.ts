@@ -184,9 +184,17 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         if (kind === 'verification' && !mayMail) return tooManyTries()
         return undefined
       }),
-      after: createAuthMiddleware(async ({ path }) => {
-        const isSilent = path === '/sign-up/email' || path === '/request-password-reset'
+      after: createAuthMiddleware(async ({ path, body, context }) => {
+        const isRefusedSignIn = path === '/sign-in/email' && context.returned instanceof APIError
+        const isSilent = isRefusedSignIn || path === '/sign-up/email' || path === '/request-password-reset'
         if (isSilent) await sleep(startedAt + leastAnswerMs - Date.now())
+        // A code signs in once: who saw it typed is not let in by it. One that sets the codes up comes with a session.
+        if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
+        const { user, session } = context.newSession
+        const used = `code ${body?.code} of ${user.id}`
+        if ((await countAttempts(db, [used])).get(used) === 1) return undefined
+        await context.internalAdapter.deleteSession(session.token)
+        return new APIError('UNAUTHORIZED', { message: 'This code was used. Wait for the next one.' })
       }),
     },
     advanced: {

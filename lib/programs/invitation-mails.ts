@@ -5,24 +5,29 @@ import { type MailEnv, sendMail } from '../notifications/mail.ts'
 /** From whom an invitation comes. The names stand in the mail, which holds nothing else that somebody typed. */
 export interface InvitationSender {
   workspaceId: string
-  user: { name: string; email: string; emailVerified: boolean }
+  user: { id: string; name: string; email: string; emailVerified: boolean }
 }
 
 /**
  * Counts an invitation that is about to be mailed, before anything is changed for it. Refuses with `forbidden` who has not confirmed their own
- * address, and with `rate_limited` a fourth mail to a recipient or a 101st in all from a workspace on a day (UTC).
+ * address, and with `rate_limited` a fourth mail to a recipient or a 101st in all on a day (UTC), from a workspace or from an account.
  */
 export async function countInvitationMail(db: Database, sender: InvitationSender, recipient: string): Promise<void> {
   if (!sender.user.emailVerified) {
     throw new ApiError('forbidden', 'Confirm your e-mail address first: we mailed you a link for it.')
   }
   const to_recipient = recipient.trim().toLowerCase()
-  const [row] = await db.query(call('count_invitation_mail', { of_workspace_id: sender.workspaceId, to_recipient }))
+  const [row] = await db.query(
+    call('count_invitation_mail', { of_workspace_id: sender.workspaceId, of_user_id: sender.user.id, to_recipient }),
+  )
   if (row?.count_invitation_mail === 'recipient') {
     throw new ApiError('rate_limited', `${to_recipient} was invited three times today. Try again tomorrow.`)
   }
-  if (row?.count_invitation_mail === 'workspace') {
-    throw new ApiError('rate_limited', 'A hundred invitations went out from this workspace today. Go on tomorrow.')
+  if (row?.count_invitation_mail === 'all') {
+    throw new ApiError(
+      'rate_limited',
+      'A hundred invitations went out from you or this workspace today. Go on tomorrow.',
+    )
   }
 }
 

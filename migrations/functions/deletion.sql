@@ -58,13 +58,14 @@ end $$;
 -- nothing and says which programs and workspaces these are. `eraseAccount` in lib/access/account.ts is its only caller.
 create or replace function erase_account(of_user_id text, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
 declare
-  address text := (select u.email from users u where u.id = of_user_id for update);
+  address text := (select u.email from users u where u.id = of_user_id);
   program_ids bigint[];
   partner_ids bigint[];
 begin
   perform from workspaces w where w.id in (
     select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
   ) order by w.id for update;
+  perform from users u where u.id = of_user_id for update;
   partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
   unsettled := array(

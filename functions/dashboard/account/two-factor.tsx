@@ -2,6 +2,7 @@ import { raw } from 'hono/html'
 import { encodeQR } from 'qr'
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { ApiError } from '../../../lib/errors.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
@@ -103,6 +104,8 @@ twoFactorPages.post(
   requireVerified,
   form(z.object({ password: optionalText }), renderTwoFactor),
   async (c) => {
+    if (c.get('viewer').user.twoFactor)
+      throw new ApiError('conflict', 'Two-factor codes are on already. Turn them off before you set them up anew.')
     const { password } = c.req.valid('form')
     const refused = await refusePassword(c, 'password', password)
     if (refused) return await renderTwoFactor(c, refused)
@@ -166,6 +169,7 @@ twoFactorPages.post(
   requireViewer,
   form(z.object({ recovery_password: optionalText }), renderTwoFactor),
   async (c) => {
+    if (!c.get('viewer').user.twoFactor) throw new ApiError('conflict', 'Set up two-factor codes first.')
     const { recovery_password: password } = c.req.valid('form')
     const refused = await refusePassword(c, 'recovery_password', password)
     if (refused) return await renderTwoFactor(c, refused)
