@@ -44,6 +44,12 @@ const names: Record<string, string> = {
   [statusPath]: 'status',
 }
 const postPaths = [clickPath, ...keyedPaths]
+const schemas = {
+  [clickPath]: clickRequest,
+  [leadPath]: leadRequest,
+  [salePath]: saleRequest,
+  [refundPath]: refundRequest,
+}
 
 const padded = async (path: string, bytes: number) => {
   const text = JSON.stringify({ ...(await goodBody(path)), padding: '' })
@@ -174,6 +180,54 @@ describe('text and values that cannot be kept are 400 invalid_request', () => {
     })
   })
 
+  test.for([
+    ...[undefined, null].map((value) => [salePath, { transaction_id: value }, 'transaction_id', 'missing'] as const),
+    [salePath, { transaction_id: '' }, 'transaction_id', 'must not be empty'],
+    [salePath, { transaction_id: 'x'.repeat(256) }, 'transaction_id', 'must be at most 255 characters long'],
+    [salePath, { customer_key: 7 }, 'customer_key', 'must be text'],
+    ...['10', 1.5, -1, 0, true, undefined, []].map(
+      (value) => [salePath, { amount_cents: value }, 'amount_cents', 'must be a positive integer'] as const,
+    ),
+    [salePath, { amount_cents: 10_000_000_000_000 }, 'amount_cents', 'must be at most 9999999999999'],
+    [salePath, { currency: 'dollars' }, 'currency', 'must be an ISO 4217 currency code'],
+    [salePath, { is_recurring: 'yes' }, 'is_recurring', 'must be true or false'],
+    [salePath, { sale_type: '' }, 'sale_type', 'must not be empty'],
+    [salePath, { additional_data: 'x' }, 'additional_data', 'must be an object'],
+    [refundPath, { refund_amount_cents: -1 }, 'refund_amount_cents', 'must be 0 or a positive integer'],
+    [refundPath, { refund_amount_cents: '5' }, 'refund_amount_cents', 'must be 0 or a positive integer'],
+    [refundPath, { reason: 'mood' }, 'reason', 'must be refund or chargeback'],
+    [refundPath, { refund_reason: 'x'.repeat(1001) }, 'refund_reason', 'must be at most 1000 characters long'],
+    [leadPath, { customer_key: undefined }, 'customer_key', 'missing'],
+    [leadPath, { email: [] }, 'email', 'must be text'],
+    [leadPath, { additional_data: { test_mode: 1 } }, 'additional_data.test_mode', 'must be true or false'],
+    [clickPath, { affiliate_url: undefined }, 'affiliate_url', 'missing'],
+    [clickPath, { viewport_size: 'wide' }, 'viewport_size', 'must have the form <width>x<height>'],
+    [clickPath, { additional_data: { program_id: '1' } }, 'additional_data.program_id', 'must be a positive integer'],
+  ] as const)('%s with %j says that %s %s', async ([path, fields, field, rule]) => {
+    const answer = await api.call(path, { ...(await goodBody(path)), ...fields }, keyOf(path))
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+    expect(answer.body.error.details).toEqual([{ field, message: expect.stringContaining(rule) }])
+    expect(answer.body.error.message).toBe(
+      `The request was not accepted: ${field} ${answer.body.error.details[0].message}.`,
+    )
+  })
+
+  test.for(Object.entries(schemas))('%s: no field is ever just an "Invalid input"', async ([path, { shape }]) => {
+    const wrong = [0, -1, 1.5, '', 'x'.repeat(3000), true, [], {}, null]
+    for (const value of wrong) {
+      const fields = Object.keys(shape)
+      const body = Object.fromEntries(fields.map((field) => [field, value]))
+      const answer = await api.call(path, body, keyOf(path))
+      expect(answer.status).toBe(400)
+      expect(JSON.stringify(answer.body)).not.toMatch(/invalid input|not accepted"/i)
+    }
+  })
+
+  test('a body that is no object says so', async () => {
+    const answer = await api.call(clickPath, '[]')
+    expect(answer.body.error.message).toBe('The request was not accepted: the body must be an object.')
+  })
+
   test('details are bounded', async () => {
     const answer = await api.call(clickPath, { list: Array.from({ length: 5000 }, () => '\0') })
     expect(answer.body.error.details).toHaveLength(20)
@@ -193,13 +247,6 @@ describe('whatever is sent is answered with 200 or an error that is the callerâ€
     fc.jsonValue({ maxDepth: 9 }),
     fc.integer({ min: 1, max: 100_000_000_000 }),
   )
-  const schemas = {
-    [clickPath]: clickRequest,
-    [leadPath]: leadRequest,
-    [salePath]: saleRequest,
-    [refundPath]: refundRequest,
-  }
-
   test.for(Object.entries(schemas))('%s', async ([path, schema]) => {
     const good = await goodBody(path)
     const fields = Object.keys(schema.shape)

@@ -87,7 +87,7 @@ function unreadable(target: Target): ApiError {
 }
 
 function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
-  const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value)
+  const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
   const others = target === 'json' ? unstorable(value) : []
   if (parsed.success && others.length === 0) return parsed.data
   const named = (parsed.error?.issues ?? []).map(({ path, message }) => ({ field: path.join('.'), message }))
@@ -95,6 +95,32 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, tar
   const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
   throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
 }
+
+const typeNames: Record<string, string> = {
+  string: 'text',
+  boolean: 'true or false',
+  int: 'an integer',
+  number: 'a number',
+  object: 'an object',
+  array: 'a list',
+}
+
+/** The rule that a value breaks, said of its field, where the schema has no words of its own for it. */
+function ruleOf(issue: z.core.$ZodRawIssue): string {
+  if (issue.input === undefined || (issue.input === null && issue.code === 'invalid_type')) return 'is missing'
+  if (issue.code === 'invalid_type') return `must be ${typeNames[issue.expected] ?? issue.expected}`
+  if (issue.code === 'invalid_value') return `must be ${issue.values.join(' or ')}`
+  if (issue.code === 'too_small') {
+    if (issue.origin === 'string' && issue.minimum === 1) return 'must not be empty'
+    return `must be ${issue.inclusive ? 'at least' : 'more than'} ${issue.minimum}${unitOf(issue.origin)}`
+  }
+  if (issue.code === 'too_big') {
+    return `must be ${issue.inclusive ? 'at most' : 'less than'} ${issue.maximum}${unitOf(issue.origin)}`
+  }
+  return 'has a form that is not accepted'
+}
+
+const unitOf = (origin: string) => (origin === 'string' ? ' characters long' : '')
 
 /** The text fields of a form post, the last of those with one name. Files are left out. */
 export function textsOf(sent: unknown): Record<string, string> {

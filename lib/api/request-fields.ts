@@ -6,7 +6,11 @@ export function text(length: number) {
 }
 
 export const url = () => text(8192)
-export const programId = () => z.nullish(z.int().check(z.positive()))
+
+export const aPositiveInteger = 'must be a positive integer'
+
+export const programId = () => z.nullish(z.int(aPositiveInteger).check(z.positive(aPositiveInteger)))
+
 export const key = () => z.string().check(z.minLength(1), z.maxLength(255))
 
 const maxAdditionalDataBytes = 2048

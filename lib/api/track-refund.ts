@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { maxAmountCents } from '../money.ts'
+import { amountOrZero } from './amount-fields.ts'
 import { body, bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
 import { key, text } from './request-fields.ts'
 import { cents, currency, id, success } from './response-fields.ts'
@@ -7,7 +7,7 @@ import { cents, currency, id, success } from './response-fields.ts'
 /** Body of POST /api/v1/track/refund. */
 export const refundRequest = z.object({
   transaction_id: key(),
-  refund_amount_cents: z.nullish(z.int().check(z.nonnegative(), z.maximum(maxAmountCents))),
+  refund_amount_cents: z.nullish(amountOrZero()),
   refund_id: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
   refund_reason: text(1000),
   reason: z.nullish(z.enum(['refund', 'chargeback'])),

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { isCurrency, maxAmountCents } from '../money.ts'
+import { isCurrency } from '../money.ts'
+import { amount } from './amount-fields.ts'
 import { additionalDataText, body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { additionalData, key, text } from './request-fields.ts'
 import { cents, currency, id, success } from './response-fields.ts'
@@ -8,7 +9,7 @@ import { cents, currency, id, success } from './response-fields.ts'
 export const saleRequest = z.object({
   transaction_id: key(),
   customer_key: key(),
-  amount_cents: z.int().check(z.positive(), z.maximum(maxAmountCents)),
+  amount_cents: amount(),
   currency: z.nullish(z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be an ISO 4217 currency code'))),
   click_id: text(255),
   clickId: text(255),
