@@ -1,16 +1,24 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import { continueBackfill, listRunningBackfills } from '../lib/stripe/backfill.ts'
 import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
 import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
 
 const limit = 500
+/** How long each account's past is read in a run. */
+const backfillSeconds = 60
 
 /**
- * Scheduled: applies webhook events that waited for their account to be connected again, or for what Stripe converted. What they
- * write into the outbox is sent by `relay-outbox`.
+ * Scheduled: applies webhook events that waited for their account to be connected again, for what Stripe converted, or for their
+ * buyer; then goes on with reading accounts' past. What these write into the outbox is sent by `relay-outbox`.
  */
 export default {
-  async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv): Promise<void> {
-    const { applied, failed } = await applyParkedEvents(openDatabase(env), openStripe(env), { limit })
+  async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {
+    const db = openDatabase(env)
+    const stripe = openStripe(env)
+    const { applied, failed } = await applyParkedEvents(db, stripe, { limit })
     if (applied + failed > 0) console.log(JSON.stringify({ function: 'apply-parked-events', applied, failed }))
+    for (const programId of await listRunningBackfills(db)) {
+      await continueBackfill(db, stripe, env.EMAIL_HASH_KEY, { programId, seconds: backfillSeconds })
+    }
   },
 }

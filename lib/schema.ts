@@ -373,6 +373,19 @@ export interface PayoutsDue {
   program_id: Int8 | null;
 }
 
+export interface ProcessorBackfills {
+  account_id: string;
+  events_recorded: Generated<Int8>;
+  kind: Generated<'sessions' | 'subscriptions' | 'invoices' | 'intents' | 'refunds' | 'disputes'>;
+  last_id: string | null;
+  objects_read: Generated<Int8>;
+  problem: string | null;
+  program_id: Int8;
+  reads_from: Timestamp;
+  started_at: Generated<Timestamp>;
+  status: Generated<'running' | 'stopped' | 'done'>;
+}
+
 export interface ProcessorConnectStates {
   expires_at: Timestamp;
   program_id: Int8;
@@ -680,6 +693,7 @@ export interface DB {
   payout_run_exclusions: PayoutRunExclusions;
   payout_runs: PayoutRuns;
   payouts_due: PayoutsDue;
+  processor_backfills: ProcessorBackfills;
   processor_connect_states: ProcessorConnectStates;
   processor_customers: ProcessorCustomers;
   processor_events: ProcessorEvents;
@@ -788,6 +802,10 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null }
     row: { fold_daily_totals: number | null }
   }
+  known_of_past: {
+    arguments: { of_account_id: string | null; told: string | null }
+    row: { place: number | null; is_test: boolean | null }
+  }
   make_event_partitions: {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
@@ -893,6 +911,7 @@ export const functionCalls: {
   erase_payments: { text: 'select erase_payments($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
+  known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },

@@ -114,3 +114,21 @@ create table processor_connect_states (
   expires_at timestamptz not null
 );
 create index processor_connect_states_expires_idx on processor_connect_states (expires_at);
+
+-- How far the reading of an account's past has come, asked for by a program: `kind` is the list that is read, newest first, and `last_id`
+-- its last object that was applied. Only the newest reading of a program is kept.
+create table processor_backfills (
+  program_id bigint primary key references programs (id) on delete cascade,
+  account_id text not null,
+  reads_from timestamptz not null,
+  status text not null default 'running' check (status in ('running', 'stopped', 'done')),
+  kind text not null default 'sessions'
+    check (kind in ('sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes')),
+  last_id text,
+  objects_read bigint not null default 0,
+  events_recorded bigint not null default 0,
+  -- Why the last step failed, where it did.
+  problem text,
+  started_at timestamptz not null default now()
+);
+create index processor_backfills_running_idx on processor_backfills (program_id) where status = 'running';

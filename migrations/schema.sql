@@ -503,6 +503,24 @@ create table payout_runs (
 CREATE TRIGGER payout_runs_made_audit AFTER INSERT ON public.payout_runs FOR EACH ROW EXECUTE FUNCTION audit_payout_run();
 CREATE TRIGGER payout_runs_paid_audit AFTER UPDATE OF paid_at ON public.payout_runs FOR EACH ROW WHEN (((old.paid_at IS NULL) AND (new.paid_at IS NOT NULL))) EXECUTE FUNCTION audit_payout_run();
 
+create table processor_backfills (
+  program_id bigint not null,
+  account_id text not null,
+  reads_from timestamp with time zone not null,
+  status text not null default 'running'::text,
+  kind text not null default 'sessions'::text,
+  last_id text,
+  objects_read bigint not null default 0,
+  events_recorded bigint not null default 0,
+  problem text,
+  started_at timestamp with time zone not null default now(),
+  constraint processor_backfills_pkey PRIMARY KEY (program_id),
+  constraint processor_backfills_kind_check CHECK ((kind = ANY (ARRAY['sessions'::text, 'subscriptions'::text, 'invoices'::text, 'intents'::text, 'refunds'::text, 'disputes'::text]))),
+  constraint processor_backfills_status_check CHECK ((status = ANY (ARRAY['running'::text, 'stopped'::text, 'done'::text]))),
+  constraint processor_backfills_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+CREATE INDEX processor_backfills_running_idx ON public.processor_backfills USING btree (program_id) WHERE (status = 'running'::text);
+
 create table processor_connect_states (
   state_hash bytea not null,
   program_id bigint not null,
@@ -3009,6 +3027,31 @@ begin
   order by f.place, f.program_id, f.customer_id limit 1;
   return buyer;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.known_of_past(of_account_id text, told jsonb)
+ RETURNS TABLE(place integer, is_test boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with objects as (
+    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(told) with ordinality o (said, place)
+  ), named as (
+    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
+  ), pointed_to as (
+    select n.place, n.id from named n union
+    select n.place, p.transaction_id from named n join processor_payments p on p.account_id = of_account_id and p.payment_id = n.id
+  ), of_payment as (
+    select t.place, t.id from pointed_to t union
+    select t.place, p.payment_id from pointed_to t join processor_payments p on p.account_id = of_account_id and p.transaction_id = t.id
+  )
+  select i.place, s.is_test from of_payment i cross join (values (false), (true)) mode (is_test)
+  join programs p on p.processor_account_id = of_account_id
+  join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
+  union
+  select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
+  where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.known_transaction(given sales, of_account_id text)

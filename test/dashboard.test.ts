@@ -250,6 +250,9 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
   [`/programs/${programId}/settings/processor/disconnect`, {}],
   [`/programs/${programId}/settings/processor/known-customers`, {}],
+  [`/programs/${programId}/settings/processor/backfill`, { months: '3' }],
+  [`/programs/${programId}/settings/processor/backfill/continue`, {}],
+  [`/programs/${programId}/settings/processor/backfill/stop`, {}],
   [`/workspaces/${workspaceId}/members`, { email: 'eve@example.com', role: 'owner' }],
   [`/workspaces/${workspaceId}/members/${removed.userId}/remove`, {}],
   [

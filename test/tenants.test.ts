@@ -70,6 +70,9 @@ const routes = {
     'POST /programs/:programId/settings/processor/connect': 'processor:manage',
     'POST /programs/:programId/settings/processor/disconnect': 'processor:manage',
     'POST /programs/:programId/settings/processor/known-customers': 'processor:manage',
+    'POST /programs/:programId/settings/processor/backfill': 'processor:manage',
+    'POST /programs/:programId/settings/processor/backfill/continue': 'processor:manage',
+    'POST /programs/:programId/settings/processor/backfill/stop': 'processor:manage',
   },
   workspace: [
     'GET /workspaces/:workspaceId/members',

@@ -14,6 +14,8 @@ export interface LocalStripe {
   refunds: Map<string, object[]>
   /** Refunds and charges by their ids, as they are answered where they are asked for one by one. */
   objects: Map<string, object>
+  /** What an account has, oldest first, by account and path, `acct_1 /v1/invoices`: listed newest first, as Stripe does. */
+  lists: Map<string, Record<string, unknown>[]>
   /** Code to account, for `POST /oauth/token`; a code works once. */
   accounts: Map<string, string>
   /** Answers this instead for the next `times` calls; 0 breaks the connection. */
@@ -26,16 +28,17 @@ interface Known {
   invoices?: Record<string, string>
   refunds?: Record<string, object[]>
   accounts?: Record<string, string>
+  lists?: Record<string, Record<string, unknown>[]>
 }
 
 /**
  * Stands in for the few calls of Stripe's API that the service makes, in Stripe's own HTTP, on this machine. What it knows is put
- * into its maps, or sent to it: `POST /control` `{invoices, refunds, accounts}`, each an object. Refunds are listed one a page.
+ * into its maps, or sent to it: `POST /control` `{invoices, refunds, accounts, lists}`, each an object. Refunds are listed one a page.
  */
 export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   const failures: number[] = []
 
-  function answer(request: IncomingMessage, body: string): { status: number; body: object } {
+  function answer(request: IncomingMessage, accountId: string, body: string): { status: number; body: object } {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
     if (pathname === '/v1/invoice_payments') {
       const paymentIntent = searchParams.get('payment[payment_intent]') ?? ''
@@ -45,6 +48,9 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
         ? [{ id: `inpay_${paymentIntent}`, object: 'invoice_payment', invoice, payment, status: 'paid' }]
         : []
       return list(pathname, data, false)
+    }
+    if (listPaths.has(pathname) && !searchParams.has('charge')) {
+      return pageOf(pathname, stripe.lists.get(`${accountId} ${pathname}`) ?? [], searchParams)
     }
     if (pathname === '/v1/refunds') {
       const refunds = stripe.refunds.get(searchParams.get('charge') ?? '') ?? []
@@ -82,7 +88,8 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     void (async () => {
       const body = await text(request)
       if (request.url === '/control') {
-        const { invoices = {}, refunds = {}, accounts = {} }: Known = JSON.parse(body)
+        const { invoices = {}, refunds = {}, accounts = {}, lists = {} }: Known = JSON.parse(body)
+        for (const [from, to] of Object.entries(lists)) stripe.lists.set(from, to)
         for (const [from, to] of Object.entries(invoices)) stripe.invoices.set(from, to)
         for (const [from, to] of Object.entries(refunds)) stripe.refunds.set(from, to)
         for (const [from, to] of Object.entries(accounts)) stripe.accounts.set(from, to)
@@ -98,7 +105,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
       }
       const answered = failure
         ? { status: failure, body: { error: { type: 'api_error', message: 'Something is wrong on our end.' } } }
-        : answer(request, body)
+        : answer(request, account, body)
       response.writeHead(answered.status, { 'content-type': 'application/json', 'request-id': 'req_local' })
       response.end(JSON.stringify(answered.body))
     })()
@@ -113,6 +120,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     invoices: new Map(),
     refunds: new Map(),
     objects: new Map(),
+    lists: new Map(),
     accounts: new Map(),
     fail: (status, times) => void failures.push(...Array.from({ length: times }, () => status)),
     async close() {
@@ -122,6 +130,29 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     },
   }
   return stripe
+}
+
+const listPaths: ReadonlySet<string> = new Set([
+  '/v1/checkout/sessions',
+  '/v1/subscriptions',
+  '/v1/invoices',
+  '/v1/payment_intents',
+  '/v1/refunds',
+  '/v1/disputes',
+])
+
+/** A page of an account's list by the parameters that Stripe takes: `created[gte]`, `status`, `starting_after`, `limit`. */
+function pageOf(pathname: string, objects: Record<string, unknown>[], asked: URLSearchParams) {
+  const since = Number(asked.get('created[gte]') ?? 0)
+  const status = asked.get('status')
+  const newestFirst = objects
+    .filter((object) => Number(object['created']) >= since)
+    .filter((object) => status === null || status === 'all' || object['status'] === status)
+    .toReversed()
+  const after = asked.get('starting_after')
+  const start = after === null ? 0 : newestFirst.findIndex((object) => object['id'] === after) + 1
+  const end = start + Number(asked.get('limit') ?? 10)
+  return list(pathname, newestFirst.slice(start, end), end < newestFirst.length)
 }
 
 function list(url: string, data: object[], hasMore: boolean) {

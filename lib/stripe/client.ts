@@ -31,7 +31,7 @@ export function openStripe(env: StripeEnv): Stripe {
 }
 
 /** Whose objects a call is about. */
-const of = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
+export const of = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
 
 /** The invoice that a payment intent paid, or null where it paid none. */
 export async function invoiceOfPaymentIntent(

@@ -1,11 +1,16 @@
 import type { Database } from '../database.ts'
+import { backfillOf } from './backfill.ts'
 import { leftOut } from './known-customers.ts'
 import { waitingEvents } from './parked-events.ts'
 
 export type ConnectionState = Awaited<ReturnType<typeof readConnectionState>>
 
-/** What the settings say of a program's Stripe account, in one request: what waits for it and what is left out. */
+/** What the settings say of a program's Stripe account, in one request: what waits for it, what is left out, and how far its past is read. */
 export async function readConnectionState(db: Database, programId: number) {
-  const [waiting, [left]] = await db.batch([waitingEvents(programId), leftOut(programId)])
-  return { waiting, leftOut: left?.count_left_out ?? 0 }
+  const [waiting, [left], [backfill]] = await db.batch([
+    waitingEvents(programId),
+    leftOut(programId),
+    backfillOf(programId),
+  ])
+  return { waiting, leftOut: left?.count_left_out ?? 0, backfill }
 }

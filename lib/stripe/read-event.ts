@@ -116,7 +116,8 @@ export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<We
   }
 }
 
-async function readFact(event: Told, hashEmail: HashEmail): Promise<Fact> {
+/** Reads the object of an event of this type; what no schema reads is `ignored`. */
+export async function readFact(event: Told, hashEmail: HashEmail): Promise<Fact> {
   const read = readers[event.type]
   if (!read) return ignored('Events of this type are not used.')
   try {

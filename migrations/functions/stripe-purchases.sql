@@ -109,6 +109,28 @@ begin
   return buyer;
 end $$;
 
+-- Which of what was read from an account's past (in `told`, counted from 0) is of a sale or of a buyer that a program of the account knows.
+create or replace function known_of_past(of_account_id text, told jsonb) returns table (place integer, is_test boolean)
+language sql stable as $$
+  with objects as (
+    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(told) with ordinality o (said, place)
+  ), named as (
+    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
+  ), pointed_to as (
+    select n.place, n.id from named n union
+    select n.place, p.transaction_id from named n join processor_payments p on p.account_id = of_account_id and p.payment_id = n.id
+  ), of_payment as (
+    select t.place, t.id from pointed_to t union
+    select t.place, p.payment_id from pointed_to t join processor_payments p on p.account_id = of_account_id and p.transaction_id = t.id
+  )
+  select i.place, s.is_test from of_payment i cross join (values (false), (true)) mode (is_test)
+  join programs p on p.processor_account_id = of_account_id
+  join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
+  union
+  select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
+  where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
+$$;
+
 -- A payment of a known customer that says nothing of its own, in a program that does not attribute such: it waits in the log for the setting.
 create or replace function leave_out(event processor_events) returns processor_events language plpgsql as $$
 begin

@@ -10,6 +10,13 @@ import {
   takeConnectState,
 } from '../../../lib/stripe/connect.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import {
+  type Backfill,
+  continueBackfill,
+  resumeBackfill,
+  startBackfill,
+  stopBackfill,
+} from '../../../lib/stripe/backfill.ts'
 import { openStripe } from '../../../lib/stripe/client.ts'
 import type { ConnectionState } from '../../../lib/stripe/connection-state.ts'
 import { attributeKnownCustomers } from '../../../lib/stripe/known-customers.ts'
@@ -59,6 +66,7 @@ export function StripeConnection({ env, programId, accountId, attributesKnown, s
     >
       {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
       {accountId && <LeftOut programId={programId} payments={state.leftOut} isOn={attributesKnown} />}
+      {accountId && <Past programId={programId} backfill={state.backfill} />}
       {state.waiting.map((events) => (
         <Waiting {...events} isConnected={events.account_id === accountId} />
       ))}
@@ -110,6 +118,70 @@ export function LeftOut({ programId, payments, isOn }: { programId: number; paym
   )
 }
 
+const kindNames: Record<Backfill['kind'], string> = {
+  sessions: 'checkout sessions',
+  subscriptions: 'subscriptions',
+  invoices: 'invoices',
+  intents: 'payments',
+  refunds: 'refunds',
+  disputes: 'disputes',
+}
+
+/** Reading the account's past: how far it has come, and the buttons that begin it, stop it and have it go on. */
+function Past({ programId, backfill }: { programId: number; backfill: Backfill | undefined }) {
+  const address = `${settingsOf(programId)}/processor/backfill`
+  const isOn = backfill?.status === 'running' && backfill.is_connected
+  return (
+    <div class="stack">
+      {backfill?.is_connected && <PastProgress backfill={backfill} />}
+      {isOn ? (
+        <div class="row">
+          <PostButton action={`${address}/continue`}>Go on now</PostButton>
+          <PostButton action={`${address}/stop`}>Stop</PostButton>
+        </div>
+      ) : (
+        <>
+          {backfill?.status === 'stopped' && backfill.is_connected && (
+            <PostButton action={`${address}/continue`}>Go on where it stopped</PostButton>
+          )}
+          <form method="post" action={address} class="row end">
+            <Field
+              name="months"
+              label="Payments from before"
+              value="3"
+              hint="Those whose metadata names this program are recorded, each once, however often you read them."
+              options={pastMonths.map((months) => [
+                months,
+                `of the last ${months === '1' ? 'month' : `${months} months`}`,
+              ])}
+              form={emptyForm}
+            />
+            <button type="submit">Read them</button>
+          </form>
+        </>
+      )}
+    </div>
+  )
+}
+
+function PastProgress({ backfill }: { backfill: Backfill }) {
+  const { status, kind, objects_read: read, events_recorded: recorded, reads_from: from, problem } = backfill
+  const figures = `${formatNumber(read)} objects since ${formatDate(from)} read, ${formatNumber(recorded)} recorded.`
+  return (
+    <>
+      <p>
+        <strong>
+          {status === 'done' && 'The past is read.'}
+          {status === 'running' && `The past is being read, now ${kindNames[kind]}.`}
+          {status === 'stopped' && `Reading the past stopped at ${kindNames[kind]}.`}
+        </strong>{' '}
+        {figures} {status === 'running' && 'It goes on by itself.'}
+      </p>
+      {problem !== null && <p class="bad">{problem}</p>}
+    </>
+  )
+}
+
 const keptDays = 90
 
 /** What an account told while it was disconnected. */
@@ -151,6 +223,9 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
     </>
   )
 }
+
+const pastMonths = ['1', '3', '6', '12', '24'] as const
+const backfillForm = z.object({ months: z.enum(pastMonths, 'Choose how far back to read.') })
 
 const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
 const connectForm = z.object({
@@ -234,5 +309,55 @@ stripeConnectionPages.post(
       settingsOf(programId),
       'Payments of known customers count from now on. Those that were left out are attributed within half an hour.',
     )
+  },
+)
+
+/** How long a request reads the past before it is answered, and after that. */
+const secondsAtOnce = 3
+const secondsAfterwards = 20
+
+/** Reads the first of the past while somebody waits and a little more afterwards; a scheduled function goes on. */
+async function readPast(
+  { env, get, executionCtx }: Pick<PageContext, 'env' | 'get' | 'executionCtx'>,
+  programId: number,
+) {
+  const readFor = async (seconds: number) => {
+    const options = { programId, seconds }
+    await sendSoon(env, await continueBackfill(get('db'), openStripe(env), env.EMAIL_HASH_KEY, options))
+  }
+  await readFor(secondsAtOnce)
+  executionCtx.waitUntil(readFor(secondsAfterwards))
+}
+
+stripeConnectionPages.post(
+  '/programs/:programId/settings/processor/backfill',
+  requireProgram('processor:manage'),
+  form(backfillForm),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    await startBackfill(c.get('db'), programId, Number(c.req.valid('form').months))
+    await readPast(c, programId)
+    return redirectWith(c, settingsOf(programId), 'The past is being read.')
+  },
+)
+
+stripeConnectionPages.post(
+  '/programs/:programId/settings/processor/backfill/continue',
+  requireProgram('processor:manage'),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    await resumeBackfill(c.get('db'), programId)
+    await readPast(c, programId)
+    return redirectWith(c, settingsOf(programId), 'The past is being read.')
+  },
+)
+
+stripeConnectionPages.post(
+  '/programs/:programId/settings/processor/backfill/stop',
+  requireProgram('processor:manage'),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    await stopBackfill(c.get('db'), programId)
+    return redirectWith(c, settingsOf(programId), 'Stopped. What was recorded stays.')
   },
 )

@@ -1,0 +1,60 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { openDatabase } from '../database.ts'
+import { LocalStackError } from '../local/postgres.ts'
+import { readState } from '../local/state.ts'
+import {
+  type Backfill,
+  readBackfill,
+  resumeBackfill,
+  startBackfill,
+  stepBackfill,
+  stopBackfill,
+} from '../stripe/backfill.ts'
+import { openStripe } from '../stripe/client.ts'
+import { runCommand } from './command.ts'
+
+const usage = 'npm run -s backfill -- PROGRAM [--months 12]   (goes on where it stopped unless --months is given)'
+
+/** Stripe's limits are of seconds. */
+const pauseMilliseconds = 5000
+
+/**
+ * `npm run -s backfill -- PROGRAM [--months 12]`: reads a program's Stripe account of the last months to its end, and records what names
+ * the program. Ctrl-C stops it after the page that it is at. On Neon by DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, else on the
+ * running stack.
+ */
+async function backfill(): Promise<void> {
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: { months: { type: 'string' } } })
+  const programId = Number(positionals[0])
+  if (!Number.isSafeInteger(programId)) throw new LocalStackError(`Name the program: ${usage}`)
+  const months = Number(values.months ?? 12)
+  if (!Number.isInteger(months) || months < 1 || months > 120)
+    throw new LocalStackError('--months takes a number from 1 to 120.')
+  const { DATABASE_URL, EMAIL_HASH_KEY = '', STRIPE_SECRET_KEY = '', STRIPE_API_URL } = process.env
+  const env = DATABASE_URL
+    ? { DATABASE_URL, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, ...(STRIPE_API_URL && { STRIPE_API_URL }) }
+    : readState().environment
+  const db = openDatabase(env)
+  const stripe = openStripe(env)
+
+  const known = await readBackfill(db, programId)
+  if (values.months === undefined && known?.is_connected && known.status !== 'done') await resumeBackfill(db, programId)
+  else await startBackfill(db, programId, months)
+  process.once('SIGINT', () => void stopBackfill(db, programId))
+  for (;;) {
+    // What is to be told is in the outbox, from which the relay sends it.
+    const { status } = await stepBackfill(db, stripe, env.EMAIL_HASH_KEY, programId)
+    const now = await readBackfill(db, programId)
+    if (now) console.log(progressOf(now))
+    if (status === 'waits') await pause(pauseMilliseconds)
+    else if (status !== 'running') return
+  }
+}
+
+function progressOf({ status, kind, objects_read: read, events_recorded: recorded, problem }: Backfill): string {
+  const where = status === 'running' ? `reading ${kind}` : status === 'done' ? 'done' : `stopped at ${kind}`
+  return `${where}: ${read} read, ${recorded} recorded${problem === null ? '' : `. ${problem}`}`
+}
+
+await runCommand(usage, backfill)

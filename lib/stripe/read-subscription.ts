@@ -1,0 +1,27 @@
+import * as z from 'zod/mini'
+import { type Fact, ignored } from './facts.ts'
+import { id, metadata, noMetadata, reference, unixTime } from './payload.ts'
+
+const subscription = z.looseObject({ id, created: unixTime, customer: reference, metadata })
+
+/** Reads a subscription as the API shows it: nothing was paid by it, but its metadata says whose customer it is. */
+export function readSubscription(object: unknown): Fact {
+  const read = subscription.safeParse(object).data
+  if (read === undefined) return ignored('It has a form that no known API version shows.')
+  const { created, customer, metadata: said } = read
+  return {
+    kind: 'purchase',
+    ...(said ?? noMetadata),
+    email_hash: null,
+    processor_customer_id: customer,
+    session_id: null,
+    started_at: created,
+    settles_lead: false,
+    awaits_payment: false,
+    asked: null,
+    payment_ids: [],
+    told_alone: false,
+    asks_invoice_of: null,
+    sale: null,
+  }
+}

@@ -1,0 +1,284 @@
+import { describe, expect, test } from 'vitest'
+import { dispute, paymentIntent, refund, type Shop } from '../lib/local/stripe-events.ts'
+import {
+  continueBackfill,
+  readBackfill,
+  resumeBackfill,
+  startBackfill,
+  stepBackfill,
+  stopBackfill,
+} from '../lib/stripe/backfill.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { attributeKnownCustomers } from '../lib/stripe/known-customers.ts'
+import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+import { bill, firstPayment, oneTime } from './support/payments.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { env, send, stripe, rows, salesOf } = await openWebhook(endpoint)
+const client = openStripe(env)
+
+const step = (shop: Shop) => stepBackfill(db, client, env.EMAIL_HASH_KEY, shop.programId)
+const goOn = (shop: Shop) =>
+  continueBackfill(db, client, env.EMAIL_HASH_KEY, { programId: shop.programId, seconds: 60 })
+const readPast = async (shop: Shop, months = 3) => {
+  await startBackfill(db, shop.programId, months)
+  await goOn(shop)
+}
+
+type Objects = Record<string, unknown>[]
+
+/** Puts an account's past into Stripe's stand-in. */
+function has(
+  shop: Shop,
+  past: {
+    sessions?: Objects
+    subscriptions?: Objects
+    invoices?: Objects
+    intents?: Objects
+    refunds?: Objects
+    disputes?: Objects
+  },
+) {
+  const paths = {
+    sessions: '/v1/checkout/sessions',
+    subscriptions: '/v1/subscriptions',
+    invoices: '/v1/invoices',
+    intents: '/v1/payment_intents',
+    refunds: '/v1/refunds',
+    disputes: '/v1/disputes',
+  } as const
+  for (const [kind, path] of Object.entries(paths)) {
+    stripe.lists.set(`${shop.account} ${path}`, past[kind as keyof typeof paths] ?? [])
+  }
+}
+
+const day = 86_400
+
+/** A shop whose customer came 80 days ago. */
+async function oldShop(): Promise<TestShop> {
+  const shop = await createShop(sql)
+  await sql.query(
+    `update customers set created_at = now() - interval '80 days', last_click_at = now() - interval '80 days' where program_id = $1`,
+    [shop.programId],
+  )
+  return { ...shop, now: shop.now - 79 * day }
+}
+
+const later = (shop: TestShop, days: number): TestShop => ({ ...shop, now: shop.now + days * day })
+const paidBy = (id: string) => ({ data: [{ payment: { type: 'payment_intent', payment_intent: `pi_${id}` } }] })
+const invoiceOf = (shop: TestShop, id: string, more: Partial<Parameters<typeof bill>[1]> = {}) => ({
+  ...bill(shop, { id, metadata: {}, ...more }),
+  payments: paidBy(id),
+})
+const subscription = (shop: TestShop, id: string, metadata?: object) => ({
+  id,
+  object: 'subscription',
+  created: shop.now,
+  customer: shop.customer,
+  livemode: shop.livemode,
+  status: 'active',
+  metadata: metadata ?? { program_id: String(shop.programId), svc_click_id: shop.clickId },
+})
+
+async function endOf(shop: TestShop) {
+  const sales = await salesOf(shop)
+  return sales
+    .map(({ transaction_id: id, partner_id: partner, commission, reversed }) => ({ id, partner, commission, reversed }))
+    .toSorted((a, b) => String(a.id).localeCompare(String(b.id)))
+}
+const earned = (shop: TestShop, id: string, reversed = 0) => ({
+  id,
+  partner: shop.partnerId,
+  commission: 2000,
+  reversed,
+})
+
+describe("reading an account's past", () => {
+  test('records what names the program, with the refunds and disputes of it, and keeps nothing of others', async () => {
+    const shop = await oldShop()
+    const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com', clickId: null, customerKey: null }
+    has(shop, {
+      sessions: [
+        firstPayment(shop),
+        { ...oneTime(shop, { id: 'cs_open', payment_intent: 'pi_open' }), status: 'open' },
+        oneTime(stranger, { id: 'cs_x', payment_intent: 'pi_x', metadata: {} }),
+      ],
+      subscriptions: [subscription(shop, 'sub_1'), subscription(stranger, 'sub_x', {})],
+      invoices: [
+        invoiceOf(shop, 'in_1', { billing_reason: 'subscription_create' }),
+        // Its own copy of the metadata is missing: the subscription's counts.
+        invoiceOf(later(shop, 30), 'in_2'),
+        invoiceOf(later(stranger, 30), 'in_x', { subscription: 'sub_x' }),
+        { ...invoiceOf(later(shop, 31), 'in_draft'), status: 'draft' },
+      ],
+      intents: [
+        paymentIntent(shop, { id: 'pi_3', charge: 'ch_3', amount: 10_000 }),
+        { ...paymentIntent(shop, { id: 'pi_4', charge: 'ch_4', amount: 10_000 }), status: 'canceled' },
+      ],
+      refunds: [
+        refund(later(shop, 31), { id: 're_2', amount: 5000, payment_intent: 'pi_in_2', charge: 'ch_2' }),
+        refund(later(shop, 31), { id: 're_x', amount: 5000, payment_intent: 'pi_in_x', charge: 'ch_x' }),
+      ],
+      disputes: [
+        dispute(later(shop, 32), { id: 'dp_3', amount: 10_000, charge: 'ch_3', payment_intent: 'pi_3' }),
+        dispute(later(shop, 32), {
+          id: 'dp_1',
+          amount: 10_000,
+          charge: 'ch_1',
+          payment_intent: 'pi_in_1',
+          status: 'won',
+        }),
+      ],
+    })
+    await readPast(shop)
+    const end = [earned(shop, 'in_1'), earned(shop, 'in_2', 1000), earned(shop, 'pi_3', 2000)]
+    expect(await endOf(shop)).toEqual(end)
+    const counted = await readBackfill(db, shop.programId)
+    expect(counted).toMatchObject({ status: 'done', objects_read: 13, problem: null })
+
+    await readPast(shop)
+    expect(await endOf(shop)).toEqual(end)
+    expect(
+      await rows(
+        `select event_id from processor_events where account_id = (select processor_account_id from programs where id = $1) and fact::text ~ '_x'`,
+        shop,
+      ),
+    ).toEqual([])
+  })
+
+  test('reads no further back than it was asked to', async () => {
+    const shop = await oldShop()
+    has(shop, { invoices: [invoiceOf(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })] })
+    await readPast(shop, 1)
+    expect(await salesOf(shop)).toEqual([])
+    await readPast(shop, 3)
+    expect(await salesOf(shop)).toHaveLength(1)
+  })
+
+  test('gives no partner what was bought before they brought the buyer', async () => {
+    const shop = await createShop(sql)
+    await send(shop, 'checkout.session.completed', oneTime(shop))
+    const before = { ...shop, now: shop.now - 40 * day, clickId: null }
+    has(shop, {
+      sessions: [oneTime(before, { id: 'cs_0', payment_intent: 'pi_0' })],
+    })
+    await readPast(shop)
+    expect(await endOf(shop)).toEqual([
+      { id: 'pi_0', partner: null, commission: null, reversed: null },
+      earned(shop, 'pi_1'),
+    ])
+  })
+
+  test("leaves known customers' payments without metadata out until the program attributes them", async () => {
+    const shop = await oldShop()
+    has(shop, { sessions: [firstPayment(shop)], invoices: [invoiceOf(later(shop, 30), 'in_2')] })
+    await readPast(shop)
+    expect(await endOf(shop)).toEqual([earned(shop, 'in_1')])
+    await attributeKnownCustomers(db, shop.programId)
+    await applyParkedEvents(db, client, { limit: 10, accountId: shop.account })
+    expect(await endOf(shop)).toEqual([earned(shop, 'in_1'), earned(shop, 'in_2')])
+  })
+})
+
+const buyers = 50
+const many = 250
+
+/** An account's 250 invoices of 50 buyers, each with a click of their own, of which every third buyer is nobody's. */
+async function manyInvoices(shop: TestShop): Promise<Objects> {
+  const clicks = Array.from({ length: buyers }, (_, n) => `cust_1_${n}0${shop.programId}`)
+  await sql.query(
+    `insert into customers (program_id, click_id, link_id, partner_id, created_at, last_click_at)
+    select $1, click, $2, $3, now() - interval '80 days', now() - interval '80 days' from unnest($4::text[]) click`,
+    [shop.programId, shop.linkId, shop.partnerId, clicks],
+  )
+  return Array.from({ length: many }, (_, n) => {
+    const buyer = n % buyers
+    const at = later({ ...shop, customer: `cus_${buyer}`, email: `${buyer}@example.org` }, n / 5)
+    const metadata = { program_id: String(shop.programId), svc_click_id: String(clicks[buyer]) }
+    return invoiceOf(at, `in_${n}`, {
+      subscription: `sub_${buyer}`,
+      amount_paid: 1000 + n,
+      metadata: buyer % 3 === 0 ? {} : metadata,
+    })
+  })
+}
+
+const totalsOf = (shop: Shop) =>
+  rows(
+    `select (select json_agg(json_build_array(transaction_id, amount_cents, customer_id is not null) order by transaction_id) from sales where program_id = $1) as sales,
+      (select json_agg(amount_cents order by amount_cents) from commissions where program_id = $1) as commissions`,
+    shop,
+  )
+
+describe('many invoices', () => {
+  test('stopped in the middle, with Stripe and the limits of its API in the way, end as in one run', async () => {
+    const whole = await oldShop()
+    has(whole, { invoices: await manyInvoices(whole) })
+    await readPast(whole)
+    const end = await totalsOf(whole)
+    expect(await readBackfill(db, whole.programId)).toMatchObject({
+      status: 'done',
+      objects_read: many,
+      events_recorded: 165,
+    })
+
+    const broken = await oldShop()
+    has(broken, { invoices: await manyInvoices(broken) })
+    await startBackfill(db, broken.programId, 3)
+    for (let page = 0; page < 4; page += 1) await step(broken)
+    await stopBackfill(db, broken.programId)
+    expect(await step(broken)).toMatchObject({ status: 'stopped' })
+    const middle = await readBackfill(db, broken.programId)
+    expect(middle).toMatchObject({ status: 'stopped', kind: 'invoices', objects_read: 200 })
+    await resumeBackfill(db, broken.programId)
+    stripe.fail(429, 1)
+    expect(await step(broken)).toMatchObject({ status: 'waits' })
+    expect(await readBackfill(db, broken.programId)).toMatchObject({
+      status: 'running',
+      objects_read: 200,
+      problem: 'Stripe takes no more calls just now.',
+    })
+    await goOn(broken)
+    expect(await totalsOf(broken)).toEqual(end)
+    expect(await readBackfill(db, broken.programId)).toMatchObject({
+      status: 'done',
+      objects_read: many,
+      problem: null,
+    })
+
+    await readPast(broken)
+    expect(await totalsOf(broken)).toEqual(end)
+  })
+
+  test('read twice at once and told by webhooks meanwhile are one sale each', async () => {
+    const shop = await oldShop()
+    const invoices = await manyInvoices(shop)
+    has(shop, { invoices })
+    await startBackfill(db, shop.programId, 3)
+    const live = async () => {
+      for (const one of invoices.slice(-60).toReversed()) await send(shop, 'invoice.paid', one)
+    }
+    await Promise.all([goOn(shop), goOn(shop), live()])
+    expect(await salesOf(shop)).toHaveLength(165)
+    expect(await readBackfill(db, shop.programId)).toMatchObject({ status: 'done', objects_read: many })
+  })
+})
+
+test('an account that was disconnected is read no further', async () => {
+  const shop = await oldShop()
+  has(shop, { invoices: await manyInvoices(shop) })
+  await startBackfill(db, shop.programId, 3)
+  await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])
+  expect(await step(shop)).toMatchObject({ status: 'stopped' })
+  expect(await readBackfill(db, shop.programId)).toMatchObject({
+    status: 'stopped',
+    problem: 'Stripe was disconnected.',
+  })
+  await expect(startBackfill(db, shop.programId, 3)).rejects.toThrow('Connect Stripe first.')
+})
+
+testWhatIsKept(sql)
