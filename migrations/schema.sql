@@ -3807,6 +3807,7 @@ AS $function$
 #variable_conflict use_column
 declare
   customer record;
+  partner_closed_at timestamptz;
   was_attributed boolean := false;
   is_counted_now boolean;
   counted boolean;
@@ -3814,9 +3815,17 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    case when r.closed_at is null then p.commission_bp else 0 end as commission_bp, p.commission_duration_months, p.hold_days into customer
-  from customers c join programs p on p.id = c.program_id join partners r on r.program_id = c.program_id and r.id = c.partner_id
-  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c for key share of r;
+    p.commission_bp, p.commission_duration_months, p.hold_days into customer
+  from customers c join programs p on p.id = c.program_id
+  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
+  if customer.id is not null then
+    -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
+    select r.closed_at into partner_closed_at from partners r
+    where r.program_id = given.program_id and r.id = customer.partner_id for key share;
+    if partner_closed_at is not null then
+      customer.commission_bp := 0;
+    end if;
+  end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,

@@ -202,11 +202,11 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     functions: [
       {
         name: 'record_sale',
-        from: `  on conflict on constraint sales_transaction_key do nothing
-  returning * into sale;
-  inserted := sale.id is not null;`,
-        to: `  returning * into sale;
-  inserted := true;`,
+        from: `    on conflict on constraint sales_transaction_key do nothing
+    returning * into sale;
+    inserted := sale.id is not null;`,
+        to: `    returning * into sale;
+    inserted := true;`,
       },
       {
         name: 'track_sale',

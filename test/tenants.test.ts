@@ -139,7 +139,7 @@ const routes = {
   other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],
   anyone: [
     'POST /api/v1/track/click',
-    'GET /js/svc-tracker.js',
+    'GET /js/',
     'GET /api/v1/openapi.json',
     'GET /api/v1/reference',
     'POST /api/auth/sign-up/email',
