@@ -291,17 +291,17 @@ export async function startBackfill(db: Database, programId: number, months: num
           ]),
       )
       .onConflict((conflict) =>
-        conflict.column('program_id').doUpdateSet((eb) => ({
-          account_id: eb.ref('excluded.account_id'),
-          reads_from: eb.ref('excluded.reads_from'),
-          started_at: eb.ref('excluded.started_at'),
+        conflict.column('program_id').doUpdateSet({
+          account_id: sql.ref('excluded.account_id'),
+          reads_from: sql.ref('excluded.reads_from'),
+          started_at: sql.ref('excluded.started_at'),
           status: 'running',
           kind: 'sessions',
           last_id: null,
           objects_read: 0,
           events_recorded: 0,
           problem: null,
-        })),
+        }),
       )
       .returning('program_id'),
   )
