@@ -204,7 +204,10 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
   const way = wayToConnect(env)
   if (way === undefined) {
     return (
-      <p class="muted">Connecting Stripe is not set up here: its operator has to give the service STRIPE_CLIENT_ID.</p>
+      <p class="muted">
+        Connecting Stripe is not set up here: its operator has to give the service STRIPE_CLIENT_ID, or, where the
+        account is the operator's own, run <code>npm run own-account</code>.
+      </p>
     )
   }
   return (
