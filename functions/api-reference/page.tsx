@@ -1,9 +1,8 @@
-import { raw } from 'hono/html'
 import type { Example, Operation } from '../../lib/api/operation.ts'
 import { operations } from '../../lib/api/operations.ts'
 import { errorCodes, problemCodes } from '../../lib/errors.ts'
 import { jsonSchema } from '../../lib/api/openapi.ts'
-import { style } from './style.ts'
+import { Document } from './document.tsx'
 
 /** A JSON Schema, as far as the page reads it. */
 interface Schema {
@@ -29,57 +28,44 @@ const callers: Record<Operation['auth'], string> = {
 /** The API for people: each endpoint with its fields, answers and examples, and the table of error codes. */
 export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; documentPath: string }) {
   return (
-    <>
-      {raw('<!doctype html>')}
-      <html lang="en">
-        <head>
-          <meta charset="utf-8" />
-          <meta name="viewport" content="width=device-width, initial-scale=1" />
-          <meta name="color-scheme" content="light dark" />
-          <title>API reference</title>
-          <style>{raw(style)}</style>
-        </head>
-        <body>
-          <nav aria-label="Endpoints">
-            <a class="home" href="#top">
-              API reference
-            </a>
-            <ul>
-              <li>
-                <a href="/docs">Documentation</a>
-              </li>
-              {operations.map(({ id, method, summary }) => (
-                <li>
-                  <a href={`#${id}`}>
-                    <Method method={method} /> {summary}
-                  </a>
-                </li>
-              ))}
-              <li>
-                <a href="#errors">Error codes</a>
-              </li>
-            </ul>
-          </nav>
-          <main id="top">
-            <h1>API reference</h1>
-            <p>
-              Base address: <code>{baseUrl}</code>. The same for programs:{' '}
-              <a href={documentPath}>OpenAPI 3.1 document</a>.
-            </p>
-            <p>
-              Bodies are JSON of at most 64 KiB and eight levels; numbers go up to 2<sup>53</sup> − 1, and text holds no
-              NUL. Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency.
-              Fields that are not known are ignored. Every answer carries <code>X-Request-Id</code>; a 429 or 503 says
-              in <code>Retry-After</code> how many seconds to wait before the same request may be sent again.
-            </p>
-            {operations.map((operation) => (
-              <Endpoint operation={operation} baseUrl={baseUrl} />
-            ))}
-            <ErrorCodes />
-          </main>
-        </body>
-      </html>
-    </>
+    <Document title="API reference">
+      <nav aria-label="Endpoints">
+        <a class="home" href="#top">
+          API reference
+        </a>
+        <ul>
+          <li>
+            <a href="/docs">Documentation</a>
+          </li>
+          {operations.map(({ id, method, summary }) => (
+            <li>
+              <a href={`#${id}`}>
+                <Method method={method} /> {summary}
+              </a>
+            </li>
+          ))}
+          <li>
+            <a href="#errors">Error codes</a>
+          </li>
+        </ul>
+      </nav>
+      <main id="top">
+        <h1>API reference</h1>
+        <p>
+          Base address: <code>{baseUrl}</code>. The same for programs: <a href={documentPath}>OpenAPI 3.1 document</a>.
+        </p>
+        <p>
+          Bodies are JSON of at most 64 KiB and eight levels; numbers go up to 2<sup>53</sup> − 1, and text holds no
+          NUL. Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency.
+          Fields that are not known are ignored. Every answer carries <code>X-Request-Id</code>; a 429 or 503 says in{' '}
+          <code>Retry-After</code> how many seconds to wait before the same request may be sent again.
+        </p>
+        {operations.map((operation) => (
+          <Endpoint operation={operation} baseUrl={baseUrl} />
+        ))}
+        <ErrorCodes />
+      </main>
+    </Document>
   )
 }
 

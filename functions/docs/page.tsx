@@ -1,7 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { raw } from 'hono/html'
 import { pages } from '../../tracker/dist/served/docs.js'
-import { style } from '../api-reference/style.ts'
+import { Document } from '../api-reference/document.tsx'
 import type { Found } from './search.ts'
 
 type Page = (typeof pages)[number]
@@ -47,40 +47,28 @@ export function SearchPage({ query, found }: { query: string; found: Found[] }) 
 
 function Shell(props: { title: string; current: string; query?: string; children: Child }) {
   return (
-    <>
-      {raw('<!doctype html>')}
-      <html lang="en">
-        <head>
-          <meta charset="utf-8" />
-          <meta name="viewport" content="width=device-width, initial-scale=1" />
-          <meta name="color-scheme" content="light dark" />
-          <title>{props.title}</title>
-          <style>{raw(style)}</style>
-        </head>
-        <body>
-          <nav aria-label="Documentation">
-            <form action="/docs/search" role="search">
-              <input type="search" name="q" value={props.query} placeholder="Search" aria-label="Search" required />
-            </form>
-            <ul>
-              {pages.map((page) => (
-                <li>
-                  <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
-                    {page.title}
-                  </a>
-                </li>
-              ))}
-              <li>
-                <a href="/api/v1/reference">API reference</a>
-              </li>
-              <li>
-                <a href="/">Dashboard</a>
-              </li>
-            </ul>
-          </nav>
-          <main id="top">{props.children}</main>
-        </body>
-      </html>
-    </>
+    <Document title={props.title}>
+      <nav aria-label="Documentation">
+        <form action="/docs/search" role="search">
+          <input type="search" name="q" value={props.query} placeholder="Search" aria-label="Search" required />
+        </form>
+        <ul>
+          {pages.map((page) => (
+            <li>
+              <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
+                {page.title}
+              </a>
+            </li>
+          ))}
+          <li>
+            <a href="/api/v1/reference">API reference</a>
+          </li>
+          <li>
+            <a href="/">Dashboard</a>
+          </li>
+        </ul>
+      </nav>
+      <main id="top">{props.children}</main>
+    </Document>
   )
 }

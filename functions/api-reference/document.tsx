@@ -1,0 +1,22 @@
+import type { Child } from 'hono/jsx'
+import { raw } from 'hono/html'
+import { style } from './style.ts'
+
+/** A whole page of the reference or of the documentation: it follows the reader's light or dark setting and loads nothing. */
+export function Document({ title, children }: { title: string; children: Child }) {
+  return (
+    <>
+      {raw('<!doctype html>')}
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="color-scheme" content="light dark" />
+          <title>{title}</title>
+          <style>{raw(style)}</style>
+        </head>
+        <body>{children}</body>
+      </html>
+    </>
+  )
+}
