@@ -87,6 +87,23 @@ describe('adding a partner', () => {
   })
 })
 
+test('a code that is made up grows by a digit while it is taken', async () => {
+  const { programId } = await program()
+  const name = `Grace ${crypto.randomUUID()}`
+  const letters = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]/g, '')
+    .slice(0, 20)
+  const { partnerId } = await addPartner(db, { programId, name, email: null, code: null })
+  await sql.query(
+    `insert into referral_links (code, program_id, partner_id)
+    select $1 || n, $2, $3 from generate_series(1000, 9999) n on conflict do nothing`,
+    [letters, programId, partnerId],
+  )
+  const { code } = await addPartner(db, { programId, name, email: null, code: null })
+  expect(code).toMatch(new RegExp(`^${letters}\\d{5}$`))
+})
+
 test('before each invitation is accepted nobody is joined and nothing is shared; after it what the person says is', async () => {
   const grace = await person('Grace')
   const [first, second] = [await inviting(grace.email, 'First'), await inviting(grace.email, 'Second')]

@@ -4,15 +4,16 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** A code for people who did not choose one: the name's letters and four random digits. */
-export function suggestCode(name: string): string {
+/** A code for people who did not choose one: the name's letters and `digits` random digits, 4 to 9. */
+export function suggestCode(name: string, digits: number): string {
   const letters = name
     .normalize('NFKD')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '')
     .slice(0, 20)
-  const [random = 0] = crypto.getRandomValues(new Uint16Array(1))
-  return `${letters || 'partner'}${1000 + (random % 9000)}`
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1))
+  const first = 10 ** (digits - 1)
+  return `${letters || 'partner'}${first + (random % (9 * first))}`
 }
 
 export function refuseTakenCode(error: unknown): never {

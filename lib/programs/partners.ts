@@ -7,33 +7,38 @@ import { openInvitationOf } from './partner-invitations.ts'
 
 /**
  * Adds a partner to a program with a referral link. The partner is the program's own: whether others know the address makes no
- * difference. `code` null makes one up. Refuses with `conflict` a taken code, and an address that another partner of the program has.
+ * difference. `code` null makes one up, a digit longer for each try that was taken. Refuses with `conflict` a taken code, and an
+ * address that another partner of the program has.
  */
 export async function addPartner(
   db: Database,
   partner: { programId: number; name: string; email: string | null; code: string | null },
 ): Promise<{ partnerId: number; code: string }> {
   const { programId, name, email } = partner
-  const code = partner.code ?? suggestCode(name)
-  const [added] = await db
-    .query(
-      kysely
-        .with('made', (cte) =>
-          cte.insertInto('partners').values({ program_id: programId, name, email }).returning(['program_id', 'id']),
-        )
-        .insertInto('referral_links')
-        .columns(['code', 'program_id', 'partner_id'])
-        .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id']))
-        .returning((eb) => eb.ref('partner_id').$notNull().as('partner_id')),
-    )
-    .catch((error: unknown) => {
-      if (violatedConstraint(error) !== 'partners_email_key') return refuseTakenCode(error)
+  for (let digits = 4; ; digits++) {
+    const code = partner.code ?? suggestCode(name, digits)
+    try {
+      const [added] = await db.query(
+        kysely
+          .with('made', (cte) =>
+            cte.insertInto('partners').values({ program_id: programId, name, email }).returning(['program_id', 'id']),
+          )
+          .insertInto('referral_links')
+          .columns(['code', 'program_id', 'partner_id'])
+          .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id']))
+          .returning((eb) => eb.ref('partner_id').$notNull().as('partner_id')),
+      )
+      if (!added) throw new Error('a partner was added without an answer')
+      return { partnerId: added.partner_id, code }
+    } catch (error) {
+      const violated = violatedConstraint(error)
+      if (violated === 'referral_links_code_key' && partner.code === null && digits < 9) continue
+      if (violated !== 'partners_email_key') return refuseTakenCode(error)
       throw new ApiError('conflict', 'Another partner of this program has this address.', {
         details: [{ field: 'email', message: 'must be of no other partner of the program' }],
       })
-    })
-  if (!added) throw new Error('a partner was added without an answer')
-  return { partnerId: added.partner_id, code }
+    }
+  }
 }
 
 /**
