@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import makePartitions from '../functions/make-partitions.ts'
 import applyRetention from '../functions/apply-retention.ts'
+import { deleteExpired } from '../lib/access/delete-expired.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
+import { deleteUnsoldPayments } from '../lib/stripe/webhook-events.ts'
 import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { asEventPage, eventPageStatements } from '../lib/tracking/events.ts'
@@ -131,6 +133,72 @@ test('a visitor who comes back while their customer is deleted is recorded once,
   expect(kept.map(({ click_id }) => click_id).toSorted()).toEqual(again.map(({ click_id }) => click_id).toSorted())
   while ((await countClicks(db, 1000)) > 0);
   expect(await findDifferences(sql)).toEqual([])
+})
+
+test('invitations go a year after they ran out, whatever became of them', async () => {
+  const { programId, partnerIds } = await createLedgerProgram(sql, db)
+  const days = [366, 364, -7]
+  await sql.query(
+    `insert into workspace_invitations (workspace_id, email, role, token_hash, expires_at, accepted_at, revoked_at)
+    select workspace_id, became || day || '@example.com', 'member', sha256((became || day)::bytea), now() - make_interval(days => day),
+      case became when 'accepted' then now() end, case became when 'revoked' then now() end
+    from programs, unnest($2::int[]) day, unnest(array['accepted', 'revoked', 'open']) became where id = $1`,
+    [programId, days],
+  )
+  await sql.query(
+    `insert into partner_invitations (program_id, partner_id, email, token_hash, expires_at, accepted_at, declined_at, revoked_at)
+    select $1, $2, became || day || '@example.com', sha256((became || day)::bytea), now() - make_interval(days => day),
+      case became when 'accepted' then now() end, case became when 'declined' then now() end, case became when 'revoked' then now() end
+    from unnest($3::int[]) day, unnest(array['accepted', 'declined', 'revoked']) became`,
+    [programId, partnerIds[0], days],
+  )
+  await deleteExpired(db)
+  for (const table of ['workspace_invitations', 'partner_invitations']) {
+    const kept = await rows<{ days: number }>(
+      `select round(extract(epoch from now() - expires_at) / 86400)::int as days from ${table} order by expires_at`,
+    )
+    expect(kept.map((row) => row.days)).toEqual([364, 364, 364, -7, -7, -7])
+  }
+})
+
+test('the ids of a payment are forgotten after 90 days without a sale of it', async () => {
+  const program = await createLedgerProgram(sql, db)
+  const soldId = (await program.soldBy(0, 1000)).id
+  const [{ account } = { account: '' }] = await rows<{ account: string }>(
+    'select processor_account_id as account from programs where id = $1',
+    [program.programId],
+  )
+  const payments: [account: string, id: string, transaction: string, days: number][] = [
+    [account, 'pi_young', 'pi_young', 89],
+    [account, 'pi_unsold', 'pi_unsold', 91],
+    [account, 'ch_unsold', 'pi_unsold', 91],
+    [account, 'pi_sold', soldId, 91],
+    [account, 'ch_of_sold', soldId, 91],
+    ['acct_nobodys', 'pi_unsold', 'pi_unsold', 91],
+  ]
+  for (const [of, id, transaction, days] of payments) {
+    await sql.query(
+      `insert into processor_payments (account_id, payment_id, transaction_id, created_at)
+      values ($1, $2, $3, now() - make_interval(days => $4))`,
+      [of, id, transaction, days],
+    )
+  }
+  expect(await deleteUnsoldPayments(db)).toBe(2)
+  const kept = () => rows('select account_id, payment_id from processor_payments order by 1, 2')
+  const expected = payments
+    .filter(([of, id]) => of !== account || !id.endsWith('unsold'))
+    .map(([of, id]) => ({ account_id: of, payment_id: id }))
+  expect(await kept()).toEqual(expect.arrayContaining(expected))
+  expect(await kept()).toHaveLength(expected.length)
+  expect(await deleteUnsoldPayments(db)).toBe(0)
+
+  // An account that was disconnected is looked through as well.
+  await sql.query('update programs set processor_account_id = null, processor_former_account_id = $2 where id = $1', [
+    program.programId,
+    account,
+  ])
+  await sql.query("update processor_payments set created_at = now() - interval '91 days'")
+  expect(await deleteUnsoldPayments(db)).toBe(1)
 })
 
 test.for([
