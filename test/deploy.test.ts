@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { crc32, inflateRawSync } from 'node:zlib'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, inject, onTestFinished, test } from 'vitest'
 import { planDeployment } from '../lib/commands/deploy.ts'
 import { operatorToml, readOperator } from '../lib/commands/deploy/config.ts'
 import { buildLambda } from '../lib/commands/deploy/lambda.ts'
@@ -78,6 +78,23 @@ test.each([
   const { lines, problems } = await plan(variables)
   expect(problems).toEqual([])
   await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot(`deploys/${environment}.txt`)
+})
+
+test('every package that a function has in it is among the THIRD_PARTY_NOTICES', () => {
+  const folder = inject('scriptsFolder')
+  const packages = new Set(
+    readdirSync(folder).flatMap((file) =>
+      Array.from(
+        readFileSync(path.join(folder, file), 'utf8').matchAll(
+          /^ *\/\/ node_modules\/(?:.*node_modules\/)?((?:@[^/]+\/)?[^/]+)\//gm,
+        ),
+        ([, name = '']) => name,
+      ),
+    ),
+  )
+  expect(packages.size).toBeGreaterThan(20)
+  const notices = readFileSync('THIRD_PARTY_NOTICES', 'utf8').split('\n')
+  expect([...packages].filter((name) => !notices.some((line) => line.startsWith(`${name} `)))).toEqual([])
 })
 
 test('environments share no Worker, route, rate limit and bound Worker', () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, test, vi } from 'vitest'
 import { readSqlFiles } from '../lib/commands/migrate.ts'
+import { thirdPartyNotices } from '../lib/commands/notices.ts'
 import { changedSinceRelease, readReleased, withRelease } from '../lib/commands/release.ts'
 import { openLog } from '../lib/local/log.ts'
 
@@ -42,6 +43,12 @@ test.each([
   ['0.2.0', '0.2.0 is recorded already'],
 ])('the version %s is refused', (version, message) => {
   expect(() => withRelease({ '0.2.0': {} }, version, [first])).toThrow(message)
+})
+
+test('THIRD_PARTY_NOTICES has the terms of the packages as they are installed: `npm run notices` writes it', () => {
+  const notices = thirdPartyNotices()
+  expect(notices).toMatch(/^hono \d[^]*MIT License[^]*Copyright \(c\) 2021/m)
+  expect(readFileSync('THIRD_PARTY_NOTICES', 'utf8')).toBe(notices)
 })
 
 const folder = mkdtempSync(path.join(tmpdir(), 'log-'))

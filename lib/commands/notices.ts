@@ -1,0 +1,62 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import * as z from 'zod/mini'
+import { runCommand } from './command.ts'
+
+const root = new URL('../../', import.meta.url)
+
+const lockSchema = z.object({
+  packages: z.record(z.string(), z.object({ dependencies: z.optional(z.record(z.string(), z.string())) })),
+})
+const packageSchema = z.object({
+  name: z.string(),
+  version: z.string(),
+  license: z.optional(z.string()),
+  dependencies: z.optional(z.record(z.string(), z.string())),
+})
+
+const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
+
+/** The folders in node_modules of the service's dependencies and of theirs, by the lock file. Those are what can be bundled. */
+function dependencyFolders(): string[] {
+  const { packages } = lockSchema.parse(JSON.parse(read('package-lock.json')))
+  const folders = new Set<string>()
+  /** As Node looks for a package: beside the one that asks, then further up. */
+  function find(name: string, from: string): string | undefined {
+    const folder = `${from}node_modules/${name}`
+    if (packages[folder]) return folder
+    return from === '' ? undefined : find(name, from.slice(0, from.lastIndexOf('node_modules/')))
+  }
+  function add(names: string[], from: string): void {
+    for (const name of names) {
+      const folder = find(name, from)
+      if (folder === undefined || folders.has(folder)) continue
+      folders.add(folder)
+      add(Object.keys(packages[folder]?.dependencies ?? {}), `${folder}/`)
+    }
+  }
+  add(Object.keys(packages['']?.dependencies ?? {}), '')
+  return [...folders].toSorted()
+}
+
+/**
+ * The text of THIRD_PARTY_NOTICES: the terms of every package that the functions may have in them, with the notices that Apache-2.0 asks
+ * to pass on. Packages with the same terms share them. A package without a file of its terms is named with its licence's name.
+ */
+export function thirdPartyNotices(): string {
+  const namesByTerms = new Map<string, string[]>()
+  for (const folder of dependencyFolders()) {
+    const { name, version, license } = packageSchema.parse(JSON.parse(read(`${folder}/package.json`)))
+    const files = readdirSync(new URL(folder, root)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
+    const terms = files.map((file) => read(`${folder}/${file}`).replaceAll('\r\n', '\n').trim()).join('\n\n')
+    const key = terms || `Under the licence ${license ?? 'that its page names'}.`
+    namesByTerms.set(key, [...(namesByTerms.get(key) ?? []), `${name} ${version}`])
+  }
+  const parts = Array.from(namesByTerms, ([terms, names]) => `${names.join('\n')}\n\n${terms}\n`)
+  return ['The functions are built with these packages.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+const usage = 'npm run notices    writes THIRD_PARTY_NOTICES anew, after a dependency changed'
+
+if (import.meta.main) {
+  await runCommand(usage, async () => writeFileSync(new URL('THIRD_PARTY_NOTICES', root), thirdPartyNotices()))
+}
