@@ -42,6 +42,7 @@ import { payoutRunPage } from './dashboard/program/payout-run.tsx'
 import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
 import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
 import { settingsPages } from './dashboard/program/settings.tsx'
+import { ownAccountPages } from './dashboard/program/own-account.tsx'
 import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
 import { testDataPages } from './dashboard/program/test-data.tsx'
 import { trackerTagPages } from './dashboard/program/tracker-tag.tsx'
@@ -147,6 +148,7 @@ const groups = [
   payoutRunPage,
   sentNotificationPages,
   settingsPages,
+  ownAccountPages,
   stripeConnectionPages,
   testDataPages,
   trackerTagPages,

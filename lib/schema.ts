@@ -300,6 +300,14 @@ export interface Outbox {
   sent_at: Timestamp | null;
 }
 
+export interface OwnAccountCodes {
+  asked_by: string;
+  code: string;
+  expires_at: Timestamp;
+  needs_livemode: boolean;
+  program_id: Int8;
+}
+
 export interface PartnerInvitations {
   accepted_at: Timestamp | null;
   created_at: Generated<Timestamp>;
@@ -686,6 +694,7 @@ export interface DB {
   notification_reads: NotificationReads;
   notifications: Notifications;
   outbox: Outbox;
+  own_account_codes: OwnAccountCodes;
   partner_invitations: PartnerInvitations;
   partner_profiles: PartnerProfiles;
   partners: Partners;
@@ -753,6 +762,10 @@ export interface DatabaseFunctions {
   clear_test_data: {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
     row: { deleted: number | null; more: boolean | null }
+  }
+  connect_processor: {
+    arguments: { of_program_id: number | null; of_account_id: string | null; is_live: boolean | null }
+    row: { connect_processor: boolean | null }
   }
   count_clicks: {
     arguments: { max_rows: number | null }
@@ -899,6 +912,7 @@ export const functionCalls: {
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
+  connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },

@@ -39,6 +39,8 @@ create table programs (
 );
 create index programs_workspace_idx on programs (workspace_id);
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
+-- Payments of the deployment's own account name no account, so one program alone has them.
+create unique index programs_own_account_key on programs (processor_account_id) where processor_account_id = 'platform';
 create index programs_processor_former_account_idx on programs (processor_former_account_id) where processor_former_account_id is not null;
 
 -- What a partner must have available in a currency before it is paid out; where there is no row, anything.

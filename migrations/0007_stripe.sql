@@ -115,6 +115,16 @@ create table processor_connect_states (
 );
 create index processor_connect_states_expires_idx on processor_connect_states (expires_at);
 
+-- Codes by which an owner proves that the deployment's own account is theirs: whoever can write one into that account's metadata has it.
+create table own_account_codes (
+  program_id bigint primary key references programs (id) on delete cascade,
+  code text not null constraint own_account_codes_code_key unique check (length(code) = 43),
+  asked_by text not null references users (id) on delete cascade,
+  -- Where the deployment's key is a live one, an event of test mode proves too little.
+  needs_livemode boolean not null,
+  expires_at timestamptz not null
+);
+
 -- How far the reading of an account's past has come, asked for by a program: `kind` is the list that is read, newest first, and `last_id`
 -- its last object that was applied. Only the newest reading of a program is kept.
 create table processor_backfills (

@@ -410,6 +410,19 @@ create table outbox (
 );
 CREATE INDEX outbox_undelivered_idx ON public.outbox USING btree (created_at, program_id, id) WHERE (delivered_at IS NULL);
 
+create table own_account_codes (
+  program_id bigint not null,
+  code text not null,
+  asked_by text not null,
+  needs_livemode boolean not null,
+  expires_at timestamp with time zone not null,
+  constraint own_account_codes_pkey PRIMARY KEY (program_id),
+  constraint own_account_codes_code_key UNIQUE (code),
+  constraint own_account_codes_code_check CHECK ((length(code) = 43)),
+  constraint own_account_codes_asked_by_fkey FOREIGN KEY (asked_by) REFERENCES users(id) ON DELETE CASCADE,
+  constraint own_account_codes_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+
 create table partner_invitations (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -673,6 +686,7 @@ create table programs (
   constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'::text)),
   constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 );
+CREATE UNIQUE INDEX programs_own_account_key ON public.programs USING btree (processor_account_id) WHERE (processor_account_id = 'platform'::text);
 CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
 CREATE INDEX programs_processor_former_account_idx ON public.programs USING btree (processor_former_account_id) WHERE (processor_former_account_id IS NOT NULL);
 CREATE INDEX programs_workspace_idx ON public.programs USING btree (workspace_id);
@@ -1116,6 +1130,7 @@ begin
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
     when 'deauthorization' then apply_deauthorization(event)
+    when 'ownership' then apply_ownership(event)
     else became(event, 'ignored', event.fact->>'reason')
   end;
   if event.outcome is null then
@@ -1149,6 +1164,39 @@ begin
   end if;
   perform settle_reversals(sale);
   event.program_id := sale.program_id;
+  return became(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_ownership(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  asked own_account_codes;
+begin
+  select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
+  if asked.program_id is null then
+    return became(event, 'ignored', 'Its code was used, ran out, or was never given. Ask for a new one at the program''s settings.');
+  end if;
+  event.program_id := asked.program_id;
+  if event.account_id <> 'platform' then
+    return became(event, 'ignored', 'A connected account told it. The endpoint must be one for the events of your own account.');
+  end if;
+  if asked.needs_livemode and not event.livemode then
+    return became(event, 'ignored', 'It is of test mode, and the service has a live key. Write the code into a product in live mode.');
+  end if;
+  if not exists (
+    select from workspace_members m join programs p on p.workspace_id = m.workspace_id
+    where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
+  ) then
+    return became(event, 'ignored', 'Who asked for the code is no owner any more. An owner must ask for a new one.');
+  end if;
+  perform set_config('svc.actor', asked.asked_by, true);
+  if not connect_processor(asked.program_id, event.account_id, event.livemode) then
+    return became(event, 'ignored', 'Another program is connected to this account. Disconnect it there first.');
+  end if;
+  delete from own_account_codes c where c.program_id = asked.program_id;
   return became(event, 'recorded', null);
 end $function$
 ;
@@ -1911,6 +1959,27 @@ CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp
 RETURN CASE WHEN (sale_date > (first_purchase_date + make_interval(months => months))) THEN (0)::bigint ELSE (((base_cents * commission_bp) + 5000) / 10000) END
 ;
 
+CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_account_id text, is_live boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- What another connection of the account wrote is seen only by a statement after the lock.
+  perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
+  update programs p set
+    processor_account_id = of_account_id,
+    processor_former_account_id = nullif(coalesce(p.processor_account_id, p.processor_former_account_id), of_account_id),
+    processor_connected_at = now(),
+    processor_livemode = is_live
+  where p.id = of_program_id and not exists (
+    select from programs other
+    where other.processor_account_id = of_account_id and other.id <> p.id
+      and (other.workspace_id <> p.workspace_id or of_account_id = 'platform')
+  );
+  return found;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
@@ -2388,6 +2457,7 @@ begin
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   delete from processor_connect_states s where s.program_id = any (program_ids);
+  delete from own_account_codes c where c.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null

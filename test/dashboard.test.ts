@@ -249,6 +249,7 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/test/clear`, {}],
   [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
   [`/programs/${programId}/settings/processor/disconnect`, {}],
+  [`/programs/${programId}/settings/processor/own-account`, {}],
   [`/programs/${programId}/settings/processor/known-customers`, {}],
   [`/programs/${programId}/settings/processor/backfill`, { months: '3' }],
   [`/programs/${programId}/settings/processor/backfill/continue`, {}],

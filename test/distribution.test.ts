@@ -18,6 +18,7 @@ const referenceTables: Record<string, string> = {
   schema_migrations: 'written when the service is deployed',
   schema_functions: 'written when the service is deployed',
   processor_connect_states: 'few and short-lived',
+  own_account_codes: 'few and short-lived',
   processor_events: 'by the account that a webhook names, before its program is known; several programs may share it',
   processor_payments: 'by account, as above',
   processor_reversals: 'by account, as above',

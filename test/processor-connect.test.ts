@@ -1,5 +1,6 @@
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { wayToConnect } from '../functions/dashboard/program/stripe-connection.tsx'
+import { createSandbox } from '../lib/local/sandbox.ts'
 import { startLocalStripe } from '../lib/local/stripe.ts'
 import { checkoutSession, refund, stripeEvent } from '../lib/local/stripe-events.ts'
 import {
@@ -9,6 +10,8 @@ import {
   disconnectProcessor,
   takeConnectState,
 } from '../lib/stripe/connect.ts'
+import { ownAccount } from '../lib/stripe/facts.ts'
+import { askOwnAccountCode, readOwnAccountState } from '../lib/stripe/own-account.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startStack } from './support/stack.ts'
 import { signatureOf } from './support/webhook.ts'
@@ -121,6 +124,158 @@ describe("connecting a program to its owner's Stripe account", () => {
     await disconnectProcessor(db, env, rows[0]?.id)
     expect(stripe.calls.slice(before)).toEqual(['POST /oauth/deauthorize'])
     expect(await accountOf(shop)).toBeNull()
+  })
+})
+
+const named = { account: ownAccount, livemode: false }
+const codeFor = async (key = 'sk_test_1', programId?: number) => {
+  const { programId: id, dashboardToken: token } = await createSandbox(db, { ...stack.env, AUTH_SECRET: 'secret' })
+  const of = programId ?? id
+  await sql.query('update programs set processor_account_id = null where id = $1', [of])
+  const { rows } = await sql.query<{ id: string }>('select user_id as id from sessions where token = $1', [
+    token.split('.')[0],
+  ])
+  const userId = rows[0]?.id ?? ''
+  await askOwnAccountCode(db, { STRIPE_SECRET_KEY: key }, of, userId)
+  return { programId: of, userId, code: (await readOwnAccountState(db, of))?.code ?? '' }
+}
+const tell = async (object: object, more: { account?: string; livemode?: boolean } = {}, type = 'product.updated') => {
+  const told = {
+    ...({} as TestShop),
+    generation: 'new' as const,
+    now: Math.floor(Date.now() / 1000),
+    ...named,
+    ...more,
+  }
+  return await post(
+    stripeEvent(told, `evt_${crypto.randomUUID()}`, type, { id: 'prod_1', object: 'product', ...object }),
+  )
+}
+const coded = (code: string) => ({ metadata: { svc_connect_code: code } })
+const connected = async () =>
+  (await sql.query("select id::int from programs where processor_account_id = 'platform'")).rows.map(
+    ({ id }) => id as number,
+  )
+
+describe("connecting the deployment's own account", () => {
+  afterEach(async () => {
+    await sql.query("update programs set processor_account_id = null where processor_account_id = 'platform'")
+  })
+
+  test.each(['product.created', 'product.updated'])('takes %s with the code in its metadata, once', async (type) => {
+    const { programId, userId, code } = await codeFor()
+    expect(await tell(coded(code), {}, type)).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
+    expect(await connected()).toEqual([programId])
+    const { rows } = await sql.query(
+      "select user_id from audit_log where program_id = $1 and action = 'processor.connected' order by id desc limit 1",
+      [programId],
+    )
+    expect(rows).toEqual([{ user_id: userId }])
+    await disconnectProcessor(db, env, programId)
+    expect(await tell(coded(code), {}, type)).toMatchObject({ body: { outcome: 'ignored' } })
+    expect(await connected()).toEqual([])
+  })
+
+  test.each<[string, (asked: { programId: number; userId: string; code: string }) => Promise<unknown>, string]>([
+    ['of a connected account', ({ code }) => tell(coded(code), { account: 'acct_attacker' }), 'connected account'],
+    ['that a buyer could write', ({ code }) => tell({ name: code, description: code, client_reference_id: code }), ''],
+    ['of another type', ({ code }) => tell(coded(code), {}, 'customer.created'), ''],
+    ['with a made-up code', () => tell(coded('x'.repeat(43))), ''],
+    [
+      'that nobody signed',
+      async ({ code }) => {
+        const body = JSON.stringify({
+          id: 'evt_1',
+          type: 'product.updated',
+          livemode: false,
+          created: 1,
+          data: { object: coded(code) },
+        })
+        const headers = { 'stripe-signature': await signatureOf(body, 'whsec_guessed') }
+        await fetch(`${stack.baseUrl}/api/v1/webhooks/stripe`, { method: 'POST', headers, body })
+      },
+      '',
+    ],
+    [
+      'a day later',
+      async ({ programId, code }) => {
+        await sql.query(
+          "update own_account_codes set expires_at = expires_at - interval '1 day' where program_id = $1",
+          [programId],
+        )
+        await tell(coded(code))
+      },
+      '',
+    ],
+    [
+      'after another code was asked for',
+      async ({ programId, userId, code }) => {
+        await askOwnAccountCode(db, { STRIPE_SECRET_KEY: 'sk_test_1' }, programId, userId)
+        await tell(coded(code))
+      },
+      '',
+    ],
+    [
+      'asked for by who is no owner any more',
+      async ({ userId, code }) => {
+        await sql.query("update workspace_members set role = 'admin' where user_id = $1", [userId])
+        await tell(coded(code))
+      },
+      'no owner any more',
+    ],
+    [
+      'while another program has the account',
+      async ({ code }) => {
+        const first = await codeFor()
+        await tell(coded(first.code))
+        await tell(coded(code))
+        await disconnectProcessor(db, env, first.programId)
+      },
+      'Another program',
+    ],
+  ])('takes none %s', async (_what, attempt, refusal) => {
+    const asked = await codeFor()
+    await attempt(asked)
+    expect(await connected()).toEqual([])
+    expect((await readOwnAccountState(db, asked.programId))?.refusal ?? '').toContain(refusal)
+  })
+
+  test('takes one of test mode where the key is not a live one', async () => {
+    const { programId, code } = await codeFor('rk_live_1')
+    expect(await tell(coded(code))).toMatchObject({
+      body: { outcome: 'ignored', reason: expect.stringContaining('test mode') },
+    })
+    expect(await connected()).toEqual([])
+    expect(await tell(coded(code), { livemode: true })).toMatchObject({ body: { outcome: 'recorded' } })
+    expect(await connected()).toEqual([programId])
+  })
+
+  test('one program alone has it, also where several bring their codes at one moment, and is named nowhere', async () => {
+    const asked = []
+    for (let number = 0; number < 5; number++) asked.push(await codeFor())
+    const answers = await Promise.all(asked.map(({ code }) => tell(coded(code))))
+    expect(answers.map(({ body }) => String(body['outcome'])).toSorted()).toEqual([
+      'ignored',
+      'ignored',
+      'ignored',
+      'ignored',
+      'recorded',
+    ])
+    const [winner] = await connected()
+    const loser = asked.find(({ programId }) => programId !== winner)
+    if (!loser) throw new Error('one of five lost')
+    const taken = { code: 'conflict', message: expect.stringContaining('connected to another program') }
+    await expect(connectProcessor(db, loser.programId, ownAccount)).rejects.toMatchObject(taken)
+    await expect(askOwnAccountCode(db, env, loser.programId, loser.userId)).rejects.toMatchObject(taken)
+    await expect(
+      sql.query("update programs set processor_account_id = 'platform' where id = $1", [loser.programId]),
+    ).rejects.toMatchObject({ constraint: 'programs_own_account_key' })
+  })
+
+  test('codes that ran out are deleted on a schedule', async () => {
+    await sql.query("update own_account_codes set expires_at = now() - interval '1 second'")
+    await stack.scheduled('apply-retention')
+    expect((await sql.query('select from own_account_codes')).rowCount).toBe(0)
   })
 })
 

@@ -69,6 +69,8 @@ const routes = {
     'POST /programs/:programId/settings/keys/:keyId/retire': 'api-key:manage',
     'POST /programs/:programId/settings/processor/connect': 'processor:manage',
     'POST /programs/:programId/settings/processor/disconnect': 'processor:manage',
+    'GET /programs/:programId/settings/processor/own-account': 'own-account:connect',
+    'POST /programs/:programId/settings/processor/own-account': 'own-account:connect',
     'POST /programs/:programId/settings/processor/known-customers': 'processor:manage',
     'POST /programs/:programId/settings/processor/backfill': 'processor:manage',
     'POST /programs/:programId/settings/processor/backfill/continue': 'processor:manage',

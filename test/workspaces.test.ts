@@ -67,6 +67,7 @@ const policy: Record<Action, Role[]> = {
   'member:manage': ['owner', 'admin'],
   'owner:manage': ['owner'],
   'audit:list': ['owner'],
+  'own-account:connect': ['owner'],
 }
 
 test.each(Object.entries(policy) as [Action, Role[]][])('%s is carried by these roles alone', (action, holders) => {

@@ -15,13 +15,14 @@ const management = [
   'processor:manage',
   'member:manage',
 ] as const
-const ownership = ['owner:manage', 'audit:list'] as const
+const ownership = ['owner:manage', 'audit:list', 'own-account:connect'] as const
 
 export type Action = (typeof overview | typeof analysis | typeof payment | typeof management | typeof ownership)[number]
 
 /**
  * What each role may do: the one access policy. `billing` pays partners and does not see who visited; `guest` sees only the
- * programs that were opened to them. Where partners are paid to, their e-mail address included, is for those who pay them. Only an owner makes, changes or removes owners, and reads the audit log.
+ * programs that were opened to them. Where partners are paid to, their e-mail address included, is for those who pay them. Only an owner makes, changes or removes owners, reads the audit log, and
+ * connects the deployment's own Stripe account.
  */
 export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   owner: [...overview, ...analysis, ...payment, ...management, ...ownership],

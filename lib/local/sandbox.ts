@@ -58,6 +58,7 @@ export async function createSandbox(
     domain: 'shop.example.com',
     ...settings,
   })
+  if (isOwnAccount) await releaseOwnAccount(db)
   await db.query(
     kysely.updateTable('programs').set({ processor_account_id: connectedAccountId }).where('id', '=', programId),
   )
@@ -80,6 +81,16 @@ export async function createSandbox(
     partnerToken: partnerUser.token,
     connectedAccountId,
   }
+}
+
+/** One program alone has the deployment's own account: a new sandbox takes it over. */
+async function releaseOwnAccount(db: Database): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('programs')
+      .set({ processor_account_id: null, processor_former_account_id: ownAccount, processor_connected_at: null })
+      .where('processor_account_id', '=', ownAccount),
+  )
 }
 
 /** What `npm run -s sandbox` takes: `npm run -s sandbox -- --commission-percent 12.5 --hold-days 0`. */
@@ -109,7 +120,7 @@ const help = `Makes a workspace with a program, an API key, a partner and people
   --commission-duration-months 12                       from the first purchase on
   --minimum-payout-cents 5000                           what a partner must have to be paid
   --attribute-known-customers                           also payments of Stripe without metadata
-  --own-account                                         events of Stripe carry no account`
+  --own-account                                         events of Stripe carry no account; one sandbox at a time has them`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
 function parseNumber(text: string | undefined, factor = 1): number | undefined {

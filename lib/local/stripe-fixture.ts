@@ -91,6 +91,12 @@ export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string)
     type: 'account.application.deauthorized',
     object: { id: 'ca_local', object: 'application', name: 'Affiliate tracking' },
   }),
+  'product.created': (_shop, order) => ({ type: 'product.created', object: product(order) }),
+  'product.updated': (_shop, order) => ({ type: 'product.updated', object: product(order) }),
+}
+
+function product(order: string): Record<string, unknown> {
+  return { id: `prod_${order}`, object: 'product', active: true, name: 'Course', metadata: {} }
 }
 
 function session(shop: Shop, order: string, more: Partial<Parameters<typeof checkoutSession>[1]>): Fixture {

@@ -1,12 +1,13 @@
 import { type ExpressionBuilder, sql } from 'kysely'
 import { Stripe } from 'stripe'
-import type { Database } from '../database.ts'
+import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
 import type { DB } from '../schema.ts'
 import { openStripe, type StripeEnv } from './client.ts'
 import { ownAccount } from './facts.ts'
+import { ownAccountIsTaken } from './own-account.ts'
 
 /** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
 export interface ConnectEnv extends StripeEnv {
@@ -82,8 +83,8 @@ const former = (eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) =>
 
 /**
  * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
- * on another's payments by naming their account: refused with `conflict`. What the account told while it was disconnected is applied by
- * `applyParkedEvents`.
+ * on another's payments by naming their account, and the deployment's own to one program: else refused with `conflict`. What the account
+ * told while it was disconnected is applied by `applyParkedEvents`.
  */
 export async function connectProcessor(
   db: Database,
@@ -91,33 +92,16 @@ export async function connectProcessor(
   accountId: string,
   livemode = true,
 ): Promise<void> {
-  // The check sees what another connection of the account wrote only in a statement after the lock.
-  const [, connected] = await db.batch([
-    kysely.selectNoFrom(sql`pg_advisory_xact_lock(hashtextextended(${accountId}, 0))`.as('lock')),
-    kysely
-      .updateTable('programs as p')
-      .set({
-        processor_account_id: accountId,
-        processor_former_account_id: (eb) => eb.fn<string | null>('nullif', [former(eb), eb.val(accountId)]),
-        processor_connected_at: now,
-        processor_livemode: livemode,
-      })
-      .where('p.id', '=', programId)
-      .where((eb) =>
-        eb.not(
-          eb.exists(
-            eb
-              .selectFrom('programs as other')
-              .where('other.processor_account_id', '=', accountId)
-              .whereRef('other.workspace_id', '<>', 'p.workspace_id'),
-          ),
-        ),
-      )
-      .returning('p.id'),
-  ])
-  if (connected.length === 0) {
-    throw new ApiError('conflict', 'This account is connected in another workspace. Disconnect it there first.')
-  }
+  const [row] = await db.query(
+    call('connect_processor', { of_program_id: programId, of_account_id: accountId, is_live: livemode }),
+  )
+  if (row?.connect_processor) return
+  throw new ApiError(
+    'conflict',
+    accountId === ownAccount
+      ? ownAccountIsTaken
+      : 'This account is connected in another workspace. Disconnect it there first.',
+  )
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Stands for the account whose key this deployment has: its events name none. The program that it belongs to is connected to it as
- * others are to theirs, by `npm run own-account`.
+ * others are to theirs, by an owner who proves that it is theirs (own-account.ts) or by `npm run own-account`.
  */
 export const ownAccount = 'platform'
 
@@ -21,7 +21,7 @@ export interface WebhookEvent {
   payload: string | null
 }
 
-export type Fact = Purchase | Reversals | ChargeRefunds | InvoicePayment | Deauthorization | Ignored
+export type Fact = Purchase | Reversals | ChargeRefunds | InvoicePayment | Deauthorization | Ownership | Ignored
 
 /** A checkout, a payment or an invoice: who bought, and what was paid for it where it was paid. */
 export interface Purchase {
@@ -109,6 +109,12 @@ export interface InvoicePayment {
 /** The account's owner took the service's access away. */
 export interface Deauthorization {
   kind: 'deauthorization'
+}
+
+/** Somebody wrote the code of a program into the account's metadata (lib/stripe/own-account.ts). */
+export interface Ownership {
+  kind: 'ownership'
+  code: string
 }
 
 export interface Ignored {

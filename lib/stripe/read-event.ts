@@ -9,6 +9,7 @@ import { type Fact, ignored, ownAccount, type Unread, type WebhookEvent } from '
 import { type HashEmail, id, looseReference, unixTime } from './payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
 import { readCapturedCharge, readIntent } from './read-payment.ts'
+import { ownershipEventTypes, readOwnership } from './read-ownership.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
 /** How far a webhook event's time may be from now, in both directions. */
@@ -91,6 +92,7 @@ const readers: Readonly<Record<string, Reader>> = {
   'credit_note.created': ({ object }) => readCreditNote(object),
   'account.application.deauthorized': ({ account }) =>
     account ? { kind: 'deauthorization' } : ignored('It is not of a connected account.'),
+  ...Object.fromEntries(ownershipEventTypes.map((type) => [type, ({ object }: Told) => readOwnership(object)])),
 }
 
 /** The events that a webhook endpoint at Stripe must send. */

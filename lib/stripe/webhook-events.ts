@@ -204,6 +204,7 @@ export async function deleteOldWebhookEvents(
       .where('payload', 'is not', null)
       .where('received_at', '<', sql<Date>`now() - interval '30 days'`),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
+    kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
   ])
   const counts = { webhook_events: events.length, reversals: reversals.length, sessions: sessions.length }
   return { ...counts, more: Object.values(counts).includes(limit) }

@@ -17,6 +17,7 @@ begin
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
     when 'deauthorization' then apply_deauthorization(event)
+    when 'ownership' then apply_ownership(event)
     else became(event, 'ignored', event.fact->>'reason')
   end;
   if event.outcome is null then
@@ -150,21 +151,4 @@ begin
   end if;
   event.waits_for := 'connection';
   return became(event, 'parked', 'Its account is disconnected. It is applied when the account is connected again within 90 days.');
-end $$;
-
--- The account's owner took the service's access away. Its programs are disconnected, unless they were connected again since, or in live
--- mode where the event is of test mode.
-create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
-begin
-  with disconnected as (
-    update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
-    where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
-      and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
-    returning p.id
-  )
-  select min(d.id) into event.program_id from disconnected d;
-  if event.program_id is null then
-    return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
-  end if;
-  return became(event, 'recorded', null);
 end $$;

@@ -65,6 +65,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
             env={c.env}
             programId={program.id}
             accountId={settings.processor_account_id}
+            mayOwn={may(program.roles, 'own-account:connect')}
             attributesKnown={settings.attribute_known_customers}
             state={stripe}
           />

@@ -27,6 +27,7 @@ import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form } from '../parts/form.ts'
 import { formatDate, formatNumber } from '../parts/format.tsx'
+import { ownAccountAddress } from './own-account.tsx'
 import { createPages, type DashboardEnv, type PageContext, requireProgram, requireViewer } from '../parts/page.ts'
 
 /** Connecting a program to the account of its payment processor. */
@@ -52,12 +53,14 @@ interface StripeConnectionProps {
   env: DashboardEnv
   programId: number
   accountId: string | null
+  /** Whether the reader may connect the deployment's own account. */
+  mayOwn: boolean
   /** The program's setting `attribute_known_customers`. */
   attributesKnown: boolean
   state: ConnectionState
 }
 
-export function StripeConnection({ env, programId, accountId, attributesKnown, state }: StripeConnectionProps) {
+export function StripeConnection({ env, programId, accountId, mayOwn, attributesKnown, state }: StripeConnectionProps) {
   const address = `${settingsOf(programId)}/processor`
   return (
     <Card
@@ -65,6 +68,12 @@ export function StripeConnection({ env, programId, accountId, attributesKnown, s
       aside={accountId ? <Badge tone="good">Connected</Badge> : <Badge>Not connected</Badge>}
     >
       {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
+      {!accountId && mayOwn && (
+        <p class="small">
+          Is it the account of this deployment itself, whose key and endpoint the service has?{' '}
+          <a href={ownAccountAddress(programId)}>Connect that one</a>
+        </p>
+      )}
       {accountId && <LeftOut programId={programId} payments={state.leftOut} isOn={attributesKnown} />}
       {accountId && <Past programId={programId} backfill={state.backfill} />}
       {state.waiting.map((events) => (
@@ -205,8 +214,8 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
   if (way === undefined) {
     return (
       <p class="muted">
-        Connecting Stripe is not set up here: its operator has to give the service STRIPE_CLIENT_ID, or, where the
-        account is the operator's own, run <code>npm run own-account</code>.
+        Connecting other accounts of Stripe than the operator's own is not set up here: its operator has to give the
+        service STRIPE_CLIENT_ID.
       </p>
     )
   }

@@ -1,0 +1,112 @@
+import { ownAccount } from '../../../lib/stripe/facts.ts'
+import { askOwnAccountCode, type OwnAccountState, readOwnAccountState } from '../../../lib/stripe/own-account.ts'
+import { ownershipField } from '../../../lib/stripe/read-ownership.ts'
+import { Card, Copy, Heading } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
+import { Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, requireProgram } from '../parts/page.ts'
+
+/** Connecting a program to the Stripe account of the deployment itself, by an owner who proves that it is theirs. */
+export const ownAccountPages = createPages()
+
+const route = '/programs/:programId/settings/processor/own-account'
+export const ownAccountAddress = (programId: number) => route.replace(':programId', String(programId))
+
+ownAccountPages.get(route, requireProgram('own-account:connect'), async (c) => {
+  const { id: programId } = c.get('program')
+  const state = await readOwnAccountState(c.get('db'), programId)
+  return renderProgram(c, {
+    title: "The deployment's Stripe account",
+    current: '/settings',
+    children: (
+      <>
+        <Heading
+          title="The deployment's Stripe account"
+          lead="The account whose key and endpoint this service has. Its events name no account, so one program alone can be connected to it."
+        />
+        <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
+        <p>
+          <a href={`/programs/${programId}/settings`}>Back to the settings</a>
+        </p>
+      </>
+    ),
+  })
+})
+
+ownAccountPages.post(route, requireProgram('own-account:connect'), async (c) => {
+  const { id: programId } = c.get('program')
+  await askOwnAccountCode(c.get('db'), c.env, programId, c.get('viewer').user.id)
+  return c.redirect(ownAccountAddress(programId), 303)
+})
+
+interface StepsProps {
+  state: OwnAccountState | undefined
+  baseUrl: string
+  address: string
+}
+
+/** What proves whose the account is; it keeps itself fresh until Stripe told it. */
+function Steps({ state, baseUrl, address }: StepsProps) {
+  const { account_id: accountId, code, needs_livemode: isLive, expires_at: until, refusal } = state ?? {}
+  if (accountId === ownAccount) {
+    return (
+      <div data-part aria-live="polite">
+        <Card title="It is connected">
+          <p>Stripe told us your code. Its payments, refunds and disputes arrive by themselves.</p>
+        </Card>
+      </div>
+    )
+  }
+  if (!code || !until) {
+    return (
+      <div data-part>
+        <Card title="Show that the account is yours">
+          <p>You get a code, and write it into that account at Stripe. Stripe then tells it to this service.</p>
+          <PostButton action={address} class="primary">
+            Get a code
+          </PostButton>
+        </Card>
+      </div>
+    )
+  }
+  return (
+    <div data-part data-poll={address} aria-live="polite">
+      <Card title="Show that the account is yours">
+        <ol class="steps">
+          <li class="now">
+            <div class="stack tight">
+              <h3>Have Stripe send its events here</h3>
+              <p>
+                In that account's webhooks, an endpoint for events of <strong>your account</strong>, not of connected
+                ones. Its signing secret is what the service has as <code>STRIPE_WEBHOOK_SECRET</code>. Beside those of
+                payments it sends <code>product.created</code> and <code>product.updated</code>.
+              </p>
+              <Copy text={`${baseUrl}/api/v1/webhooks/stripe`} label="endpoint" />
+            </div>
+          </li>
+          <li class="now">
+            <div class="stack tight">
+              <h3>Write the code into a product</h3>
+              <p>
+                Open any product of that account {isLive ? 'in live mode' : '(in test mode is enough)'}, or make one,
+                and add to its metadata <code>{ownershipField}</code> with this value. You can take it out again
+                afterwards.
+              </p>
+              <Copy text={code} label="code" />
+            </div>
+          </li>
+          <li class="now">
+            <div class="stack tight">
+              <h3>Wait for Stripe</h3>
+              <p class="waiting">
+                Waiting. This changes by itself. The code works until <Time at={until} /> (UTC).
+              </p>
+              {refusal && <p class="bad">Stripe told a code, and nothing was connected: {refusal}</p>}
+            </div>
+          </li>
+        </ol>
+      </Card>
+    </div>
+  )
+}

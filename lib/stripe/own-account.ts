@@ -1,0 +1,98 @@
+import { sql } from 'kysely'
+import { newToken } from '../access/tokens.ts'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
+import type { StripeEnv } from './client.ts'
+import { ownAccount } from './facts.ts'
+import { ownershipEventTypes } from './read-ownership.ts'
+
+export const ownAccountIsTaken =
+  'The Stripe account of this deployment is connected to another program. Disconnect it there first.'
+
+/** What an owner still has to do, and what became of the last try. */
+export interface OwnAccountState {
+  /** The account that the program is connected to. */
+  account_id: string | null
+  /** Null where none was asked for, or it ran out or was used. */
+  code: string | null
+  needs_livemode: boolean | null
+  expires_at: Date | null
+  /** Why the last event with a code of this program connected nothing. */
+  refusal: string | null
+}
+
+/**
+ * Gives a program the code that proves, written into metadata of the deployment's own Stripe account, that who asked has that account: Stripe
+ * tells it in an event that it signs with the deployment's secret, and that names no connected account. It works for a day, once, and while who
+ * asked is an owner; a new one ends the one before. Refused with `conflict` where another program has the account.
+ */
+export async function askOwnAccountCode(
+  db: Database,
+  { STRIPE_SECRET_KEY }: StripeEnv,
+  programId: number,
+  userId: string,
+): Promise<void> {
+  const asked = {
+    code: newToken(),
+    asked_by: userId,
+    needs_livemode: /^[a-z]+_live_/.test(STRIPE_SECRET_KEY),
+    expires_at: sql<Date>`now() + interval '1 day'`,
+  }
+  const given = await db.query(
+    kysely
+      .insertInto('own_account_codes')
+      .columns(['program_id', 'code', 'asked_by', 'needs_livemode', 'expires_at'])
+      .expression(
+        kysely
+          .selectNoFrom((eb) => [
+            eb.cast<number>(eb.val(programId), 'bigint').as('program_id'),
+            eb.val(asked.code).as('code'),
+            eb.val(asked.asked_by).as('asked_by'),
+            eb.cast<boolean>(eb.val(asked.needs_livemode), 'boolean').as('needs_livemode'),
+            asked.expires_at.as('expires_at'),
+          ])
+          .where((eb) =>
+            eb.not(
+              eb.exists(
+                kysely
+                  .selectFrom('programs')
+                  .select('id')
+                  .where('processor_account_id', '=', ownAccount)
+                  .where('id', '<>', programId),
+              ),
+            ),
+          ),
+      )
+      .onConflict((conflict) => conflict.column('program_id').doUpdateSet(asked))
+      .returning('program_id'),
+  )
+  if (given.length === 0) throw new ApiError('conflict', ownAccountIsTaken)
+}
+
+export async function readOwnAccountState(db: Database, programId: number): Promise<OwnAccountState | undefined> {
+  const [state] = await db.query(
+    kysely
+      .selectFrom('programs as p')
+      .leftJoin('own_account_codes as c', (join) =>
+        join.onRef('c.program_id', '=', 'p.id').on('c.expires_at', '>', now),
+      )
+      .select((eb) => [
+        'p.processor_account_id as account_id',
+        'c.code',
+        'c.needs_livemode',
+        'c.expires_at',
+        eb
+          .selectFrom('processor_events as e')
+          .select('e.reason')
+          .whereRef('e.program_id', '=', 'p.id')
+          .where('e.event_type', 'in', ownershipEventTypes)
+          .where('e.received_at', '>', sql<Date>`${eb.ref('c.expires_at')} - interval '1 day'`)
+          .orderBy('e.received_at', 'desc')
+          .limit(1)
+          .as('refusal'),
+      ])
+      .where('p.id', '=', programId),
+  )
+  return state
+}

@@ -1,0 +1,70 @@
+-- Which program has which account at the payment processor.
+
+-- Connects a program to an account. It is false, with nothing done, where the account is another workspace's, so that nobody can listen in on
+-- another's payments by naming their account, and where the deployment's own account is another program's. Callers are `connectProcessor` in
+-- lib/stripe/connect.ts and apply_ownership.
+create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
+language plpgsql as $$
+begin
+  -- What another connection of the account wrote is seen only by a statement after the lock.
+  perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
+  update programs p set
+    processor_account_id = of_account_id,
+    processor_former_account_id = nullif(coalesce(p.processor_account_id, p.processor_former_account_id), of_account_id),
+    processor_connected_at = now(),
+    processor_livemode = is_live
+  where p.id = of_program_id and not exists (
+    select from programs other
+    where other.processor_account_id = of_account_id and other.id <> p.id
+      and (other.workspace_id <> p.workspace_id or of_account_id = 'platform')
+  );
+  return found;
+end $$;
+
+-- Somebody wrote the code of a program into the metadata of the account that told the event. Where that is the deployment's own account, and an
+-- owner asked for the code, the program is connected to it. The code is used up by that; what refuses it stands in the program's log.
+create or replace function apply_ownership(event processor_events) returns processor_events language plpgsql as $$
+declare
+  asked own_account_codes;
+begin
+  select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
+  if asked.program_id is null then
+    return became(event, 'ignored', 'Its code was used, ran out, or was never given. Ask for a new one at the program''s settings.');
+  end if;
+  event.program_id := asked.program_id;
+  if event.account_id <> 'platform' then
+    return became(event, 'ignored', 'A connected account told it. The endpoint must be one for the events of your own account.');
+  end if;
+  if asked.needs_livemode and not event.livemode then
+    return became(event, 'ignored', 'It is of test mode, and the service has a live key. Write the code into a product in live mode.');
+  end if;
+  if not exists (
+    select from workspace_members m join programs p on p.workspace_id = m.workspace_id
+    where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
+  ) then
+    return became(event, 'ignored', 'Who asked for the code is no owner any more. An owner must ask for a new one.');
+  end if;
+  perform set_config('svc.actor', asked.asked_by, true);
+  if not connect_processor(asked.program_id, event.account_id, event.livemode) then
+    return became(event, 'ignored', 'Another program is connected to this account. Disconnect it there first.');
+  end if;
+  delete from own_account_codes c where c.program_id = asked.program_id;
+  return became(event, 'recorded', null);
+end $$;
+
+-- The account's owner took the service's access away. Its programs are disconnected, unless they were connected again since, or in live
+-- mode where the event is of test mode.
+create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
+begin
+  with disconnected as (
+    update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
+    where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
+      and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
+    returning p.id
+  )
+  select min(d.id) into event.program_id from disconnected d;
+  if event.program_id is null then
+    return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
+  end if;
+  return became(event, 'recorded', null);
+end $$;
