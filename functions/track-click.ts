@@ -5,6 +5,7 @@ import { countAddress, countVisitor, type RateLimit, type VisitorEnv } from '../
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
+import { campaignOf } from '../lib/tracking/campaign.ts'
 import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import type { ProxiedVisitor } from '../lib/tracking/proxied-visitor.ts'
@@ -89,6 +90,7 @@ function asClick(
     timezone: body.timezone ?? null,
     ...visitorLocation(request, visitor),
     ...visitorDevice(userAgent),
+    campaign: campaignOf(body.affiliate_url),
     additional_data: visitor
       ? { ...body.additional_data, program_id: visitor.programId }
       : (body.additional_data ?? null),

@@ -67,6 +67,8 @@ create table affiliate_click_events (
   device_os text,
   browser_name text,
   additional_data jsonb,
+  -- What the link named of `utm_*` and `sub1` to `sub3`; null where it named none.
+  campaign jsonb,
   created_at timestamptz not null default now(),
   primary key (program_id, is_test, click_timestamp, id)
 ) partition by range (click_timestamp);
@@ -100,6 +102,7 @@ create table affiliate_lead_events (
 create table affiliate_lead_events_default partition of affiliate_lead_events default;
 
 create domain click_count as bigint check (value > 0);
+create domain event_count as bigint check (value >= 0);
 
 -- A link's clicks; a partner's clicks in a program are those of its links. A click leaves a short row in uncounted_clicks where it
 -- would raise this counter and its program's of the hour: an insert costs a sixth of the two updates, and nobody waits for it. Every
@@ -108,8 +111,11 @@ create domain click_count as bigint check (value > 0);
 create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
-  clicks click_count not null,
-  last_clicked_at timestamptz not null,
+  clicks event_count not null,
+  -- Those whose user agent says it is a bot: they count here and in nothing else.
+  bot_clicks event_count not null default 0,
+  -- Null where only bots clicked.
+  last_clicked_at timestamptz,
   primary key (program_id, link_id)
 ) with (fillfactor = 50);
 
@@ -138,15 +144,16 @@ create table customers_expired (
 create table uncounted_clicks (
   program_id bigint not null,
   link_id bigint not null,
-  clicked_at timestamptz not null
+  clicked_at timestamptz not null,
+  is_bot boolean not null default false
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index uncounted_clicks_link_idx on uncounted_clicks (program_id, link_id);
 
 create view link_click_counts as
-select program_id, link_id, sum(clicks) as clicks, max(last_clicked_at) as last_clicked_at
+select program_id, link_id, sum(clicks) as clicks, sum(bot_clicks) as bot_clicks, max(last_clicked_at) as last_clicked_at
 from (
-  select program_id, link_id, clicks, last_clicked_at from link_clicks
+  select program_id, link_id, clicks, bot_clicks, last_clicked_at from link_clicks
   union all
-  select program_id, link_id, 1, clicked_at from uncounted_clicks
+  select program_id, link_id, (not is_bot)::integer, is_bot::integer, case when not is_bot then clicked_at end from uncounted_clicks
 ) clicked
 group by program_id, link_id;

@@ -2,8 +2,6 @@
 -- 24, and one of 0 to 63 (counter_slot in functions/counters.sql), so that a call writes one short row that few others wait for. Once an
 -- hour is over, a scheduled function folds its slots into slot 0, the day's only row that has figures by hour: 24 each.
 
-create domain event_count as bigint check (value >= 0);
-
 -- An earlier sale that is told later moves the customer's first purchase to its own day, through whichever slot it writes: the
 -- sum of conversions over a day's slots is what cannot be negative, a single slot can.
 create table daily_totals (

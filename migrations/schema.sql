@@ -84,6 +84,7 @@ create table affiliate_click_events (
   device_os text,
   browser_name text,
   additional_data jsonb,
+  campaign jsonb,
   created_at timestamp with time zone not null default now(),
   constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id)
 ) partition by RANGE (click_timestamp);
@@ -334,8 +335,9 @@ create table invitation_mails (
 create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
-  clicks click_count not null,
-  last_clicked_at timestamp with time zone not null,
+  clicks event_count not null,
+  bot_clicks event_count not null default 0,
+  last_clicked_at timestamp with time zone,
   constraint link_clicks_pkey PRIMARY KEY (program_id, link_id)
 ) with (fillfactor=50);
 
@@ -825,7 +827,8 @@ create table two_factors (
 create table uncounted_clicks (
   program_id bigint not null,
   link_id bigint not null,
-  clicked_at timestamp with time zone not null
+  clicked_at timestamp with time zone not null,
+  is_bot boolean not null default false
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
 CREATE INDEX uncounted_clicks_link_idx ON public.uncounted_clicks USING btree (program_id, link_id);
 
@@ -958,17 +961,23 @@ create view link_click_counts as
  SELECT program_id,
     link_id,
     sum(clicks) AS clicks,
+    sum(bot_clicks) AS bot_clicks,
     max(last_clicked_at) AS last_clicked_at
    FROM ( SELECT link_clicks.program_id,
             link_clicks.link_id,
             link_clicks.clicks,
+            link_clicks.bot_clicks,
             link_clicks.last_clicked_at
            FROM link_clicks
         UNION ALL
          SELECT uncounted_clicks.program_id,
             uncounted_clicks.link_id,
-            1,
-            uncounted_clicks.clicked_at
+            ((NOT uncounted_clicks.is_bot))::integer AS int4,
+            (uncounted_clicks.is_bot)::integer AS is_bot,
+                CASE
+                    WHEN (NOT uncounted_clicks.is_bot) THEN uncounted_clicks.clicked_at
+                    ELSE NULL::timestamp with time zone
+                END AS "case"
            FROM uncounted_clicks) clicked
   GROUP BY program_id, link_id;
 
@@ -2155,23 +2164,27 @@ begin
   with taken as (
     delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
-    returning program_id, link_id, clicked_at
+    returning program_id, link_id, clicked_at, is_bot
   ),
   links as (
-    insert into link_clicks as c (program_id, link_id, clicks, last_clicked_at)
-    select program_id, link_id, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
-    on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
+    insert into link_clicks as c (program_id, link_id, clicks, bot_clicks, last_clicked_at)
+    select program_id, link_id, count(*) filter (where not is_bot), count(*) filter (where is_bot),
+      max(clicked_at) filter (where not is_bot)
+    from taken group by program_id, link_id order by program_id, link_id
+    on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks, bot_clicks = c.bot_clicks + excluded.bot_clicks,
       last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
   ),
   months as (
     insert into link_months as c (program_id, link_id, month, clicks, last_clicked_at)
-    select program_id, link_id, month_of(clicked_at), count(*), max(clicked_at) from taken group by 1, 2, 3 order by 1, 2, 3
+    select program_id, link_id, month_of(clicked_at), count(*), max(clicked_at) from taken where not is_bot
+    group by 1, 2, 3 order by 1, 2, 3
     on conflict (program_id, link_id, month) do update set clicks = c.clicks + excluded.clicks,
       last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
   ),
   hours as (
     insert into daily_totals as c (program_id, day, slot, clicks)
-    select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken group by 1, 2, 3 order by 1, 2, 3
+    select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken where not is_bot
+    group by 1, 2, 3 order by 1, 2, 3
     on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
   )
   select count(*) into counted from taken;
@@ -2297,6 +2310,7 @@ CREATE OR REPLACE FUNCTION public.count_rows(of_program_id bigint, from_time tim
 AS $function$
 select null, count(*), 0, 0, 0, 0, 0, 0 from affiliate_click_events e
 where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= from_time and e.click_timestamp < to_time
+  and e.device_type is distinct from 'bot'
 union all
 select null, 0, count(*), 0, 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.signup_date >= from_time and c.signup_date < to_time
@@ -3829,7 +3843,7 @@ begin
     union all
     select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0, 0
     from uncounted_clicks c
-    where c.program_id = of_program_id and c.clicked_at >= previous_hour and c.clicked_at < end_hour
+    where c.program_id = of_program_id and not c.is_bot and c.clicked_at >= previous_hour and c.clicked_at < end_hour
     group by 1
     union all
     select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0, 0
@@ -4677,7 +4691,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb)
+CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -4719,12 +4733,13 @@ begin
 
   insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
     affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign)
   values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-    device_type, device_os, browser_name, additional_data);
+    device_type, device_os, browser_name, additional_data, campaign);
 
-  insert into uncounted_clicks (program_id, link_id, clicked_at) values (link.program_id, link.id, at);
+  insert into uncounted_clicks (program_id, link_id, clicked_at, is_bot)
+  values (link.program_id, link.id, at, coalesce(device_type = 'bot', false));
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $function$
 ;
@@ -4896,7 +4911,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, OUT of_program_id bigint, OUT is_kept boolean)
+CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, OUT of_program_id bigint, OUT is_kept boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -4909,10 +4924,10 @@ begin
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
       referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
-      device_os, browser_name, additional_data)
+      device_os, browser_name, additional_data, campaign)
     values (of_program_id, true, at, event_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent,
       screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name,
-      additional_data)
+      additional_data, campaign)
     on conflict do nothing;
   end if;
 end $function$

@@ -59,7 +59,7 @@ describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
 })
 
 test.for([
-  ['link_clicks.clicks is never 0', `insert into link_clicks values ($1, ${first.firstLink}, 0, now())`],
+  ['link_clicks.clicks is never below 0', `insert into link_clicks values ($1, ${first.firstLink}, -1, 0, now())`],
   [
     'daily_totals.clicks is never below 0',
     `insert into daily_totals (program_id, day, slot, clicks) values ($1, now(), 1, -1)`,

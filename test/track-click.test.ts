@@ -2,7 +2,9 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import trackClick from '../functions/track-click.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { addPartner } from '../lib/programs/partners.ts'
+import { countClicks } from '../lib/tracking/clicks.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
+import { visitorDevice } from '../lib/tracking/visitor.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, times } from './support/api.ts'
 
 const api = await startTrackingApi({ functions: ['track-click', 'track-lead', 'track-sale'] })
@@ -199,6 +201,147 @@ describe('attribution model', () => {
         : { partner_id: String(own.partnerId), code: own.partnerCode, customer_status: status },
     )
     expect((await eventsOf(clickId)).map(({ code }) => code)).toEqual([own.partnerCode, second.code])
+  })
+})
+
+describe('what the link names of its campaign is kept', () => {
+  test.for([
+    [
+      'all of it',
+      '&utm_source=mail&utm_medium=email&utm_campaign=spring&utm_term=shoes&utm_content=top&sub1=a&sub2=b&sub3=c',
+      {
+        utm_source: 'mail',
+        utm_medium: 'email',
+        utm_campaign: 'spring',
+        utm_term: 'shoes',
+        utm_content: 'top',
+        sub1: 'a',
+        sub2: 'b',
+        sub3: 'c',
+      },
+    ],
+    ['none', '', null],
+    ['nothing else', '&utm_id=1&sub4=x&UTM_SOURCE=x&gclid=y', null],
+    ['empty values not', '&utm_source=&sub1=%20&sub2=x', { sub2: 'x' }],
+    ['the first of several', '&sub1=a&sub1=b', { sub1: 'a' }],
+    ['decoded, and without blanks around it', '&utm_campaign=%C3%BC+%F0%9F%9B%92+', { utm_campaign: 'ü 🛒' }],
+    ['no NUL, which Postgres does not store', '&sub1=%00a%00', { sub1: 'a' }],
+    ['what is no UTF-8 as such', '&sub1=%ff', { sub1: '\ufffd' }],
+    ['200 characters, cut between two', `&sub1=${'x'.repeat(199)}🛒`, { sub1: `${'x'.repeat(199)}\ufffd` }],
+    ['not of the hash', '#utm_source=x', null],
+  ] as const)('%s', async ([, query, campaign]) => {
+    const { body } = await api.call(clickPath, { affiliate_url: `${url}${query}` })
+    expect(await eventsOf(body.click_id)).toMatchObject([{ campaign }])
+  })
+})
+
+describe('a bot, by its user agent,', () => {
+  const mozilla = 'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;'
+  test.for([
+    'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
+    'Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 (compatible; GoogleOther)',
+    'Mozilla/5.0 (compatible; Google-InspectionTool/1.0;)',
+    'Mediapartners-Google',
+    `${mozilla} bingbot/2.0; +http://www.bing.com/bingbot.htm) Chrome/116.0.1938.76 Safari/537.36`,
+    'Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b',
+    'Mozilla/5.0 (compatible; Yahoo! Slurp; http://help.yahoo.com/help/us/ysearch/slurp)',
+    'Mozilla/5.0 (compatible; Baiduspider/2.0; +http://www.baidu.com/search/spider.html)',
+    'Mozilla/5.0 (compatible; YandexImages/3.0; +http://yandex.com/bots)',
+    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_5) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/13.1.1 Safari/605.1.15 (Applebot/0.1)',
+    'DuckDuckBot/1.1; (+http://duckduckgo.com/duckduckbot.html)',
+    'facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)',
+    'meta-externalagent/1.1 (+https://developers.facebook.com/docs/sharing/webmasters/crawler)',
+    'WhatsApp/2.23.20.0 A',
+    'Twitterbot/1.0',
+    'LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)',
+    'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)',
+    'TelegramBot (like TwitterBot)',
+    'Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)',
+    'Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com',
+    `${mozilla} GPTBot/1.2; +https://openai.com/gptbot)`,
+    `${mozilla} ChatGPT-User/1.0; +https://openai.com/bot)`,
+    `${mozilla} ClaudeBot/1.0; +claudebot@anthropic.com)`,
+    `${mozilla} PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)`,
+    'Mozilla/5.0 (Linux; Android 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Mobile Safari/537.36 (compatible; Bytespider; spider-feedback@bytedance.com)',
+    'Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)',
+    'Mozilla/5.0 (compatible; SemrushBot/7~bl; +http://www.semrush.com/bot.html)',
+    'Screaming Frog SEO Spider/19.4',
+    'ia_archiver (+http://www.alexa.com/site/help/webmasters; crawler@alexa.com)',
+    'Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)',
+    'Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)',
+    'Mozilla/5.0 (Linux; Android 11; moto g power) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 Chrome-Lighthouse',
+    'Mozilla/5.0 (compatible; PetalBot;+https://webmaster.petalsearch.com/site/petalbot)',
+    'Mozilla/5.0 (compatible; DotBot/1.2; +https://opensiteexplorer.org/dotbot)',
+  ])('%s', (agent) => {
+    expect(visitorDevice(agent).device_type).toBe('bot')
+  })
+
+  test.for([
+    [chrome, 'desktop'],
+    [iphone, 'mobile'],
+    ['Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0', 'desktop'],
+    [
+      'Mozilla/5.0 (Linux; Android 10; CUBOT X30) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36',
+      'mobile',
+    ],
+    [
+      'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) GSA/323.0 Mobile/15E148 Safari/604.1',
+      'mobile',
+    ],
+    [
+      'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148 [FBAN/FBIOS;FBAV/468.0]',
+      'mobile',
+    ],
+    [
+      'Mozilla/5.0 (Linux; Android 14; Pixel 8 Build/AP1A; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/126.0.0.0 Mobile Safari/537.36 Instagram 336.0',
+      'mobile',
+    ],
+    [
+      'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 YaBrowser/24.6 Safari/537.36',
+      'desktop',
+    ],
+    [
+      'Mozilla/5.0 (Linux; Android 13; SM-S918B) AppleWebKit/537.36 (KHTML, like Gecko) SamsungBrowser/25.0 Chrome/121.0.0.0 Mobile Safari/537.36',
+      'mobile',
+    ],
+    [
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0.0.0 Safari/537.36',
+      'desktop',
+    ],
+    ['node', null],
+    ['curl/8.5.0', null],
+    ['python-requests/2.32.0', null],
+    ['', null],
+  ] as const)('is not %s', ([agent, device]) => {
+    expect(visitorDevice(agent).device_type).toBe(device)
+  })
+
+  test('is answered as anybody, marked, and counted apart', async () => {
+    const { partnerCode, programId } = await api.program()
+    const click = async (user_agent: string) =>
+      (await api.call(clickPath, { affiliate_url: `https://shop.example.com/?aff=${partnerCode}`, user_agent })).body
+    const person = await click(chrome)
+    const bot = await click('Twitterbot/1.0')
+    expect(bot).toEqual({ ...person, click_id: expect.stringMatching(/^cust_/) })
+    expect(await eventsOf(bot.click_id)).toMatchObject([{ device_type: 'bot' }])
+    const counts = async () => {
+      const [link] = await api.rows(
+        `select k.clicks::int, k.bot_clicks::int, k.last_clicked_at - e.click_timestamp as since_person
+         from link_click_counts k join affiliate_click_events e on e.program_id = k.program_id and e.click_id = $2
+         where k.program_id = $1`,
+        [programId, person.click_id],
+      )
+      const { metrics } = await readPerformance(
+        api.stack.db,
+        { id: programId, currency: 'usd', createdAt: new Date() },
+        { dateFrom: new Date(Date.now() - 1000 * 60 * 20), dateTo: new Date() },
+      )
+      return { ...link, since_person: Object.values(link.since_person), day: metrics.totalClicks }
+    }
+    const counted = { clicks: 1, bot_clicks: 1, since_person: [], day: 1 }
+    expect(await counts()).toEqual(counted)
+    while ((await countClicks(api.stack.db, 1000)) > 0);
+    expect(await counts()).toEqual(counted)
   })
 })
 

@@ -1,6 +1,7 @@
 /** What each figure of the performance read means; the dashboard shows the same. The reference and the documentation quote it. */
 export const figures = {
-  totalClicks: 'Clicks on partners’ links in the range. Test clicks do not count.',
+  totalClicks:
+    'Clicks on partners’ links in the range. Test clicks do not count, nor do those of bots, which say so in their user agent.',
   totalLeads: 'Customers whose first lead came in the range.',
   totalConversions: 'Customers whose first sale came in the range.',
   totalRevenue:

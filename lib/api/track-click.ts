@@ -50,12 +50,13 @@ export const trackClick = (): Operation => ({
   auth: 'none',
   body: body(clickRequest, {
     affiliate_url:
-      'Full address that the visitor came to, with `?aff=<partner_code>`. Codes are matched without regard to case.',
+      'Full address that the visitor came to, with `?aff=<partner_code>`. Codes are matched without regard to case. What it names of `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` is kept with the click.',
     page_url: 'Canonical address of the page.',
     page_title: 'Title of the page.',
     referrer_url: 'Address of the page before.',
     session_id: 'Your id of the visit.',
-    user_agent: 'Taken from the header User-Agent where it is absent.',
+    user_agent:
+      'The visitor’s; taken from the header User-Agent where it is absent. Clicks of bots, which say so in it, count apart.',
     screen_resolution: '`<width>x<height>`',
     viewport_size: '`<width>x<height>`',
     language: "The browser's language code.",

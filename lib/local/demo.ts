@@ -103,6 +103,7 @@ async function walkThrough(db: Database, keyHash: string, number: number): Promi
       language: 'en',
       timezone: null,
       additional_data: null,
+      campaign: null,
       ...pick(places),
       ...visitorDevice(agent),
     },

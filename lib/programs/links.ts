@@ -60,26 +60,31 @@ export function linksFollow(of: { programId: number; partnerId: number } | { pro
     .where((eb) => ('userId' in of ? eb('p.user_id', '=', of.userId) : eb('p.id', '=', of.partnerId)))
 }
 
-/** Column: a partner's links in a program, the oldest first, each with its clicks. */
+/** Column: a partner's links in a program, the oldest first, each with its clicks; those of bots apart. */
 export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
   return jsonArrayFrom(
     kysely
       .selectFrom('referral_links as l')
+      .leftJoinLateral(
+        (eb) =>
+          eb
+            .selectFrom('link_click_counts as c')
+            .select((count) => [
+              count.cast<number>('c.clicks', 'bigint').as('clicks'),
+              count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
+            ])
+            .whereRef('c.program_id', '=', 'l.program_id')
+            .whereRef('c.link_id', '=', 'l.id')
+            .as('k'),
+        (join) => join.onTrue(),
+      )
       .select((eb) => [
         'l.id',
         'l.code',
         'l.page_url',
         'l.is_active',
-        eb.fn
-          .coalesce(
-            eb
-              .selectFrom('link_click_counts as k')
-              .select((count) => count.cast<number>('k.clicks', 'bigint').as('clicks'))
-              .whereRef('k.program_id', '=', 'l.program_id')
-              .whereRef('k.link_id', '=', 'l.id'),
-            eb.lit(0),
-          )
-          .as('clicks'),
+        eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
+        eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
       ])
       .where('l.program_id', '=', programId)
       .where('l.partner_id', '=', partnerId)

@@ -1,6 +1,7 @@
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import type { JsonValue } from '../schema.ts'
+import type { Campaign } from './campaign.ts'
 
 /** What a click brings: the request's fields and what the edge derived of the visitor. */
 export interface Click {
@@ -22,6 +23,8 @@ export interface Click {
   device_os: string | null
   browser_name: string | null
   additional_data: Record<string, unknown> | null
+  /** What the link named of `utm_*` and `sub1` to `sub3`; null where it named none. */
+  campaign: Campaign | null
 }
 
 export interface RecordedClick {
@@ -57,8 +60,13 @@ export function newEventId(): number {
 }
 
 /** The arguments of `track_click` and `track_test_click` that are what the click brings. */
-function eventArguments({ partner_code, additional_data, ...event }: Click) {
-  return { aff: partner_code, ...event, additional_data: additional_data && JSON.stringify(additional_data) }
+function eventArguments({ partner_code, additional_data, campaign, ...event }: Click) {
+  return {
+    aff: partner_code,
+    ...event,
+    additional_data: additional_data && JSON.stringify(additional_data),
+    campaign: campaign && JSON.stringify(campaign),
+  }
 }
 
 /** The program that the tag on the page names. It is checked and not kept, since the click's row has its program. */

@@ -97,10 +97,12 @@ function eraseClicks(programId: number, known: Known, newClickId: string) {
         geo_country: null,
         geo_region: null,
         geo_city: null,
-        device_type: null,
+        // That it was a bot says nothing of a person, and it is not counted among them.
+        device_type: (eb) => eb.case().when('device_type', '=', sql.lit('bot')).then('bot').end(),
         device_os: null,
         browser_name: null,
         additional_data: null,
+        campaign: null,
       })
       .where('program_id', '=', programId)
       .where((eb) => eb.not('is_test'))

@@ -36,7 +36,16 @@ interface Device {
 const knownDevices = new Map<string, Device>()
 const maxKnownDevices = 500
 
-/** Device type (`desktop` where the agent names none), operating system and browser, from the user agent. */
+/**
+ * What crawlers, previews of links and monitors call themselves. A programming language's HTTP client is none of these, because an
+ * integrator's own server sends the clicks of its visitors with it; nor is a browser without a window, which integrators test with.
+ */
+const bots =
+  /(?<! cu)bots?(?:\b|_)|crawl|spider|slurp|preview|lighthouse|page ?speed|scan|archiver|validator|feedfetcher|externalhit|meta-external|mediapartners|google-|googleother|-google|yandex(?!search)|^(?:whatsapp|wordpress|facebook)|embedly|pinterest\/0|snapchat ads|chatgpt|perplexity|anthropic|claude-|cohere-ai|uptime|monitor|pingdom|pinger|statuscake|site24x7|synthetic|checkly|audit|fetcher/i
+
+/**
+ * Device type (`bot` for those, `desktop` where the agent names none), operating system and browser, from the user agent.
+ */
 export function visitorDevice(userAgent: string | null): Device {
   if (!userAgent) return { device_type: null, device_os: null, browser_name: null }
   const known = knownDevices.get(userAgent)
@@ -45,7 +54,9 @@ export function visitorDevice(userAgent: string | null): Device {
   const os = parser.getOS().name ?? null
   const browser = parser.getBrowser().name ?? null
   const device = {
-    device_type: parser.getDevice().type ?? (os !== null || browser !== null ? 'desktop' : null),
+    device_type: bots.test(userAgent)
+      ? 'bot'
+      : (parser.getDevice().type ?? (os !== null || browser !== null ? 'desktop' : null)),
     device_os: os,
     browser_name: browser,
   }

@@ -6,7 +6,7 @@ create or replace function track_click(
   aff text, named_program_id bigint, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
   language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
-  browser_name text, additional_data jsonb
+  browser_name text, additional_data jsonb, campaign jsonb
 ) returns json language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -46,12 +46,13 @@ begin
 
   insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
     affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data)
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign)
   values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-    device_type, device_os, browser_name, additional_data);
+    device_type, device_os, browser_name, additional_data, campaign);
 
-  insert into uncounted_clicks (program_id, link_id, clicked_at) values (link.program_id, link.id, at);
+  insert into uncounted_clicks (program_id, link_id, clicked_at, is_bot)
+  values (link.program_id, link.id, at, coalesce(device_type = 'bot', false));
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $$;
 
@@ -74,7 +75,7 @@ create or replace function track_test_click(
   given_program_id bigint, aff text, at timestamptz, event_id bigint,
   session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,
   viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
-  browser_name text, additional_data jsonb,
+  browser_name text, additional_data jsonb, campaign jsonb,
   out of_program_id bigint, out is_kept boolean
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -86,16 +87,16 @@ begin
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
       referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
-      device_os, browser_name, additional_data)
+      device_os, browser_name, additional_data, campaign)
     values (of_program_id, true, at, event_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent,
       screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name,
-      additional_data)
+      additional_data, campaign)
     on conflict do nothing;
   end if;
 end $$;
 
 -- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links, of these by month, and of their programs' hours,
--- and returns how many. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
+-- and returns how many. Those of bots count for their links alone, apart. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare
   counted bigint;
@@ -103,23 +104,27 @@ begin
   with taken as (
     delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
-    returning program_id, link_id, clicked_at
+    returning program_id, link_id, clicked_at, is_bot
   ),
   links as (
-    insert into link_clicks as c (program_id, link_id, clicks, last_clicked_at)
-    select program_id, link_id, count(*), max(clicked_at) from taken group by program_id, link_id order by program_id, link_id
-    on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks,
+    insert into link_clicks as c (program_id, link_id, clicks, bot_clicks, last_clicked_at)
+    select program_id, link_id, count(*) filter (where not is_bot), count(*) filter (where is_bot),
+      max(clicked_at) filter (where not is_bot)
+    from taken group by program_id, link_id order by program_id, link_id
+    on conflict (program_id, link_id) do update set clicks = c.clicks + excluded.clicks, bot_clicks = c.bot_clicks + excluded.bot_clicks,
       last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
   ),
   months as (
     insert into link_months as c (program_id, link_id, month, clicks, last_clicked_at)
-    select program_id, link_id, month_of(clicked_at), count(*), max(clicked_at) from taken group by 1, 2, 3 order by 1, 2, 3
+    select program_id, link_id, month_of(clicked_at), count(*), max(clicked_at) from taken where not is_bot
+    group by 1, 2, 3 order by 1, 2, 3
     on conflict (program_id, link_id, month) do update set clicks = c.clicks + excluded.clicks,
       last_clicked_at = greatest(c.last_clicked_at, excluded.last_clicked_at)
   ),
   hours as (
     insert into daily_totals as c (program_id, day, slot, clicks)
-    select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken group by 1, 2, 3 order by 1, 2, 3
+    select program_id, utc_day(clicked_at), 64 * hour_of_day(clicked_at), count(*) from taken where not is_bot
+    group by 1, 2, 3 order by 1, 2, 3
     on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
   )
   select count(*) into counted from taken;

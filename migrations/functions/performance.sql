@@ -56,6 +56,7 @@ returns table (
 ) language sql stable set plan_cache_mode = force_generic_plan as $$
 select null, count(*), 0, 0, 0, 0, 0, 0 from affiliate_click_events e
 where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= from_time and e.click_timestamp < to_time
+  and e.device_type is distinct from 'bot'
 union all
 select null, 0, count(*), 0, 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.signup_date >= from_time and c.signup_date < to_time
@@ -170,7 +171,7 @@ begin
     union all
     select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0, 0
     from uncounted_clicks c
-    where c.program_id = of_program_id and c.clicked_at >= previous_hour and c.clicked_at < end_hour
+    where c.program_id = of_program_id and not c.is_bot and c.clicked_at >= previous_hour and c.clicked_at < end_hour
     group by 1
     union all
     select case when p.created_at >= current_from then utc_day(p.created_at) end, null, 0, 0, 0, count(*), 0, 0, 0, 0

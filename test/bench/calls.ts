@@ -29,6 +29,7 @@ export function clickOn(code: string): Click {
     device_os: 'Windows',
     browser_name: 'Chrome',
     additional_data: null,
+    campaign: { utm_source: 'blog' },
   }
 }
 

@@ -152,6 +152,7 @@ export const noClick = {
   device_os: null,
   browser_name: null,
   additional_data: null,
+  campaign: null,
 }
 export const noLead = { is_test: false, email_hash: null, session_id: null, page_url: null, additional_data: null }
 export const noSale = {

@@ -52,10 +52,13 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
       aside={<span class="muted small">{formatNumber(program.commission_bp / 100)} % of each sale</span>}
     >
       {!program.is_active && <p class="message warn">{refusals[program.ended_by ?? 'paused']}</p>}
-      {program.links.map(({ code, page_url: pageUrl, clicks }) => (
+      {program.links.map(({ code, page_url: pageUrl, clicks, bot_clicks: botClicks }) => (
         <div class="stack tight">
           <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
-          <p class="muted small">{formatNumber(clicks)} clicks</p>
+          <p class="muted small">
+            {formatNumber(clicks)} clicks
+            {botClicks > 0 && `, and ${formatNumber(botClicks)} of bots, which do not count`}
+          </p>
         </div>
       ))}
       {program.links.length === 0 && <p class="muted">No link yet. Make one below.</p>}

@@ -220,7 +220,7 @@ const noneYet: Record<Mode, (programId: number) => { title: string; text: Child 
 function Kind({ event }: { event: Shown }) {
   if (event.event_type === 'conversion') return <Badge tone="good">Sale</Badge>
   if (event.event_type === 'lead') return <Badge tone="accent">Lead</Badge>
-  return <Badge>Click</Badge>
+  return <Badge>{event.device_type === 'bot' ? 'Bot click' : 'Click'}</Badge>
 }
 
 function What({ event, currency }: { event: Shown; currency: string }) {

@@ -12,7 +12,7 @@ export function partnerColumns(program: ViewerProgram): Column<PartnerOfProgram>
   return [
     { label: 'Partner', cell: (partner) => <PartnerName partner={partner} email={emailOf(program, partner)} /> },
     { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
-    { label: 'Clicks', right: true, cell: (partner) => formatNumber(clicksOf(partner)) },
+    { label: 'Clicks', right: true, cell: (partner) => <Clicks links={partner.links} /> },
     { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
     { label: 'Balance', right: true, cell: (partner) => <Balances partner={partner} currency={program.currency} /> },
   ]
@@ -26,7 +26,8 @@ export function partnerRow(program: ViewerProgram, partner: PartnerOfProgram) {
     email: emailOf(program, partner),
     active: partner.is_active,
     codes: partner.links.map(({ code }) => code).join(' '),
-    clicks: clicksOf(partner),
+    clicks: clicksOf(partner, 'clicks'),
+    bot_clicks: clicksOf(partner, 'bot_clicks'),
     sales: partner.sales,
     balance: partner.balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
     added: partner.created_at,
@@ -38,8 +39,18 @@ function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string 
   return may(roles, 'payout-address:read') ? email : null
 }
 
-function clicksOf({ links }: PartnerOfProgram): number {
-  return links.reduce((sum, { clicks }) => sum + clicks, 0)
+function clicksOf({ links }: Pick<PartnerOfProgram, 'links'>, counter: 'clicks' | 'bot_clicks'): number {
+  return links.reduce((sum, link) => sum + link[counter], 0)
+}
+
+function Clicks({ links }: Pick<PartnerOfProgram, 'links'>) {
+  const botClicks = clicksOf({ links }, 'bot_clicks')
+  return (
+    <div>
+      {formatNumber(clicksOf({ links }, 'clicks'))}
+      {botClicks > 0 && <div class="muted small">and {formatNumber(botClicks)} of bots</div>}
+    </div>
+  )
 }
 
 const ends = { paused: 'Off', program: 'Ended', partner: 'Left' }

@@ -141,7 +141,18 @@ partnerPages.get('/programs/:programId/partners', requireProgram('partner:list')
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const partners = await listPartners(c.get('db'), program.id, { limit: csvRows })
-  const columns = ['id', 'name', 'email', 'active', 'codes', 'clicks', 'sales', 'balance', 'added'] as const
+  const columns = [
+    'id',
+    'name',
+    'email',
+    'active',
+    'codes',
+    'clicks',
+    'bot_clicks',
+    'sales',
+    'balance',
+    'added',
+  ] as const
   return await exportCsv(
     c,
     `partners-${program.id}`,

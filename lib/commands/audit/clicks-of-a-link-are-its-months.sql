@@ -8,4 +8,4 @@ full join (
   select program_id, link_id, sum(clicks) as clicks, max(last_clicked_at) as last from link_months
   where ($1::bigint is null or program_id = $1) group by program_id, link_id
 ) m using (program_id, link_id)
-where (c.clicks::numeric, c.last) is distinct from (m.clicks, m.last)
+where (coalesce(c.clicks, 0)::numeric, c.last) is distinct from (coalesce(m.clicks, 0), m.last)

@@ -15,6 +15,7 @@ from (
     union all
     select program_id, utc_day(clicked_at), hour, 1, 0, 0 from uncounted_clicks
     cross join lateral (values (0), (hour_of_day(clicked_at))) as h (hour)
+    where not is_bot
   ) part
   where ($1::bigint is null or program_id = $1) group by program_id, day, hour
 ) t
@@ -23,7 +24,7 @@ full join (
   from (
     select program_id, utc_day(click_timestamp) as day, hour_of_day(click_timestamp) as hour, count(*) as clicks, 0 as leads,
       0 as conversions
-    from affiliate_click_events where not is_test and ($1::bigint is null or program_id = $1) group by 1, 2, 3
+    from affiliate_click_events where not is_test and device_type is distinct from 'bot' and ($1::bigint is null or program_id = $1) group by 1, 2, 3
     union all
     select program_id, utc_day(signup_date), hour_of_day(signup_date), 0, count(*), 0 from customers
     where signup_date is not null and customer_status in ('lead', 'conversion') and ($1::bigint is null or program_id = $1) group by 1, 2, 3

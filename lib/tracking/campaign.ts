@@ -1,0 +1,28 @@
+/** What a link can name of the campaign it stands in, as its parameters are called: the five of analytics, and a partner's own three. */
+export const campaignNames = [
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_term',
+  'utm_content',
+  'sub1',
+  'sub2',
+  'sub3',
+] as const
+
+/** What a link named of them, each as text of 1 to 200 characters. */
+export type Campaign = { [Name in (typeof campaignNames)[number]]?: string }
+
+const maxLength = 200
+
+/** What the address that a visitor came to names; the first of each where there are several, and null where there is none. */
+export function campaignOf(affiliateUrl: string): Campaign | null {
+  const parameters = URL.parse(affiliateUrl)?.searchParams
+  const campaign: Campaign = {}
+  for (const name of campaignNames) {
+    // Postgres stores no NUL, and the cut can fall inside a character.
+    const value = parameters?.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed()
+    if (value) campaign[name] = value
+  }
+  return Object.keys(campaign).length > 0 ? campaign : null
+}
