@@ -387,7 +387,7 @@ export interface PayoutsDue {
 export interface ProcessorBackfills {
   account_id: string;
   events_recorded: Generated<Int8>;
-  kind: Generated<'sessions' | 'subscriptions' | 'invoices' | 'intents' | 'refunds' | 'disputes'>;
+  kind: Generated<'customers' | 'sessions' | 'subscriptions' | 'invoices' | 'intents' | 'refunds' | 'disputes'>;
   last_id: string | null;
   objects_read: Generated<Int8>;
   problem: string | null;
@@ -402,6 +402,18 @@ export interface ProcessorConnectStates {
   program_id: Int8;
   session_hash: Uint8Array;
   state_hash: Uint8Array;
+}
+
+export interface ProcessorCustomerMetadata {
+  account_id: string;
+  click_id: string | null;
+  customer_key: string | null;
+  event_id: string;
+  is_deleted: boolean;
+  livemode: boolean;
+  processor_customer_id: string;
+  program_id: Int8 | null;
+  told_at: Timestamp;
 }
 
 export interface ProcessorCustomers {
@@ -708,6 +720,7 @@ export interface DB {
   payouts_due: PayoutsDue;
   processor_backfills: ProcessorBackfills;
   processor_connect_states: ProcessorConnectStates;
+  processor_customer_metadata: ProcessorCustomerMetadata;
   processor_customers: ProcessorCustomers;
   processor_events: ProcessorEvents;
   processor_payments: ProcessorPayments;

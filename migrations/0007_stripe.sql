@@ -14,6 +14,25 @@ create table processor_customers (
 );
 create index processor_customers_customer_idx on processor_customers (program_id, customer_id);
 
+-- What the metadata of an account's customers says: whose those payments of theirs are that say nothing themselves. As it was told last, by the
+-- time of what was told and not of its arrival; what says nothing any more stays, so that nothing older comes back.
+create table processor_customer_metadata (
+  account_id text not null,
+  livemode boolean not null,
+  processor_customer_id text not null,
+  -- As somebody wrote it: there need be no such program.
+  program_id bigint,
+  click_id text,
+  customer_key text,
+  told_at timestamptz not null,
+  event_id text not null,
+  -- At the processor. Payments from before are still told for days.
+  is_deleted boolean not null,
+  primary key (account_id, livemode, processor_customer_id)
+);
+create index processor_customer_metadata_ended_idx on processor_customer_metadata (told_at)
+  where is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0;
+
 -- Whose an unpaid checkout session is, until its payment arrives days later.
 create table processor_sessions (
   program_id bigint not null,
@@ -132,8 +151,8 @@ create table processor_backfills (
   account_id text not null,
   reads_from timestamptz not null,
   status text not null default 'running' check (status in ('running', 'stopped', 'done')),
-  kind text not null default 'sessions'
-    check (kind in ('sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes')),
+  kind text not null default 'customers'
+    check (kind in ('customers', 'sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes')),
   last_id text,
   objects_read bigint not null default 0,
   events_recorded bigint not null default 0,

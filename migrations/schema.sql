@@ -523,14 +523,14 @@ create table processor_backfills (
   account_id text not null,
   reads_from timestamp with time zone not null,
   status text not null default 'running'::text,
-  kind text not null default 'sessions'::text,
+  kind text not null default 'customers'::text,
   last_id text,
   objects_read bigint not null default 0,
   events_recorded bigint not null default 0,
   problem text,
   started_at timestamp with time zone not null default now(),
   constraint processor_backfills_pkey PRIMARY KEY (program_id),
-  constraint processor_backfills_kind_check CHECK ((kind = ANY (ARRAY['sessions'::text, 'subscriptions'::text, 'invoices'::text, 'intents'::text, 'refunds'::text, 'disputes'::text]))),
+  constraint processor_backfills_kind_check CHECK ((kind = ANY (ARRAY['customers'::text, 'sessions'::text, 'subscriptions'::text, 'invoices'::text, 'intents'::text, 'refunds'::text, 'disputes'::text]))),
   constraint processor_backfills_status_check CHECK ((status = ANY (ARRAY['running'::text, 'stopped'::text, 'done'::text]))),
   constraint processor_backfills_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
@@ -547,6 +547,20 @@ create table processor_connect_states (
   constraint processor_connect_states_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
 CREATE INDEX processor_connect_states_expires_idx ON public.processor_connect_states USING btree (expires_at);
+
+create table processor_customer_metadata (
+  account_id text not null,
+  livemode boolean not null,
+  processor_customer_id text not null,
+  program_id bigint,
+  click_id text,
+  customer_key text,
+  told_at timestamp with time zone not null,
+  event_id text not null,
+  is_deleted boolean not null,
+  constraint processor_customer_metadata_pkey PRIMARY KEY (account_id, livemode, processor_customer_id)
+);
+CREATE INDEX processor_customer_metadata_ended_idx ON public.processor_customer_metadata USING btree (told_at) WHERE (is_deleted OR (num_nonnulls(program_id, click_id, customer_key) = 0));
 
 create table processor_customers (
   program_id bigint not null,
@@ -1107,6 +1121,50 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_customer(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  fact jsonb := event.fact;
+  named text := 'customer ' || (fact->>'processor_customer_id');
+  given text[] := array_remove(array['key ' || (fact->>'customer_key'), 'click ' || (fact->>'click_id')], null);
+  program programs;
+begin
+  if not exists (select from programs p where event.account_id in (p.processor_account_id, p.processor_former_account_id)) then
+    return became(event, 'ignored', 'No program is connected to this account.');
+  elsif named is null then
+    return became(event, 'ignored', 'Its customer was erased.');
+  end if;
+  -- As purchases do, their customer first.
+  perform lock_ids(event.account_id, array[named]);
+  perform lock_ids(event.account_id, given);
+  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
+    event_id, is_deleted)
+  values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
+    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
+  on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
+    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
+  -- Of one second, the same is kept whichever comes first.
+  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
+  if not found then
+    return became(event, 'duplicate', 'What is known of its customer is newer.');
+  end if;
+  program := program_of_purchase(event.account_id, fact);
+  event.program_id := program.id;
+  if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
+    return became(event, 'recorded', 'Its metadata names no program.');
+  elsif event.livemode and program.id is not null then
+    update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
+    where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
+      and not e.awaits @> awaited_names(event.account_id, given);
+    perform attribute_awaiting_purchases(event.account_id, program, array[named]);
+  end if;
+  perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
+  return became(event, 'recorded', 'It says whose the payments of its customer are that say nothing themselves.');
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -1138,6 +1196,7 @@ begin
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
+    when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)
     when 'ownership' then apply_ownership(event)
     else became(event, 'ignored', event.fact->>'reason')
@@ -1265,6 +1324,11 @@ begin
     fact := as_its_session_said(event.account_id, fact, ids);
     event.fact := fact;
   end if;
+  if not is_told or fact->>'named_by' = 'customer' or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
+    perform lock_ids(event.account_id, array['customer ' || (fact->>'processor_customer_id')]);
+    fact := as_its_customer_says(event.account_id, event.livemode, fact);
+    event.fact := fact;
+  end if;
   program := program_of_purchase(event.account_id, fact);
   if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
     and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -1277,6 +1341,8 @@ begin
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
+    elsif fact->>'named_by' = 'customer' then
+      event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
     return became(event, 'ignored', format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id'));
   elsif is_told and (program.id is null or brought_nothing) then
@@ -1285,6 +1351,8 @@ begin
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
+    elsif fact->>'awaits_payment' = 'true' then
+      event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
     return became(event, 'ignored', 'Its metadata names no program.');
   end if;
@@ -1298,10 +1366,11 @@ begin
   event.program_id := program.id;
   if known.id is not null and not program.attribute_known_customers then
     return leave_out(event);
-  elsif known.id is not null and fact->>'told_alone' = 'false' and event.event_created_at > now() - interval '1 hour' then
+  elsif (known.id is not null or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
+    and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as earlier payments of its customer were.');
+    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata or earlier payments say.');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
@@ -1332,7 +1401,7 @@ begin
   end if;
   if event.livemode and buyer.id is not null then
     perform attribute_awaiting_purchases(event.account_id, program, buyer_names(fact) || names_of_customer(buyer));
-    perform park_awaiting_payments(event.account_id, fact);
+    perform park_awaiting_payments(event.account_id, true, lasting_names(fact), (fact->>'started_at')::timestamptz);
   end if;
   return event;
 end $function$
@@ -1459,6 +1528,30 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.as_its_customer_says(of_account_id text, of_livemode boolean, fact jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  said processor_customer_metadata;
+begin
+  if fact->>'named_by' = 'customer' then
+    fact := fact || jsonb_build_object('program_id', fact->'own_program_id', 'click_id', null, 'customer_key', null, 'named_by', null);
+  end if;
+  if fact->>'click_id' is not null or fact->>'customer_key' is not null then
+    return fact;
+  end if;
+  select m.* into said from processor_customer_metadata m
+  where m.account_id = of_account_id and m.livemode = of_livemode and m.processor_customer_id = fact->>'processor_customer_id';
+  if num_nonnulls(said.program_id, said.click_id, said.customer_key) = 0 or (fact->>'program_id')::bigint <> said.program_id then
+    return fact;
+  end if;
+  return fact || jsonb_build_object('program_id', coalesce(said.program_id, (fact->>'program_id')::bigint), 'click_id', said.click_id,
+    'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.as_its_session_said(of_account_id text, fact jsonb, ids text[])
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -1519,6 +1612,7 @@ begin
       and e.awaits && awaited_names(of_account_id, names)
     order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
   loop
+    waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
     ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
     sale := sale_of_payments(of_account_id, false, ids);
     its_buyer := find_buyer(program, waiting.fact, null);
@@ -1536,7 +1630,7 @@ begin
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
     if found then
       perform attribute_awaiting_purchases(of_account_id, program, buyer_names(waiting.fact) || names_of_customer(its_buyer));
-      perform park_awaiting_payments(of_account_id, waiting.fact);
+      perform park_awaiting_payments(of_account_id, true, lasting_names(waiting.fact), (waiting.fact->>'started_at')::timestamptz);
     end if;
   end loop;
 end $function$
@@ -1940,6 +2034,9 @@ begin
   )
   select count(*) into events_deleted from gone;
 
+  delete from processor_customer_metadata m where m.account_id = of_account_id and not m.livemode and (m.program_id = of_program_id
+    or m.program_id is null and exists (select from customers c where c.program_id = of_program_id and c.click_id = m.click_id));
+
   deleted := sales_deleted + clicks_deleted + leads_deleted + events_deleted;
   more := batch_rows <= greatest(sales_deleted, clicks_deleted, leads_deleted, events_deleted);
 end $function$
@@ -2113,9 +2210,8 @@ begin
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
     if event.fact#>>'{sale,amount_cents}' = '0' then
       return became(event, 'ignored', 'Nothing was paid.');
-    elsif event.livemode then
-      event.awaits := event.awaits || array(select event.account_id || ' ' || name from unnest(lasting_names(event.fact)) name);
     end if;
+    event.awaits := event.awaits || awaited_names(event.account_id, lasting_names(event.fact));
     return became(event, 'ignored', 'Its metadata names no program.');
   end if;
   event.program_id := sale.program_id;
@@ -2472,6 +2568,7 @@ begin
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
+  delete from processor_customer_metadata m where m.account_id = any (account_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
@@ -2668,7 +2765,8 @@ begin
   select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
     (select s.customer_id from processor_sessions s where s.program_id = program.id and s.session_id = fact->>'session_id'),
     (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
-      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
+      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))
+      and (fact->>'named_by' is null or had_clicked(c, started_at))),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
       and c.signup_date is not null and c.email_unverified_since is null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
     (select p.customer_id from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
@@ -3133,6 +3231,10 @@ AS $function$
   join programs p on p.processor_account_id = of_account_id
   join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
   union
+  select o.place, not m.livemode from objects o join processor_customer_metadata m
+    on m.account_id = of_account_id and m.processor_customer_id = o.said->>'processor_customer_id'
+    and (m.program_id is not null or m.click_id is not null)
+  union
   select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
   where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
 $function$
@@ -3517,15 +3619,14 @@ CREATE OR REPLACE FUNCTION public.notifications_begin()
 AS $function$ select now() - interval '13 months' $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, fact jsonb)
+CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'Its customer is known now. It is applied within half an hour.'
-  where e.account_id = of_account_id and e.livemode and e.outcome = 'ignored' and e.program_id is null
-    and e.awaits && array(select of_account_id || ' ' || name from unnest(lasting_names(park_awaiting_payments.fact)) name)
-    and (e.fact->>'started_at')::timestamptz >= (park_awaiting_payments.fact->>'started_at')::timestamptz;
+  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
+    and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $function$
 ;
 

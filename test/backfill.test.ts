@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { dispute, paymentIntent, refund, type Shop } from '../lib/local/stripe-events.ts'
+import { customer, dispute, paymentIntent, refund, type Shop } from '../lib/local/stripe-events.ts'
 import {
   continueBackfill,
   readBackfill,
@@ -35,6 +35,7 @@ type Objects = Record<string, unknown>[]
 function has(
   shop: Shop,
   past: {
+    customers?: Objects
     sessions?: Objects
     subscriptions?: Objects
     invoices?: Objects
@@ -44,6 +45,7 @@ function has(
   },
 ) {
   const paths = {
+    customers: '/v1/customers',
     sessions: '/v1/checkout/sessions',
     subscriptions: '/v1/subscriptions',
     invoices: '/v1/invoices',
@@ -150,6 +152,25 @@ describe("reading an account's past", () => {
     ).toEqual([])
   })
 
+  test("attributes the invoices that say nothing by their customer's metadata, those that come later too", async () => {
+    const shop = await oldShop()
+    const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com' }
+    const sent = (of: TestShop, id: string) => ({ ...invoiceOf(of, id), subscription: null, parent: null })
+    has(shop, {
+      customers: [customer(shop), customer(stranger, {})],
+      invoices: [sent(shop, 'in_1'), sent(stranger, 'in_x'), sent(later(shop, -20), 'in_0')],
+    })
+    await readPast(shop, 12)
+    await readPast(shop, 12)
+    const { commission: _, ...nobodys } = earned(shop, 'in_0', 0)
+    expect(await endOf(shop)).toEqual([
+      { ...nobodys, partner: null, commission: null, reversed: null },
+      earned(shop, 'in_1'),
+    ])
+    await send(later(shop, 60), 'invoice.paid', sent(later(shop, 60), 'in_2'))
+    expect(await endOf(shop)).toContainEqual(earned(shop, 'in_2'))
+  })
+
   test('reads no further back than it was asked to', async () => {
     const shop = await oldShop()
     has(shop, { invoices: [invoiceOf(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })] })
@@ -229,7 +250,7 @@ describe('many invoices', () => {
     const broken = await oldShop()
     has(broken, { invoices: await manyInvoices(broken) })
     await startBackfill(db, broken.programId, 3)
-    for (let page = 0; page < 4; page += 1) await step(broken)
+    for (let page = 0; page < 5; page += 1) await step(broken)
     await stopBackfill(db, broken.programId)
     expect(await step(broken)).toMatchObject({ status: 'stopped' })
     const middle = await readBackfill(db, broken.programId)

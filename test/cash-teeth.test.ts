@@ -227,6 +227,22 @@ const planted: Record<string, Mistake> = {
     says: /partner null/,
     functions: [{ name: 'apply_purchase', from: 'perform attribute_awaiting_purchases', to: 'perform 0; --' }],
   },
+  'what a customer’s metadata said before, told later, which counts again': {
+    ways: ['customer'],
+    says: /partner null|no sale/,
+    functions: [
+      {
+        name: 'apply_customer',
+        from: '(kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id)',
+        to: 'true',
+      },
+    ],
+  },
+  'a customer’s metadata that does not attribute what was paid before it': {
+    ways: ['customer'],
+    says: /no sale/,
+    functions: [{ name: 'apply_customer', from: 'perform park_awaiting_payments', to: 'perform 0; --' }],
+  },
   'a purchase before the click, which its buyer’s key makes a partner’s': {
     ways: ['before_click'],
     says: /partner \d|partner A|partner B/,

@@ -58,6 +58,23 @@ export function shopMetadata(shop: Shop): Record<string, string> {
   }
 }
 
+/** The shop's customer, with the metadata that an integrator attaches to them. */
+export function customer(shop: Shop, metadata = shopMetadata(shop)) {
+  return {
+    id: shop.customer ?? '',
+    object: 'customer',
+    balance: 0,
+    created: shop.now,
+    currency: null,
+    delinquent: false,
+    email: shop.email,
+    invoice_prefix: 'A1B2C3D4',
+    livemode: shop.livemode,
+    metadata,
+    name: null,
+  }
+}
+
 export function checkoutSession(
   shop: Shop,
   session: {

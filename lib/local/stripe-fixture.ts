@@ -13,6 +13,7 @@ import {
   charge,
   checkoutSession,
   creditNote,
+  customer,
   dispute,
   type Generation,
   invoice,
@@ -87,6 +88,9 @@ export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string)
     type: 'credit_note.created',
     object: creditNote(shop, { id: `cn_${order}`, invoice: `in_${order}`, amount: 1000, outside: 1000 }),
   }),
+  'customer.created': (shop) => ({ type: 'customer.created', object: customer(shop) }),
+  'customer.updated': (shop) => ({ type: 'customer.updated', object: customer(shop) }),
+  'customer.deleted': (shop) => ({ type: 'customer.deleted', object: customer(shop) }),
   'account.application.deauthorized': () => ({
     type: 'account.application.deauthorized',
     object: { id: 'ca_local', object: 'application', name: 'Affiliate tracking' },

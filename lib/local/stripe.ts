@@ -133,6 +133,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
 }
 
 const listPaths: ReadonlySet<string> = new Set([
+  '/v1/customers',
   '/v1/checkout/sessions',
   '/v1/subscriptions',
   '/v1/invoices',

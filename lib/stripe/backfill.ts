@@ -21,7 +21,7 @@ export type Backfill = InferResult<ReturnType<typeof backfillOf>>[number]
 type Kind = Backfill['kind']
 
 /** What is listed, in this order, so that what says whose a customer is comes before their payments, and payments before their refunds. */
-const kinds: readonly Kind[] = ['sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes']
+const kinds: readonly Kind[] = ['customers', 'sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes']
 
 interface Page {
   data: { id: string }[]
@@ -37,9 +37,10 @@ type List = (stripe: Stripe, page: PageAsked, created: { gte: number }, options:
 
 /** What an account has, newest first, as the version of the API that the library is made for shows it. */
 const lists: Record<Kind, List> = {
+  // Of whatever age, as subscriptions: their invoices may be newer than they are.
+  customers: (stripe, page, _created, options) => stripe.customers.list(page, options),
   sessions: (stripe, page, created, options) =>
     stripe.checkout.sessions.list({ ...page, created, status: 'complete' }, options),
-  // Of whatever age: their invoices may be newer than they are.
   subscriptions: (stripe, page, _created, options) => stripe.subscriptions.list({ ...page, status: 'all' }, options),
   invoices: (stripe, page, created, options) =>
     stripe.invoices.list({ ...page, created, status: 'paid', expand: ['data.payments'] }, options),
@@ -55,6 +56,7 @@ async function listPage(stripe: Stripe, { kind, account_id: accountId, last_id: 
 
 /** The event that would tell of an object of each kind. A subscription's is not used otherwise. */
 const eventTypes: Record<Kind, string> = {
+  customers: 'customer.updated',
   sessions: 'checkout.session.completed',
   subscriptions: 'customer.subscription.created',
   invoices: 'invoice.paid',
@@ -84,7 +86,9 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
   const { account_id: account, kind } = backfill
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
-  const { id: objectId, created, livemode = true } = about
+  const { id: objectId, livemode = true } = about
+  // A customer's metadata is of this moment, and not of when they were made.
+  const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =
     kind === 'subscriptions' ? readSubscription(object) : await readFact({ type, account, object, created }, hash)
@@ -103,7 +107,8 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
 const eventIdOf = (objectId: string) => `backfill_${objectId}`
 
 /** Whether it says itself whose it is. */
-const isNamed = (fact: Fact) => fact.kind === 'purchase' && (fact.program_id !== null || fact.click_id !== null)
+const isNamed = (fact: Fact) =>
+  (fact.kind === 'purchase' || fact.kind === 'customer') && (fact.program_id !== null || fact.click_id !== null)
 
 /** What the database knows an object by. */
 function namesOf(fact: Fact) {
@@ -296,7 +301,7 @@ export async function startBackfill(db: Database, programId: number, months: num
           reads_from: sql.ref('excluded.reads_from'),
           started_at: sql.ref('excluded.started_at'),
           status: 'running',
-          kind: 'sessions',
+          kind: 'customers',
           last_id: null,
           objects_read: 0,
           events_recorded: 0,

@@ -21,7 +21,8 @@ export interface WebhookEvent {
   payload: string | null
 }
 
-export type Fact = Purchase | Reversals | ChargeRefunds | InvoicePayment | Deauthorization | Ownership | Ignored
+export type Fact =
+  Purchase | Reversals | ChargeRefunds | InvoicePayment | CustomerMetadata | Deauthorization | Ownership | Ignored
 
 /** A checkout, a payment or an invoice: who bought, and what was paid for it where it was paid. */
 export interface Purchase {
@@ -104,6 +105,19 @@ export interface InvoicePayment {
   kind: 'invoice_payment'
   payment_ids: string[]
   invoice_id: string | null
+}
+
+/** What a customer's metadata says of them at some moment: whose those payments of theirs are that say nothing themselves. */
+export interface CustomerMetadata {
+  kind: 'customer'
+  processor_customer_id: string
+  program_id: number | null
+  click_id: string | null
+  customer_key: string | null
+  /** The customer was deleted at the processor, and pays nothing more. */
+  is_deleted: boolean
+  /** ISO 8601. */
+  told_at: string
 }
 
 /** The account's owner took the service's access away. */

@@ -4,6 +4,7 @@ import { ApiError } from '../errors.ts'
 import { maxAmountCents } from '../money.ts'
 import { readCheckout } from './read-checkout-session.ts'
 import { readCreditNote } from './read-credit-note.ts'
+import { readCustomer } from './read-customer.ts'
 import { readDispute } from './read-dispute.ts'
 import { type Fact, ignored, ownAccount, type Unread, type WebhookEvent } from './facts.ts'
 import { type HashEmail, id, looseReference, unixTime } from './payload.ts'
@@ -59,13 +60,15 @@ const envelope = z.looseObject({
   account: z.nullish(z.union([id, z.literal('')])),
   livemode: z.boolean(),
   created: unixTime,
-  data: z.looseObject({ object: z.unknown() }),
+  data: z.looseObject({ object: z.unknown(), previous_attributes: z.optional(z.unknown()) }),
 })
 
 interface Told {
   type: string
   account: string | null | undefined
   object: unknown
+  /** What an update changed, as it was before. */
+  previous?: unknown
   created: string
 }
 
@@ -90,6 +93,9 @@ const readers: Readonly<Record<string, Reader>> = {
   'charge.dispute.funds_reinstated': ({ type, object }) => readDispute(type, object),
   'charge.dispute.closed': ({ type, object }) => readDispute(type, object),
   'credit_note.created': ({ object }) => readCreditNote(object),
+  'customer.created': ({ type, object, created }) => readCustomer(type, object, null, created),
+  'customer.updated': ({ type, object, previous, created }) => readCustomer(type, object, previous, created),
+  'customer.deleted': ({ type, object, created }) => readCustomer(type, object, null, created),
   'account.application.deauthorized': ({ account }) =>
     account ? { kind: 'deauthorization' } : ignored('It is not of a connected account.'),
   ...Object.fromEntries(ownershipEventTypes.map((type) => [type, ({ object }: Told) => readOwnership(object)])),
@@ -113,7 +119,10 @@ export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<We
     account_id: account || ownAccount,
     livemode,
     event_created_at: new Date(created),
-    fact: await readFact({ type, account, object: data.object, created }, hashEmail),
+    fact: await readFact(
+      { type, account, object: data.object, previous: data.previous_attributes, created },
+      hashEmail,
+    ),
     payload: null,
   }
 }

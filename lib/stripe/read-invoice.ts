@@ -38,6 +38,7 @@ const invoice = z.looseObject({
   tax: z.nullish(z.int()),
   currency,
   billing_reason: z.nullish(z.string()),
+  collection_method: z.nullish(z.string()),
   metadata,
   customer: reference,
   customer_email: freeText(320),
@@ -100,8 +101,10 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     awaits_payment: false,
     asked: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
-    // A session may say it of a first or a single invoice.
-    told_alone: paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual',
+    // A session may say it of a first or a single invoice, but makes none that is sent.
+    told_alone:
+      paid.collection_method === 'send_invoice' ||
+      (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
     asks_invoice_of: null,
     sale: {
       transaction_id: paid.id,

@@ -159,8 +159,8 @@ const end = sql<Date>`now() - interval '90 days'`
 
 /**
  * Deletes what is older than 90 days: webhook events, parked ones too, and refunds and unpaid sessions whose sale did not come in that time;
- * `limit` of each at most, and payloads that no schema read after 30. What became part of a sale stays. Returns how many rows went, and
- * whether more wait.
+ * `limit` of each at most, and payloads that no schema read after 30. What became part of a sale stays, and what the metadata of
+ * customers says, until they are gone at the processor. Returns how many rows went, and whether more wait.
  */
 export async function deleteOldWebhookEvents(
   db: Database,
@@ -205,6 +205,11 @@ export async function deleteOldWebhookEvents(
       .where('received_at', '<', sql<Date>`now() - interval '30 days'`),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
     kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
+    // Nothing that is told that late is from before the customer was deleted, or said nothing any more.
+    kysely
+      .deleteFrom('processor_customer_metadata')
+      .where('told_at', '<', end)
+      .where(sql<boolean>`(is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0)`),
   ])
   const counts = { webhook_events: events.length, reversals: reversals.length, sessions: sessions.length }
   return { ...counts, more: Object.values(counts).includes(limit) }

@@ -31,6 +31,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     eraseClicks(programId, known, newClickId),
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
+    eraseMetadata(programId, known),
     kysely
       .deleteFrom('processor_customers')
       .where('program_id', '=', programId)
@@ -53,7 +54,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  const [, , , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length === 0 && sales.length === 0) {
     throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
   }
@@ -155,6 +156,35 @@ function eraseWebhookEvents(programId: number, known: Known) {
         ),
       ])
     })
+}
+
+/** What the metadata of the processor's customers says of them. */
+function eraseMetadata(programId: number, known: Known) {
+  return kysely
+    .deleteFrom('processor_customer_metadata as m')
+    .using(known.select(['id', 'customer_key', 'click_id']).as('k'))
+    .where('m.account_id', 'in', (eb) =>
+      eb
+        .selectFrom('programs as p')
+        .where('p.id', '=', programId)
+        .select((inner) => inner.fn.coalesce('p.processor_account_id', 'p.processor_former_account_id').as('id')),
+    )
+    .where((eb) => eb.or([eb('m.program_id', '=', programId), eb('m.program_id', 'is', null)]))
+    .where((eb) =>
+      eb.or([
+        eb('m.customer_key', '=', eb.ref('k.customer_key')),
+        eb('m.click_id', '=', eb.ref('k.click_id')),
+        eb(
+          'm.processor_customer_id',
+          'in',
+          eb
+            .selectFrom('processor_customers as p')
+            .select('p.processor_customer_id')
+            .where('p.program_id', '=', programId)
+            .whereRef('p.customer_id', '=', 'k.id'),
+        ),
+      ]),
+    )
 }
 
 function eraseSales(programId: number, known: Known, knownBy: KnownBy) {

@@ -36,6 +36,10 @@ language sql stable as $$
   join programs p on p.processor_account_id = of_account_id
   join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
   union
+  select o.place, not m.livemode from objects o join processor_customer_metadata m
+    on m.account_id = of_account_id and m.processor_customer_id = o.said->>'processor_customer_id'
+    and (m.program_id is not null or m.click_id is not null)
+  union
   select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
   where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
 $$;
@@ -61,14 +65,76 @@ begin
   return program.processor_account_id;
 end $$;
 
--- Payments that say nothing of their own and came before this purchase, which says who their customer is, are applied again by a scheduled
--- function, each with its own locks. By its own date, a payment before this one was nobody's.
-create or replace function park_awaiting_payments(of_account_id text, fact jsonb) returns void language plpgsql as $$
+-- Payments that say nothing of their own, and came before what says who their customer is, are applied again by a scheduled function, each with
+-- its own locks. They await one of these names. A payment from before `since`, by its own date, was nobody's.
+create or replace function park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamptz) returns void
+language plpgsql as $$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'Its customer is known now. It is applied within half an hour.'
-  where e.account_id = of_account_id and e.livemode and e.outcome = 'ignored' and e.program_id is null
-    and e.awaits && array(select of_account_id || ' ' || name from unnest(lasting_names(park_awaiting_payments.fact)) name)
-    and (e.fact->>'started_at')::timestamptz >= (park_awaiting_payments.fact->>'started_at')::timestamptz;
+  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
+    and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
+end $$;
+
+-- What the metadata of a customer at the processor says of them, as it was told last. It attributes their payments that say nothing themselves:
+-- those that come, and those that came before it.
+create or replace function apply_customer(event processor_events) returns processor_events language plpgsql as $$
+declare
+  fact jsonb := event.fact;
+  named text := 'customer ' || (fact->>'processor_customer_id');
+  given text[] := array_remove(array['key ' || (fact->>'customer_key'), 'click ' || (fact->>'click_id')], null);
+  program programs;
+begin
+  if not exists (select from programs p where event.account_id in (p.processor_account_id, p.processor_former_account_id)) then
+    return became(event, 'ignored', 'No program is connected to this account.');
+  elsif named is null then
+    return became(event, 'ignored', 'Its customer was erased.');
+  end if;
+  -- As purchases do, their customer first.
+  perform lock_ids(event.account_id, array[named]);
+  perform lock_ids(event.account_id, given);
+  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
+    event_id, is_deleted)
+  values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
+    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
+  on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
+    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
+  -- Of one second, the same is kept whichever comes first.
+  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
+  if not found then
+    return became(event, 'duplicate', 'What is known of its customer is newer.');
+  end if;
+  program := program_of_purchase(event.account_id, fact);
+  event.program_id := program.id;
+  if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
+    return became(event, 'recorded', 'Its metadata names no program.');
+  elsif event.livemode and program.id is not null then
+    update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
+    where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
+      and not e.awaits @> awaited_names(event.account_id, given);
+    perform attribute_awaiting_purchases(event.account_id, program, array[named]);
+  end if;
+  perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
+  return became(event, 'recorded', 'It says whose the payments of its customer are that say nothing themselves.');
+end $$;
+
+-- A purchase that says nothing of its buyer, with what the metadata of its customer says of them: applied again, what it says by now.
+create or replace function as_its_customer_says(of_account_id text, of_livemode boolean, fact jsonb) returns jsonb language plpgsql stable as $$
+declare
+  said processor_customer_metadata;
+begin
+  if fact->>'named_by' = 'customer' then
+    fact := fact || jsonb_build_object('program_id', fact->'own_program_id', 'click_id', null, 'customer_key', null, 'named_by', null);
+  end if;
+  if fact->>'click_id' is not null or fact->>'customer_key' is not null then
+    return fact;
+  end if;
+  select m.* into said from processor_customer_metadata m
+  where m.account_id = of_account_id and m.livemode = of_livemode and m.processor_customer_id = fact->>'processor_customer_id';
+  if num_nonnulls(said.program_id, said.click_id, said.customer_key) = 0 or (fact->>'program_id')::bigint <> said.program_id then
+    return fact;
+  end if;
+  return fact || jsonb_build_object('program_id', coalesce(said.program_id, (fact->>'program_id')::bigint), 'click_id', said.click_id,
+    'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $$;
 
 -- The names of a buyer that stay the same in all payments of theirs.
@@ -126,6 +192,7 @@ begin
       and e.awaits && awaited_names(of_account_id, names)
     order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
   loop
+    waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
     ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
     sale := sale_of_payments(of_account_id, false, ids);
     its_buyer := find_buyer(program, waiting.fact, null);
@@ -143,7 +210,7 @@ begin
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
     if found then
       perform attribute_awaiting_purchases(of_account_id, program, buyer_names(waiting.fact) || names_of_customer(its_buyer));
-      perform park_awaiting_payments(of_account_id, waiting.fact);
+      perform park_awaiting_payments(of_account_id, true, lasting_names(waiting.fact), (waiting.fact->>'started_at')::timestamptz);
     end if;
   end loop;
 end $$;
@@ -186,8 +253,8 @@ return least((customer).created_at, (customer).last_click_at) <= at + interval '
 -- an earlier attributed purchase showed them; the customer key; after these, an e-mail address or key that only a browser said. Whose an unpaid
 -- session is was settled when it was completed and comes before all.
 --
--- By anything but a click id a purchase is no customer's who had not yet clicked when its buyer set out to buy: it is then nobody's, whether it is
--- told before the click's customer is known by that name or long after.
+-- By anything but its own click id a purchase is no customer's who had not yet clicked when its buyer set out to buy: it is then nobody's, whether it
+-- is told before the click's customer is known by that name or long after.
 --
 -- A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for ever, which is
 -- how renewals are attributed after the cookie's window. Two people can come through one click: where its customer carries another key, the
@@ -206,7 +273,8 @@ begin
   select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
     (select s.customer_id from processor_sessions s where s.program_id = program.id and s.session_id = fact->>'session_id'),
     (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
-      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))),
+      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))
+      and (fact->>'named_by' is null or had_clicked(c, started_at))),
     (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
       and c.signup_date is not null and c.email_unverified_since is null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
     (select p.customer_id from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id

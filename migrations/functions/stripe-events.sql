@@ -16,6 +16,7 @@ begin
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
+    when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)
     when 'ownership' then apply_ownership(event)
     else became(event, 'ignored', event.fact->>'reason')

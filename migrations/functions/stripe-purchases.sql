@@ -17,6 +17,11 @@ begin
     fact := as_its_session_said(event.account_id, fact, ids);
     event.fact := fact;
   end if;
+  if not is_told or fact->>'named_by' = 'customer' or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
+    perform lock_ids(event.account_id, array['customer ' || (fact->>'processor_customer_id')]);
+    fact := as_its_customer_says(event.account_id, event.livemode, fact);
+    event.fact := fact;
+  end if;
   program := program_of_purchase(event.account_id, fact);
   if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
     and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -29,6 +34,8 @@ begin
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
+    elsif fact->>'named_by' = 'customer' then
+      event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
     return became(event, 'ignored', format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id'));
   elsif is_told and (program.id is null or brought_nothing) then
@@ -37,6 +44,8 @@ begin
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
+    elsif fact->>'awaits_payment' = 'true' then
+      event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
     return became(event, 'ignored', 'Its metadata names no program.');
   end if;
@@ -50,10 +59,11 @@ begin
   event.program_id := program.id;
   if known.id is not null and not program.attribute_known_customers then
     return leave_out(event);
-  elsif known.id is not null and fact->>'told_alone' = 'false' and event.event_created_at > now() - interval '1 hour' then
+  elsif (known.id is not null or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
+    and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as earlier payments of its customer were.');
+    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata or earlier payments say.');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
@@ -84,7 +94,7 @@ begin
   end if;
   if event.livemode and buyer.id is not null then
     perform attribute_awaiting_purchases(event.account_id, program, buyer_names(fact) || names_of_customer(buyer));
-    perform park_awaiting_payments(event.account_id, fact);
+    perform park_awaiting_payments(event.account_id, true, lasting_names(fact), (fact->>'started_at')::timestamptz);
   end if;
   return event;
 end $$;
@@ -158,9 +168,8 @@ begin
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
     if event.fact#>>'{sale,amount_cents}' = '0' then
       return became(event, 'ignored', 'Nothing was paid.');
-    elsif event.livemode then
-      event.awaits := event.awaits || array(select event.account_id || ' ' || name from unnest(lasting_names(event.fact)) name);
     end if;
+    event.awaits := event.awaits || awaited_names(event.account_id, lasting_names(event.fact));
     return became(event, 'ignored', 'Its metadata names no program.');
   end if;
   event.program_id := sale.program_id;

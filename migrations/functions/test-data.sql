@@ -59,6 +59,9 @@ begin
   )
   select count(*) into events_deleted from gone;
 
+  delete from processor_customer_metadata m where m.account_id = of_account_id and not m.livemode and (m.program_id = of_program_id
+    or m.program_id is null and exists (select from customers c where c.program_id = of_program_id and c.click_id = m.click_id));
+
   deleted := sales_deleted + clicks_deleted + leads_deleted + events_deleted;
   more := batch_rows <= greatest(sales_deleted, clicks_deleted, leads_deleted, events_deleted);
 end $$;

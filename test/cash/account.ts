@@ -5,6 +5,7 @@ import {
   type Charge,
   chargeObject,
   creditNoteObject,
+  customerObject,
   type Dispute,
   disputeObject,
   type Intent,
@@ -111,6 +112,11 @@ export class StripeAccount {
     }
     this.events.push(event)
     this.now += 1
+  }
+
+  /** What somebody wrote on a customer, or that they were deleted. */
+  tellCustomer(what: 'created' | 'updated' | 'deleted', buyer: Buyer, metadata: Record<string, string>): void {
+    this.#tell(`customer.${what}`, customerObject(buyer, metadata, this.settings.start), buyer.livemode)
   }
 
   #tellSession(type: string, session: Session): void {

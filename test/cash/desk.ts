@@ -101,6 +101,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
     if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are not taken`)
     next = again
   }
+  await desk.service.applyParkedEventsFunction.scheduled(null, desk.env as never)
   if (plan.hold_days === 0) await desk.service.approveCommissionsFunction.scheduled(null, desk.env as never)
   const partners = [shop.partnerId, shop.otherPartnerId]
   const expected = expectedOf(history.account, {

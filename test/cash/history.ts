@@ -45,7 +45,8 @@ export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; pur
       purchase.late_lead ||
       purchase.test_mode ||
       purchase.kind === 'link' ||
-      purchase.on_session_alone
+      purchase.on_session_alone ||
+      purchase.on_customer !== null
     const name = isApart ? `${purchase.buyer}-${at}` : String(purchase.buyer)
     const buyer = buyers.get(name) ?? { name, partner: purchase.buyer === 2 ? null : purchase.buyer, purchases: [] }
     buyer.purchases.push(purchase)
@@ -81,22 +82,32 @@ export function playPlan(plan: Plan, place: Place): History {
     const { name, partner } = bought
     const clickId = purchase.before_click ? null : bought.clickId
     const key = `user-${name}`
+    const named = {
+      program_id: String(place.programId),
+      ...(!purchase.api_attribution && {
+        svc_customer_key: key,
+        ...(clickId !== null && !purchase.late_lead && { svc_click_id: clickId }),
+      }),
+    }
     const buyer: Buyer = {
       customer: `cus_${place.tag}${name}`,
       email: `buyer-${name}@example.com`,
-      metadata: {
-        program_id: String(place.programId),
-        ...(!purchase.api_attribution && {
-          svc_customer_key: key,
-          ...(clickId !== null && !purchase.late_lead && { svc_click_id: clickId }),
-        }),
-      },
+      metadata: purchase.on_customer === null ? named : {},
       clickId,
       livemode: !purchase.test_mode,
     }
     partners.set(buyer.customer, partner)
     const before = account.payments.length
+    const { on_customer: onCustomer } = purchase
+    // Written for another program first, then of somebody who is not known.
+    if (onCustomer !== null) {
+      account.tellCustomer('created', buyer, { program_id: '900000000000000', svc_customer_key: key })
+      account.tellCustomer('updated', buyer, { program_id: String(place.programId), svc_customer_key: `guest-${key}` })
+    }
+    if (onCustomer === 'before') account.tellCustomer('updated', buyer, named)
     buy(account, plan, purchase, buyer, `purchase ${at + 1}`)
+    if (onCustomer === 'after') account.tellCustomer('updated', buyer, named)
+    if (onCustomer !== null && purchase.discount > 0) account.tellCustomer('deleted', buyer, named)
     const made = account.payments.slice(before)
     afterwards(history, made, purchase)
     if ((purchase.api_sale !== null || purchase.api_attribution) && clickId !== null && buyer.livemode) {

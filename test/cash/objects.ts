@@ -175,6 +175,29 @@ export interface Version {
 /** An object of Stripe's as far as it is written out here. */
 type Shown<Whole> = { [Field in keyof Whole]?: Whole[Field] | undefined } & { id: string }
 
+export function customerObject(
+  buyer: Buyer,
+  metadata: Record<string, string>,
+  created: number,
+): Shown<Stripe.Customer> {
+  return {
+    id: buyer.customer,
+    object: 'customer',
+    balance: 0,
+    created,
+    default_source: null,
+    description: null,
+    email: buyer.email,
+    invoice_prefix: 'A1B2C3D4',
+    livemode: buyer.livemode,
+    metadata,
+    name: null,
+    phone: null,
+    shipping: null,
+    tax_exempt: 'none',
+  }
+}
+
 export function sessionObject(session: Session): Shown<Stripe.Checkout.Session> {
   const { buyer, price, created, currency } = session
   return {

@@ -21,6 +21,7 @@ export const ways = {
   overpaid: 'invoices paid with more than was due',
   outside: 'invoices paid outside of Stripe, whole or in part',
   manual: 'invoices written by hand, with the metadata on themselves',
+  customer: 'payments whose metadata is their customer’s, told before or after them, then changed or deleted',
   credited: 'credit notes: before payment, refunded, given outside of Stripe, put on the customer’s balance',
   intent: 'payments made with the Payment Element, the metadata on the intent',
   captured: 'payments authorised first and captured later, whole or in part',
@@ -96,6 +97,8 @@ export interface PurchasePlan {
   fully_covered: 'paid' | 'no_payment_required'
   paying: 'card' | 'several' | 'overpaying' | 'outside' | 'card_and_outside'
   on_session_alone: boolean
+  /** The metadata is on the customer, and nowhere else: written before the purchase or after it. */
+  on_customer: 'before' | 'after' | null
   /** The intent of a checkout carries the metadata too. */
   intent_metadata: boolean
   renewals: number
@@ -182,6 +185,7 @@ const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   overpaid: ['subscription'],
   outside: ['subscription'],
   manual: ['manual'],
+  customer: ['manual', 'manual', 'intent', 'session', 'later', 'subscription', 'captured'],
   credited: ['subscription'],
   intent: ['intent'],
   captured: ['captured'],
@@ -238,6 +242,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     fully_covered: pick(random, ['paid', 'paid', 'no_payment_required']),
     paying,
     on_session_alone: kind === 'subscription' && isOf('bare_invoice', 0),
+    on_customer: way === 'customer' ? pick(random, ['before', 'after']) : null,
     intent_metadata: random.chance(0.3),
     renewals: kind === 'subscription' && !isOf('bare_invoice', 0) ? random.integer(way === null ? 0 : 1, 3) : 0,
     days_between: way === 'duration' || way === 'window' ? 35 : 7,
@@ -249,7 +254,10 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     api_sale: isOf('api_sale', isOpenToday ? 0.15 : 0) ? random.integer(0, 3) : null,
     api_attribution: isOf('api_attribution', 0) && buyer !== 2,
     before_click: way === 'before_click',
-    late_lead: isOf('late_lead', isOpenToday ? 0.1 : 0) && kind !== 'link' && buyer !== 2,
+    late_lead:
+      (isOf('late_lead', isOpenToday ? 0.1 : 0) || (way === 'customer' && random.chance(0.2))) &&
+      kind !== 'link' &&
+      buyer !== 2,
     after: afters,
   }
 }
@@ -336,6 +344,7 @@ export function* smallerPlans(plan: Plan): Generator<Plan> {
       { discount: 0 },
       { tax_bp: 0 },
       { inclusive: false },
+      { on_customer: null },
       { intent_metadata: false },
       { credited_before: false },
       { api_sale: null },
@@ -345,7 +354,7 @@ export function* smallerPlans(plan: Plan): Generator<Plan> {
       { kind: 'session', renewals: 0, update: false, fractions: false, on_session_alone: false, paying: 'card' },
       { fractions: false },
       { buyer: 0 },
-      ...(purchase.amount > 10_000 && purchase.credit === 0 ? [{ amount: 10_000 }] : []),
+      ...(purchase.amount > 10_000 && purchase.credit === 0 ? [{ amount: 10_000, discount: 0 }] : []),
       { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, begins: 'succeeded' } : after)) },
       { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, ends: null } : after)) },
       { after: purchase.after.map((after) => (after.kind === 'refund' ? { ...after, again: false } : after)) },
@@ -400,4 +409,5 @@ export const waysThatHold: readonly Way[] = [
   'window',
   'before_click',
   'late_lead',
+  'customer',
 ]

@@ -74,6 +74,18 @@ where "e"."program_id" = $7 and ("e"."fact"->>'customer_key' = "k"."customer_key
     select "p"."processor_customer_id"
     from "processor_customers" as "p"
     where "p"."program_id" = $8 and "p"."customer_id" = "k"."id"));
+delete from "processor_customer_metadata" as "m"
+using (
+  select "id", "customer_key", "click_id"
+  from "customers"
+  where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)) as "k"
+where "m"."account_id" in (
+  select coalesce("p"."processor_account_id", "p"."processor_former_account_id") as "id"
+  from "programs" as "p"
+  where "p"."id" = $4) and ("m"."program_id" = $5 or "m"."program_id" is null) and ("m"."customer_key" = "k"."customer_key" or "m"."click_id" = "k"."click_id" or "m"."processor_customer_id" in (
+    select "p"."processor_customer_id"
+    from "processor_customers" as "p"
+    where "p"."program_id" = $6 and "p"."customer_id" = "k"."id"));
 delete from "processor_customers"
 where "program_id" = $1 and "customer_id" in (
   select "id"

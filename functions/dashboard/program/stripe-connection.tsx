@@ -128,6 +128,7 @@ export function LeftOut({ programId, payments, isOn }: { programId: number; paym
 }
 
 const kindNames: Record<Backfill['kind'], string> = {
+  customers: 'customers',
   sessions: 'checkout sessions',
   subscriptions: 'subscriptions',
   invoices: 'invoices',

@@ -1,0 +1,241 @@
+import { describe, expect, test } from 'vitest'
+import { customer, paymentIntent, type Shop, shopMetadata, stripeEvent } from '../lib/local/stripe-events.ts'
+import { clearTestData } from '../lib/programs/test-data.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
+import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+import { deleteOldWebhookEvents } from '../lib/stripe/webhook-events.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { bill, oneTime } from './support/payments.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { env, send, post, salesOf, rows } = await openWebhook(endpoint)
+const client = openStripe(env)
+
+const at = <Of extends Shop>(shop: Of, seconds: number): Of => ({ ...shop, now: shop.now + seconds })
+const applyParked = (shop: Shop) => applyParkedEvents(db, client, { limit: 100, accountId: shop.account })
+let updates = 0
+
+/** Tells of the shop's customer with this metadata; by `updated`, what it was before stands beside it. */
+async function tell(shop: Shop, what: 'created' | 'updated' | 'deleted', metadata = shopMetadata(shop), before = {}) {
+  const event = stripeEvent(shop, `evt_cus_${++updates}`, `customer.${what}`, customer(shop, metadata))
+  const data = what === 'updated' ? { ...event.data, previous_attributes: { metadata: before } } : event.data
+  return await post(JSON.stringify({ ...event, data }))
+}
+
+/** An invoice that somebody wrote by hand and sent, without metadata. */
+const manual = (shop: Shop, id = 'in_1', more: object = {}) => ({
+  ...bill(shop, { id, metadata: {}, billing_reason: 'manual', payment_intent: `pi_${id}`, charge: `ch_${id}` }),
+  parent: null,
+  subscription: null,
+  collection_method: 'send_invoice',
+  lines: { data: [] },
+  ...more,
+})
+const pay = (shop: Shop, id?: string, more?: object) => send(shop, 'invoice.paid', manual(shop, id, more))
+
+async function endOf(shop: TestShop) {
+  const sales = await salesOf(shop)
+  return sales.map(({ transaction_id: id, partner_id: partner, commission, is_test }) => ({
+    id,
+    partner,
+    commission,
+    is_test,
+  }))
+}
+const earned = (shop: TestShop, id = 'in_1') => ({ id, partner: shop.partnerId, commission: 2000, is_test: false })
+
+describe("a payment that says nothing itself is of whom its customer's metadata names", () => {
+  test.each<[string, (shop: TestShop) => Promise<unknown>]>([
+    [
+      'told before it',
+      async (shop) => {
+        await tell(shop, 'created')
+        await pay(shop)
+      },
+    ],
+    [
+      'told after it',
+      async (shop) => {
+        await pay(shop)
+        await tell(shop, 'updated')
+      },
+    ],
+    ['told at the same moment', (shop) => Promise.all([tell(shop, 'updated'), pay(shop), tell(shop, 'created', {})])],
+    [
+      'where the invoice names the program alone, told before it',
+      async (shop) => {
+        await tell(shop, 'created')
+        await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
+      },
+    ],
+    [
+      'where the invoice names the program alone, told after it',
+      async (shop) => {
+        await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
+        await tell(shop, 'created')
+      },
+    ],
+    [
+      'and nothing that was told before counts any more',
+      async (shop) => {
+        await tell(at(shop, 20), 'updated')
+        await tell(at(shop, 10), 'updated', { program_id: '999999' }, {})
+        await tell(shop, 'created', {})
+        await pay(at(shop, 30))
+      },
+    ],
+    [
+      'also of a customer who was deleted meanwhile',
+      async (shop) => {
+        await tell(at(shop, 60), 'deleted')
+        await tell(at(shop, 1), 'updated')
+        await pay(at(shop, 30))
+      },
+    ],
+    [
+      'told while the account was disconnected',
+      async (shop) => {
+        await disconnectProcessor(db, env, shop.programId)
+        await pay(shop)
+        await tell(shop, 'updated')
+        await applyParked(shop)
+        expect(await salesOf(shop)).toEqual([])
+        await connectProcessor(db, shop.programId, shop.account)
+      },
+    ],
+  ])('%s', async (_, told) => {
+    const shop = await createShop(sql)
+    await told(shop)
+    await applyParked(shop)
+    expect(await endOf(shop)).toEqual([earned(shop)])
+  })
+
+  test('an intent waits an hour for a session that may say more', async () => {
+    const shop = await createShop(sql)
+    await tell(shop, 'created')
+    const intent = (of: Shop) =>
+      paymentIntent(
+        { ...of, clickId: null, customerKey: null, programId: 0 },
+        { id: 'pi_1', charge: 'ch_1', amount: 10_000 },
+      )
+    const unnamed = { ...intent(shop), metadata: {}, invoice: null }
+    expect(await send(shop, 'payment_intent.succeeded', unnamed)).toMatchObject({ body: { outcome: 'parked' } })
+    await send(shop, 'checkout.session.completed', oneTime(shop))
+    expect(await endOf(shop)).toEqual([earned(shop, 'pi_1')])
+    const alone = { ...unnamed, id: 'pi_2', latest_charge: 'ch_2' }
+    await send(at(shop, -4000), 'payment_intent.succeeded', { ...alone, created: shop.now })
+    expect(await endOf(shop)).toEqual([earned(shop, 'pi_1'), earned(shop, 'pi_2')])
+  })
+})
+
+describe("a customer's metadata", () => {
+  const nobodys = { commission: null, partner: null }
+  test.each<[string, (shop: TestShop) => Promise<unknown>, object[]]>([
+    [
+      'gives way to what the payment says',
+      async (shop) => {
+        await tell(shop, 'created')
+        const other = await createShop(sql)
+        const key = { program_id: String(shop.programId), svc_customer_key: `nobody-${other.programId}` }
+        await pay(shop, 'in_1', { metadata: key, customer_email: null })
+      },
+      [nobodys],
+    ],
+    [
+      'that was removed says nothing any more',
+      async (shop) => {
+        await tell(at(shop, 10), 'updated', {}, shopMetadata(shop))
+        await tell(shop, 'created')
+        await pay(at(shop, 20))
+      },
+      [],
+    ],
+    [
+      'counts in its own mode alone',
+      async (shop) => {
+        await tell({ ...shop, livemode: false }, 'created')
+        await pay(shop)
+      },
+      [],
+    ],
+    [
+      'counts in its own account alone',
+      async (shop) => {
+        await tell({ ...shop, account: (await createShop(sql)).account }, 'created')
+        await pay(shop)
+      },
+      [],
+    ],
+    [
+      'brings no partner what was bought before the click',
+      async (shop) => {
+        await tell(shop, 'created')
+        await pay(at(shop, -86_400), 'in_1', { customer_email: null })
+      },
+      [nobodys],
+    ],
+  ])('%s', async (_, told, sales) => {
+    const shop = await createShop(sql)
+    await told(shop)
+    await applyParked(shop)
+    expect(await endOf(shop)).toMatchObject(sales)
+  })
+
+  test('of test mode makes test sales, whichever is told first, and is cleared with them', async () => {
+    const shop = { ...(await createShop(sql)), livemode: false }
+    await pay(shop, 'in_1')
+    await tell(shop, 'created')
+    await applyParked(shop)
+    await pay(shop, 'in_2')
+    expect(await endOf(shop)).toMatchObject([
+      { id: 'in_1', partner: shop.partnerId, commission: null, is_test: true },
+      { id: 'in_2', partner: shop.partnerId, commission: null, is_test: true },
+    ])
+    await clearTestData(db, shop.programId)
+    expect(await rows('select from processor_customer_metadata where program_id = $1', shop)).toEqual([])
+    expect(await salesOf(shop)).toEqual([])
+  })
+
+  test('that says nothing of a visitor is not kept', async () => {
+    const shop = await createShop(sql)
+    expect(await tell(shop, 'updated', { tier: 'gold' })).toMatchObject({
+      body: { outcome: 'ignored', reason: "The customer's metadata says nothing of a visitor." },
+    })
+    await tell({ ...shop, account: 'acct_nobodys' }, 'created')
+    const kept = await sql.query('select from processor_customer_metadata where account_id = any ($1)', [
+      [shop.account, 'acct_nobodys'],
+    ])
+    expect(kept.rowCount).toBe(0)
+  })
+
+  test('goes with its customer: 90 days after their deletion, and where they are erased', async () => {
+    const [gone, erased, stays] = [await createShop(sql), await createShop(sql), await createShop(sql)]
+    for (const shop of [gone, erased, stays]) {
+      await tell(shop, 'created')
+      await pay(shop)
+    }
+    await tell(at(gone, 10), 'deleted')
+    await sql.query(
+      `update processor_customer_metadata set told_at = told_at - interval '91 days' where account_id = any ($1)`,
+      [[gone.account, stays.account]],
+    )
+    await deleteOldWebhookEvents(db, 10)
+    await eraseCustomer(db, erased.programId, { customer_key: 'user-1' })
+    const left = await sql.query('select account_id from processor_customer_metadata where account_id = any ($1)', [
+      [gone, erased, stays].map(({ account }) => account),
+    ])
+    expect(left.rows).toEqual([{ account_id: stays.account }])
+    const facts = await rows(
+      `select from processor_events where program_id = $1 and fact::text ~ 'user-1|cus_ann|cust_'`,
+      erased,
+    )
+    expect(facts).toEqual([])
+  })
+})
+
+testWhatIsKept(sql)
