@@ -76,6 +76,7 @@ const invoiceOf = (shop: TestShop, id: string, more: Partial<Parameters<typeof b
   ...bill(shop, { id, metadata: {}, ...more }),
   payments: paidBy(id),
 })
+const sent = (shop: TestShop, id: string) => ({ ...invoiceOf(shop, id), subscription: null, parent: null })
 const subscription = (shop: TestShop, id: string, metadata?: object) => ({
   id,
   object: 'subscription',
@@ -155,7 +156,6 @@ describe("reading an account's past", () => {
   test("attributes the invoices that say nothing by their customer's metadata, those that come later too", async () => {
     const shop = await oldShop()
     const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com' }
-    const sent = (of: TestShop, id: string) => ({ ...invoiceOf(of, id), subscription: null, parent: null })
     has(shop, {
       customers: [customer(shop), customer(stranger, {})],
       invoices: [sent(shop, 'in_1'), sent(stranger, 'in_x'), sent(later(shop, -20), 'in_0')],

@@ -118,12 +118,11 @@ describe("a payment that says nothing itself is of whom its customer's metadata 
   test('an intent waits an hour for a session that may say more', async () => {
     const shop = await createShop(sql)
     await tell(shop, 'created')
-    const intent = (of: Shop) =>
-      paymentIntent(
-        { ...of, clickId: null, customerKey: null, programId: 0 },
-        { id: 'pi_1', charge: 'ch_1', amount: 10_000 },
-      )
-    const unnamed = { ...intent(shop), metadata: {}, invoice: null }
+    const unnamed = {
+      ...paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 }),
+      metadata: {},
+      invoice: null,
+    }
     expect(await send(shop, 'payment_intent.succeeded', unnamed)).toMatchObject({ body: { outcome: 'parked' } })
     await send(shop, 'checkout.session.completed', oneTime(shop))
     expect(await endOf(shop)).toEqual([earned(shop, 'pi_1')])
