@@ -23,6 +23,7 @@ for (const path of paths) {
       customer_key: body.customer_key,
       click_id: clickIdOrNull(body.click_id || body.clickId),
       amount_cents: body.amount_cents,
+      tax_cents: body.tax_cents ?? 0,
       currency: body.currency ?? 'usd',
       sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),
       is_recurring: isRecurring,

@@ -3765,7 +3765,7 @@ CREATE OR REPLACE FUNCTION public.payload_of(sale sales)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN jsonb_build_array((sale).amount_cents, (sale).currency, (sale).sale_type, (sale).is_recurring, (sale).subscription_id)
+RETURN jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sale).currency, (sale).sale_type, (sale).is_recurring, (sale).subscription_id)
 ;
 
 CREATE OR REPLACE FUNCTION public.post_entry(entry balance_entries)
@@ -4941,7 +4941,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -4959,7 +4959,8 @@ begin
   select use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), (
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
         and (c.key_unverified_since is null or of_click_id is null)
-    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
+    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents - tax_cents, currency, sale_type,
+    'paid',
     is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
   into key_refusal, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,

@@ -1,15 +1,19 @@
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, expect, test } from 'vitest'
-import trackLead from '../functions/track-lead.ts'
+import { build } from 'esbuild'
+import { SvcClient } from 'svc-tracker'
+import { saleFromInvoice, type PaidInvoice } from 'svc-tracker/stripe'
+import { afterAll, describe, expect, test } from 'vitest'
+import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
 import type { Generation, StripeEvent } from '../lib/local/stripe-events.ts'
-import { type PaidInvoice, renewalFromInvoice, SvcClient } from '../tracker/src/server.ts'
 import { priceOf, StripeAccount } from './cash/account.ts'
 import { currencies, minorUnits } from './cash/currencies.ts'
+import type { Buyer, Charge, Payment } from './cash/objects.ts'
 import { asRequest } from './support/shop.ts'
-import { createShop } from './support/shops.ts'
+import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook } from './support/webhook.ts'
 
@@ -20,9 +24,10 @@ const webhook = await openWebhook(endpoint)
 /** The tracking functions over HTTP, for the client library. */
 const server = createServer((incoming, outgoing) => {
   void asRequest(incoming).then(async (request) => {
-    const app = request.url.endsWith('/lead') ? trackLead : trackSale
+    const app = request.url.endsWith('/sale') ? trackSale : trackRefund
     const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
-    const response = await app.fetch(request, { ...endpoint.env, EMAIL_HASH_KEY: 'key' }, context)
+    const env = { ...endpoint.env, RELAY: { fetch: () => Promise.resolve(new Response()) } }
+    const response = await app.fetch(request, env, context)
     outgoing.writeHead(response.status, { 'content-type': 'application/json' })
     return outgoing.end(await response.text())
   })
@@ -34,39 +39,253 @@ afterAll(() => {
 })
 const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
+async function keyOf({ programId }: TestShop): Promise<string> {
+  const { key, keyHash, hint } = await generateApiKey()
+  await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3)`, [
+    programId,
+    keyHash,
+    hint,
+  ])
+  return key
+}
+
+/** `lib/sales.ts` as the instructions of `svc init` have it, for any key, with Stripe's own library in front of its stand-in. */
+async function buildInstructions(): Promise<string> {
+  const instructions = readFileSync(new URL('../tracker/templates/AGENTS.md', import.meta.url), 'utf8')
+  const [, code = ''] = /^```ts file=lib\/sales\.ts\n([^]*?)^```$/m.exec(instructions) ?? []
+  const { hostname, port } = new URL(webhook.stripe.url)
+  const stripe = `new Stripe('sk_test_1', { host: '${hostname}', port: ${port}, protocol: 'http' })`
+  const { outputFiles } = await build({
+    stdin: {
+      contents: code
+        .replace("import { stripe } from './stripe.ts'", `import Stripe from 'stripe'\nconst stripe = ${stripe}`)
+        .replace("import type Stripe from 'stripe'\n", '')
+        .replaceAll('{{api_base_url}}', baseUrl),
+      resolveDir: import.meta.dirname,
+      loader: 'ts',
+    },
+    bundle: true,
+    write: false,
+    format: 'esm',
+    conditions: ['worker'],
+    define: { "process.env['SVC_API_KEY']": '"API_KEY"' },
+  })
+  return outputFiles[0]?.text ?? ''
+}
+const instructions = await buildInstructions()
+
+async function trackPaymentWith(apiKey: string): Promise<(event: StripeEvent) => Promise<boolean>> {
+  const code = instructions.replace('API_KEY', apiKey)
+  return (await import(`data:text/javascript,${encodeURIComponent(code)}`)).trackPayment
+}
+
+function accountOf(shop: TestShop, generation: Generation, tag: string): { account: StripeAccount; buyer: Buyer } {
+  const account = new StripeAccount({
+    generation,
+    oldest: false,
+    refundEvents: 'both',
+    id: shop.account,
+    tag,
+    start: shop.now,
+    settlement: null,
+  })
+  const buyer = {
+    customer: `cus_${tag}`,
+    email: 'buyer@example.com',
+    metadata: {
+      program_id: String(shop.programId),
+      svc_customer_key: `user-${tag}`,
+      svc_click_id: shop.clickId ?? '',
+    },
+    clickId: shop.clickId,
+    livemode: true,
+  }
+  return { account, buyer }
+}
+
+const chargeOf = ({ charges }: Payment): Charge => {
+  const [charge] = charges
+  if (!charge) throw new Error('It was not charged.')
+  return charge
+}
+
+const vat = priceOf(9990, { taxBp: 1900 })
+const vatInside = priceOf(9999, { taxBp: 1900, inclusive: true, discount: 1111 })
+
+/** What happens in a shop's account, and the amounts that its sales are recorded with: what was paid, of that without tax, refunded. */
+type Scenario = [
+  what: string,
+  play: (account: StripeAccount, buyer: Buyer) => void,
+  sales: [amount: number, base: number, refunded: number][],
+]
+const scenarios: Scenario[] = [
+  [
+    'tax on top, and tax inside after a discount',
+    (account, buyer) => {
+      account.checkout(buyer, 'eur', vat, 'on top')
+      account.checkout(buyer, 'eur', vatInside, 'inside', { invoiced: true })
+    },
+    [
+      [11_888, 9990, 0],
+      [8888, 7469, 0],
+    ],
+  ],
+  [
+    'a payment that arrives days later, and one that never does',
+    (account, buyer) => {
+      account.checkout(buyer, 'eur', vat, 'later', { paid: 'later' })
+      account.checkout(buyer, 'eur', vat, 'never', { paid: 'never' })
+    },
+    [[11_888, 9990, 0]],
+  ],
+  [
+    'a subscription, its upgrade with proration, and a renewal of which the balance pays a part',
+    (account, buyer) => {
+      const { subscription } = account.subscribe(buyer, 'eur', vat, 'first')
+      account.bill(subscription, 'eur', priceOf(777, { taxBp: 1900 }), 'upgrade', { reason: 'subscription_update' })
+      account.giveCredit(buyer, 3333)
+      account.bill(subscription, 'eur', vat, 'renewal')
+    },
+    [
+      [11_888, 9990, 0],
+      [925, 777, 0],
+      [8555, 7189, 0],
+    ],
+  ],
+  [
+    'a first payment of which the balance pays a part, so that the session names more than was paid',
+    (account, buyer) => {
+      account.giveCredit(buyer, 3333)
+      account.subscribe(buyer, 'eur', vat, 'first')
+    },
+    [[8555, 7189, 0]],
+  ],
+  [
+    'a trial that converts',
+    (account, buyer) => {
+      const { subscription } = account.subscribe(buyer, 'eur', vat, 'trial', { trial: true })
+      account.wait(14 * 86_400)
+      account.bill(subscription, 'eur', vat, 'converted')
+    },
+    [[11_888, 9990, 0]],
+  ],
+  [
+    'refunds of a session in parts, of which one is under way at first and one fails',
+    (account, buyer) => {
+      const charge = chargeOf(account.checkout(buyer, 'eur', vat, 'bought'))
+      account.refund(charge, 3333)
+      account.refund(charge, 3333)
+      account.settleRefund(account.refund(charge, 1000, 'pending'), 'succeeded')
+      account.settleRefund(account.refund(charge, 2000, 'requires_action'), 'canceled')
+      account.settleRefund(account.refund(charge, 4222, 'pending'), 'failed')
+    },
+    [[11_888, 9990, 7666]],
+  ],
+  [
+    'refunds of invoices, whole and in part',
+    (account, buyer) => {
+      const { subscription, payment } = account.subscribe(buyer, 'eur', vat, 'first')
+      const renewal = account.bill(subscription, 'eur', vat, 'renewal')
+      account.refund(chargeOf(payment), 11_888)
+      account.refund(chargeOf(renewal.payment), 5000)
+    },
+    [
+      [11_888, 9990, 11_888],
+      [11_888, 9990, 5000],
+    ],
+  ],
+  [
+    'a dispute that is lost, after a refund',
+    (account, buyer) => {
+      const charge = chargeOf(account.checkout(buyer, 'eur', vat, 'bought'))
+      account.refund(charge, 1888)
+      account.closeDispute(account.dispute(charge, 10_000), 'lost', 0)
+    },
+    [[11_888, 9990, 11_888]],
+  ],
+  [
+    'an invoice with metadata of its own that is paid outside of Stripe, and given back there in part',
+    (account, buyer) => {
+      const sent = account.sendInvoice(buyer, 'eur', vat, 'sent', { paying: { by: 'outside' } })
+      account.credit(sent.invoice, sent.payment, 1888, 'outside')
+    },
+    [[11_888, 9990, 1888]],
+  ],
+  [
+    'krónur, which Stripe writes with two decimals',
+    (account, buyer) => {
+      const price = priceOf(1_000_000, { taxBp: 2400, step: 100 })
+      const charge = chargeOf(account.checkout(buyer, 'isk', price, 'once'))
+      account.subscribe(buyer, 'isk', price, 'first')
+      account.refund(charge, 340_000)
+    },
+    [
+      [12_400, 10_000, 3400],
+      [12_400, 10_000, 0],
+    ],
+  ],
+  [
+    'yen and ariary, which Stripe writes without',
+    (account, buyer) => {
+      account.refund(chargeOf(account.checkout(buyer, 'jpy', priceOf(1000, { taxBp: 1000 }), 'yen')), 550)
+      account.checkout(buyer, 'mga', priceOf(1000, { taxBp: 2000 }), 'ariary')
+    },
+    [
+      [1100, 1000, 550],
+      [120_000, 100_000, 0],
+    ],
+  ],
+]
+
+const scenariosOf = scenarios.flatMap((scenario, at) =>
+  (['old', 'new'] as const).map((generation) => [...scenario, generation, `${at}${generation}`] as const),
+)
+
+describe('the connected account and the own calls of the instructions record the same', () => {
+  test.for(scenariosOf)('%s (%#)', async ([, play, sales, generation, tag]) => {
+    const [byWebhook, byCalls] = [await createShop(sql), await createShop(sql)]
+    for (const shop of [byWebhook, byCalls]) {
+      const { account, buyer } = accountOf(shop, generation, tag)
+      play(account, buyer)
+      for (const [intent, invoice] of account.invoiceOfIntent) webhook.stripe.invoices.set(intent, invoice)
+      const take =
+        shop === byWebhook
+          ? async (event: StripeEvent) => (await webhook.post(JSON.stringify(event))).status === 200
+          : await trackPaymentWith(await keyOf(shop))
+      // Stripe delivers more than once.
+      for (const event of account.events) {
+        expect(await take(event)).toBe(true)
+        expect(await take(event)).toBe(true)
+      }
+    }
+    const [told, sent] = await Promise.all(
+      [byWebhook, byCalls].map(async (shop) =>
+        // The calls say nothing of Stripe's further ids, and each shop has its own partner.
+        (await webhook.salesOf(shop)).map((sale): Record<string, unknown> => ({
+          ...sale,
+          payment_intent: null,
+          charge: null,
+          invoice: null,
+          session: null,
+          customer: null,
+          partner_id: null,
+          isPartners: sale['partner_id'] === shop.partnerId,
+        })),
+      ),
+    )
+    expect(told?.map((sale) => [sale['amount'], sale['base'], sale['refunded']])).toEqual(sales)
+    expect(sent).toEqual(told)
+    expect(told?.every((sale) => sale['isPartners'] && Number(sale['commission']) > 0)).toBe(true)
+  })
+})
+
 test.each<Generation>(['old', 'new'])(
   'a renewal in every currency, at the largest and the smallest amount, is the same by webhook and by client (%s payloads)',
   { timeout: 120_000 },
   async (generation) => {
     const [byWebhook, byClient] = [await createShop(sql), await createShop(sql)]
-    const { key, keyHash, hint } = await generateApiKey()
-    await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3)`, [
-      byClient.programId,
-      keyHash,
-      hint,
-    ])
-    const client = new SvcClient({ apiKey: key, baseUrl })
-    await client.trackLead({ customerExternalId: 'user-1', clickId: byClient.clickId })
-    const account = new StripeAccount({
-      generation,
-      oldest: false,
-      refundEvents: 'both',
-      id: byWebhook.account,
-      tag: generation,
-      start: byWebhook.now,
-      settlement: null,
-    })
-    const buyer = {
-      customer: 'cus_1',
-      email: 'buyer@example.com',
-      metadata: {
-        program_id: String(byWebhook.programId),
-        svc_customer_key: 'user-1',
-        svc_click_id: byWebhook.clickId ?? '',
-      },
-      clickId: byWebhook.clickId,
-      livemode: true,
-    }
+    const client = new SvcClient({ apiKey: await keyOf(byClient), baseUrl })
+    const { account, buyer } = accountOf(byWebhook, generation, generation)
     const subscription = { id: 'sub_1', buyer, metadata: buyer.metadata }
 
     const expected = new Map<string, string>()
@@ -88,9 +307,9 @@ test.each<Generation>(['old', 'new'])(
       Array.from({ length: 8 }, async () => {
         for (let next = renewals.pop(); next; next = renewals.pop()) {
           await webhook.post(JSON.stringify(next.event))
-          const renewal = renewalFromInvoice(next.invoice)
+          const renewal = saleFromInvoice(next.invoice)
           if (!renewal) throw new Error('This invoice is a renewal.')
-          await client.trackSale(renewal)
+          await client.trackSale({ ...renewal, programId: byClient.programId, clickId: byClient.clickId })
         }
       }),
     )

@@ -56,9 +56,9 @@ const planted: Record<string, Mistake> = {
     says: /base/,
     plants: [
       {
-        file: 'lib/stripe/read-checkout-session.ts',
-        from: 'total - (checkout.total_details?.amount_tax ?? 0)',
-        to: 'total',
+        file: 'tracker/src/stripe-amounts.ts',
+        from: '(amount_total ?? 0) - (total_details?.amount_tax ?? 0)',
+        to: 'amount_total ?? 0',
       },
     ],
   },
@@ -125,33 +125,33 @@ const planted: Record<string, Mistake> = {
   'tax in the base of an invoice that was overpaid': {
     ways: ['overpaid'],
     says: /base/,
-    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'shareOf(paidCents, untaxed, paid.total)', to: 'paidCents' }],
+    plants: [{ file: 'tracker/src/stripe-amounts.ts', from: 'shareOf(amount, untaxed, total)', to: 'amount' }],
   },
   'tax in the base where what was paid is not the total': {
     ways: ['balance'],
     says: /renewal \d: base/,
-    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'shareOf(paidCents, untaxed, paid.total)', to: 'paidCents' }],
+    plants: [{ file: 'tracker/src/stripe-amounts.ts', from: 'shareOf(amount, untaxed, total)', to: 'amount' }],
   },
   'tax in the base of an invoice that a credit note made smaller': {
     ways: ['credited'],
     says: /base/,
-    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'shareOf(paidCents, untaxed, paid.total)', to: 'paidCents' }],
+    plants: [{ file: 'tracker/src/stripe-amounts.ts', from: 'shareOf(amount, untaxed, total)', to: 'amount' }],
   },
   'tax in the base of an invoice whose fractions cannot be charged': {
     ways: ['fractions'],
     says: /base/,
     plants: [
       {
-        file: 'lib/stripe/read-invoice.ts',
-        from: 'shareOf(paidCents, untaxed, paid.total)',
-        to: 'Math.min(paidCents, untaxed)',
+        file: 'tracker/src/stripe-amounts.ts',
+        from: 'shareOf(amount, untaxed, total)',
+        to: 'Math.min(amount, untaxed)',
       },
     ],
   },
   'a payment outside of Stripe that is none in the older payloads': {
     ways: ['outside'],
     says: /no sale/,
-    plants: [{ file: 'lib/stripe/read-invoice.ts', from: 'paid.paid_out_of_band ?', to: 'false ?' }],
+    plants: [{ file: 'tracker/src/stripe-amounts.ts', from: 'invoice.paid_out_of_band ?', to: 'false ?' }],
   },
   'an amount in rupiah that is not read': {
     ways: ['large'],
@@ -196,7 +196,7 @@ const planted: Record<string, Mistake> = {
       {
         file: 'lib/stripe/read-invoice.ts',
         from: '  const details = paid.parent?.subscription_details\n',
-        to: `  if (amountPaid === 0) return ignored('Nothing was paid.')
+        to: `  if (paid.amount_paid === 0) return ignored('Nothing was paid.')
   const details = paid.parent?.subscription_details\n`,
       },
     ],

@@ -1,4 +1,6 @@
-import { checkoutMetadata, renewalFromInvoice, stripeAmount } from 'svc-tracker'
+import { readFileSync } from 'node:fs'
+import { checkoutMetadata, stripeAmount } from 'svc-tracker'
+import { type PaidInvoice, refundFromEvent, saleFromInvoice, saleFromSession, type StripeApi } from 'svc-tracker/stripe'
 import { describe, expect, test } from 'vitest'
 
 describe('checkoutMetadata', () => {
@@ -33,50 +35,223 @@ test.each([
   expect(stripeAmount(amount, currency)).toBe(expected)
 })
 
-describe('renewalFromInvoice', () => {
-  const metadata = { svc_customer_key: 'user-1' }
-  const base = { id: 'in_1', amount_paid: 990, billing_reason: 'subscription_cycle', currency: 'eur' }
+const metadata = { svc_customer_key: 'user-1', svc_click_id: 'cust_1_2', program_id: '5' }
+const buyer = { customerExternalId: 'user-1', clickId: 'cust_1_2', programId: 5 }
+
+describe('saleFromSession', () => {
+  const base = {
+    id: 'cs_1',
+    mode: 'payment',
+    payment_status: 'paid',
+    amount_total: 1190,
+    total_details: { amount_tax: 190 },
+    currency: 'eur',
+    metadata,
+    invoice: null,
+    payment_intent: 'pi_1',
+  }
+  const sale = { ...buyer, amount: 1190, tax: 190, currency: 'eur', invoiceId: 'pi_1', saleType: 'payment' }
+  test.each([
+    ['a payment', base, sale],
+    [
+      'an invoice, by whose id a connected account would know it',
+      { ...base, invoice: 'in_1' },
+      { ...sale, invoiceId: 'in_1' },
+    ],
+    ['expanded objects', { ...base, payment_intent: { id: 'pi_2' } }, { ...sale, invoiceId: 'pi_2' }],
+    ['no details of tax', { ...base, total_details: null }, { ...sale, tax: 0 }],
+    [
+      'krónur, which Stripe writes with two decimals',
+      { ...base, currency: 'isk', amount_total: 124_000, total_details: { amount_tax: 24_000 } },
+      { ...sale, currency: 'isk', amount: 1240, tax: 240 },
+    ],
+    ['a click id left empty', { ...base, metadata: { ...metadata, svc_click_id: '' } }, { ...sale, clickId: null }],
+    ['a payment under way', { ...base, payment_status: 'unpaid' }, null],
+    ['nothing to pay', { ...base, payment_status: 'no_payment_required', amount_total: 0 }, null],
+    ['a subscription, which its invoice tells', { ...base, mode: 'subscription', invoice: 'in_1' }, null],
+    ['no customer key', { ...base, metadata: {} }, null],
+    ['no metadata', { ...base, metadata: null }, null],
+  ])('of %s', (_, session, expected) => {
+    expect(saleFromSession(session)).toEqual(expected)
+  })
+})
+
+describe('saleFromInvoice', () => {
+  const base: PaidInvoice = {
+    id: 'in_1',
+    amount_paid: 990,
+    total: 990,
+    billing_reason: 'subscription_cycle',
+    currency: 'eur',
+  }
   const current = { ...base, parent: { subscription_details: { metadata, subscription: 'sub_1' } } }
-  const renewal = {
-    customerExternalId: 'user-1',
+  const sale = {
+    ...buyer,
     amount: 990,
+    tax: 0,
     invoiceId: 'in_1',
     currency: 'eur',
     isRecurring: true,
     saleType: 'subscription',
     subscriptionId: 'sub_1',
   }
-  test.each([
-    ['the current shape', current, renewal],
+  test.each<[string, PaidInvoice, object | null]>([
+    ['the current shape', current, sale],
     [
       'the current shape, expanded',
       { ...base, parent: { subscription_details: { metadata, subscription: { id: 'sub_1' } } } },
-      renewal,
+      sale,
     ],
-    ['the shape before 2025-03-31', { ...base, subscription_details: { metadata }, subscription: 'sub_1' }, renewal],
+    ['the shape before 2025-03-31', { ...base, subscription_details: { metadata }, subscription: 'sub_1' }, sale],
     [
-      'the older shape, expanded',
-      { ...base, subscription_details: { metadata }, subscription: { id: 'sub_1' } },
-      renewal,
+      'the shape with metadata in the lines alone',
+      { ...base, lines: { data: [{ metadata }] }, subscription: 'sub_1' },
+      sale,
     ],
     [
       'both shapes, the current one first',
       { ...current, subscription_details: { metadata: { svc_customer_key: 'other' } }, subscription: 'sub_other' },
-      renewal,
+      sale,
+    ],
+    [
+      'metadata of its own',
+      { ...base, metadata, billing_reason: 'manual' },
+      { ...sale, isRecurring: false, saleType: 'payment', subscriptionId: undefined },
+    ],
+    ['the first payment', { ...current, billing_reason: 'subscription_create' }, { ...sale, isRecurring: false }],
+    ['a change of plan', { ...current, billing_reason: 'subscription_update' }, { ...sale, isRecurring: false }],
+    [
+      'tax',
+      { ...current, amount_paid: 1190, total: 1190, total_excluding_tax: 1000 },
+      { ...sale, amount: 1190, tax: 190 },
+    ],
+    [
+      'tax in older payloads',
+      { ...current, amount_paid: 1190, total: 1190, tax: 190 },
+      { ...sale, amount: 1190, tax: 190 },
+    ],
+    [
+      'tax of which the balance paid a part',
+      { ...current, amount_paid: 595, total: 1190, total_excluding_tax: 1000 },
+      { ...sale, amount: 595, tax: 95 },
     ],
     [
       'krónur, which Stripe writes with two decimals',
-      { ...current, amount_paid: 99_050, currency: 'isk' },
-      { ...renewal, amount: 991, currency: 'isk' },
+      { ...current, amount_paid: 99_050, total: 99_050, currency: 'isk' },
+      { ...sale, amount: 991, currency: 'isk' },
     ],
-    ['no subscription id', { ...base, subscription_details: { metadata } }, { ...renewal, subscriptionId: undefined }],
-    ['the first payment', { ...current, billing_reason: 'subscription_create' }, null],
-    ['a manual invoice', { ...current, billing_reason: 'manual' }, null],
-    ['nothing paid', { ...current, amount_paid: 0 }, null],
-    ['a credit', { ...current, amount_paid: -5 }, null],
+    ['nothing paid, as at the start of a trial', { ...current, amount_paid: 0, total: 0 }, null],
     ['no customer key', { ...base, parent: { subscription_details: { metadata: {} } } }, null],
-    ['no subscription', base, null],
+    ['no subscription and no metadata', base, null],
   ])('with %s', (_, invoice, expected) => {
-    expect(renewalFromInvoice(invoice)).toEqual(expected)
+    expect(saleFromInvoice(invoice)).toEqual(expected)
   })
+})
+
+const asked: string[] = []
+/** Stripe's API since 2025-03-31, in which one payment was for an invoice. */
+const stripe: StripeApi = {
+  invoicePayments: {
+    list: async ({ payment }) => {
+      asked.push(payment.payment_intent)
+      return { data: payment.payment_intent === 'pi_invoice' ? [{ invoice: 'in_1' }] : [] }
+    },
+  },
+  paymentIntents: { retrieve: () => Promise.reject(new Error('It no longer says what it was for.')) },
+}
+/** The API before, in which the payment intent says it. */
+const olderStripe: StripeApi = {
+  paymentIntents: { retrieve: async (id) => ({ id, invoice: id === 'pi_invoice' ? { id: 'in_1' } : null }) },
+}
+
+describe('refundFromEvent', () => {
+  const refund = { id: 're_1', amount: 500, currency: 'eur', status: 'succeeded', payment_intent: 'pi_1' }
+  const dispute = {
+    id: 'dp_1',
+    amount: 500,
+    currency: 'eur',
+    payment_intent: { id: 'pi_invoice' },
+    balance_transactions: [{ amount: -450, currency: 'eur' }],
+  }
+  const told = { invoiceId: 'pi_1', amount: 500, refundId: 're_1', refundReason: undefined }
+  const disputed = { invoiceId: 'in_1', amount: 450, refundId: 'dp_1', reason: 'chargeback' }
+  const note = { id: 'cn_1', currency: 'eur', invoice: 'in_1', out_of_band_amount: 500, memo: 'Sorry' }
+  test.each<[string, string, object, object | null]>([
+    ['a refund', 'refund.created', refund, told],
+    [
+      'a refund of an invoice',
+      'refund.updated',
+      { ...refund, payment_intent: 'pi_invoice' },
+      { ...told, invoiceId: 'in_1' },
+    ],
+    [
+      'a refund of a charge without an intent',
+      'refund.created',
+      { ...refund, payment_intent: null, charge: 'ch_1' },
+      { ...told, invoiceId: 'ch_1' },
+    ],
+    [
+      'a refund with a reason',
+      'charge.refund.updated',
+      { ...refund, reason: 'duplicate' },
+      { ...told, refundReason: 'duplicate' },
+    ],
+    ['a refund in krónur', 'refund.created', { ...refund, currency: 'isk', amount: 50_000 }, told],
+    ['a refund under way', 'refund.created', { ...refund, status: 'pending' }, null],
+    ['a refund that failed', 'refund.updated', { ...refund, status: 'failed' }, null],
+    ['a refund that failed, as it is told since', 'refund.failed', { ...refund, status: 'failed' }, null],
+    ['a dispute', 'charge.dispute.funds_withdrawn', dispute, disputed],
+    [
+      'a dispute whose money was taken in another currency',
+      'charge.dispute.funds_withdrawn',
+      { ...dispute, balance_transactions: [{ amount: -520, currency: 'usd' }] },
+      { ...disputed, amount: 500 },
+    ],
+    ['a dispute that took nothing yet', 'charge.dispute.created', dispute, null],
+    [
+      'a credit note given outside of Stripe',
+      'credit_note.created',
+      note,
+      { invoiceId: 'in_1', amount: 500, refundId: 'cn_1', refundReason: 'Sorry' },
+    ],
+    ['a credit note that a refund tells', 'credit_note.created', { ...note, out_of_band_amount: 0 }, null],
+    ['another event', 'customer.created', { id: 'cus_1' }, null],
+  ])('of %s', async (_, type, object, expected) => {
+    for (const api of [stripe, olderStripe])
+      expect(await refundFromEvent({ type, data: { object } }, api)).toEqual(expected)
+  })
+
+  test('rejects where Stripe does not answer, so that the event comes again', async () => {
+    const down: StripeApi = { ...stripe, invoicePayments: { list: () => Promise.reject(new Error('no answer')) } }
+    await expect(refundFromEvent({ type: 'refund.created', data: { object: refund } }, down)).rejects.toThrow(
+      'no answer',
+    )
+  })
+})
+
+const fixtures: { version: string; resource: string; object: never }[] = readFileSync(
+  new URL('stripe-fixtures.jsonl', import.meta.url),
+  'utf8',
+)
+  .trim()
+  .split('\n')
+  .map((line) => JSON.parse(line))
+
+const of = (resource: string) => fixtures.filter((fixture) => fixture.resource === resource)
+
+test("Stripe's own examples of every API version are read, and name nobody", async () => {
+  expect(of('checkout.session').map(({ object }) => saleFromSession(object))).toEqual(
+    of('checkout.session').map(() => null),
+  )
+  expect(of('invoice').map(({ object }) => saleFromInvoice(object))).toEqual(of('invoice').map(() => null))
+  const paid = { amount_paid: 1190, total: 1190, total_excluding_tax: 1000, metadata }
+  expect(of('invoice').map(({ object }) => saleFromInvoice(Object.assign(object, paid)))).toEqual(
+    of('invoice').map(() => expect.objectContaining({ amount: 1190, tax: 190, isRecurring: false, ...buyer })),
+  )
+  for (const { object } of of('refund'))
+    expect(await refundFromEvent({ type: 'refund.created', data: { object } }, stripe)).toMatchObject({
+      amount: 100,
+      invoiceId: expect.stringMatching(/^(ch|pi)_/),
+    })
+  expect(of('refund').length * of('invoice').length * of('checkout.session').length).toBeGreaterThan(0)
 })

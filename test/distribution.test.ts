@@ -131,6 +131,7 @@ const sale = {
   currency: 'usd',
   sale_type: 'payment',
   is_recurring: false,
+  tax_cents: 0,
   subscription_id: null,
   is_test: false,
   additional_data: null,

@@ -335,6 +335,7 @@ const saleOf = async (shop: TestShop) => {
     currency: 'usd',
     sale_type: 'payment',
     is_recurring: false,
+    tax_cents: 0,
     subscription_id: null,
     is_test: false,
     additional_data: null,

@@ -189,6 +189,13 @@ describe('text and values that cannot be kept are 400 invalid_request', () => {
       (value) => [salePath, { amount_cents: value }, 'amount_cents', 'must be a positive integer'] as const,
     ),
     [salePath, { amount_cents: 10_000_000_000_000 }, 'amount_cents', 'must be at most 9999999999999'],
+    [salePath, { tax_cents: -1 }, 'tax_cents', 'must be 0 or a positive integer'],
+    [
+      salePath,
+      { amount_cents: 100, tax_cents: 101 },
+      'tax_cents',
+      'must not be more than amount_cents, of which it is a part',
+    ],
     [salePath, { currency: 'dollars' }, 'currency', 'must be an ISO 4217 currency code'],
     [salePath, { is_recurring: 'yes' }, 'is_recurring', 'must be true or false'],
     [salePath, { sale_type: '' }, 'sale_type', 'must not be empty'],

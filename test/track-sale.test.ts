@@ -250,6 +250,21 @@ describe('commission', () => {
     })
   })
 
+  test.for([
+    ['19 % of it tax', 11_900, 1900, 2000],
+    ['all of it tax', 11_900, 11_900, 0],
+  ] as const)('is not earned on tax: %s', async ([, amount_cents, tax_cents, commission_cents]) => {
+    const { customer_key } = await newLead()
+    const sale = { ...newSale(), customer_key, amount_cents, tax_cents }
+    const { body } = await api.call(salePath, sale, key)
+    expect(body).toMatchObject({ attributed: true, commission_cents })
+    expect(await saleOf(body.sale_id)).toMatchObject({ amount_cents: '11900' })
+    // Half of what was paid is half of the commission.
+    const half = { transaction_id: sale.transaction_id, refund_amount_cents: 5950 }
+    if (commission_cents > 0)
+      expect((await api.call(refundPath, half, key)).body).toMatchObject({ deduction_cents: 1000 })
+  })
+
   test('commission_duration_months counts from the first purchase', async () => {
     const own = await api.program({ commission_duration_months: 1 })
     const { customer_key, click_id } = await newLead(own)
@@ -275,6 +290,8 @@ describe('duplicate_transaction', () => {
     ['another currency', { currency: 'eur' }, false],
     ['another customer', { customer_key: 'somebody-else' }, false],
     ['another subscription', { subscription_id: 'sub_2' }, false],
+    ['other tax', { tax_cents: 1 }, false],
+    ['the same tax', { tax_cents: 0 }, true],
   ] as const)('409 with the stored sale and same_payload: %s', async ([, fields, same_payload]) => {
     const sale = newSale()
     const { body } = await api.call(salePath, sale, key)

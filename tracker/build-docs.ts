@@ -20,6 +20,7 @@ const names = [
   'html',
   'nextjs',
   'react',
+  'which-way',
   'stripe',
   'own-calls',
   'refunds',

@@ -1,26 +1,34 @@
 import * as z from 'zod/mini'
 import { isCurrency } from '../money.ts'
-import { amount } from './amount-fields.ts'
+import { amount, amountOrZero } from './amount-fields.ts'
 import { additionalDataText, body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { additionalData, key, text } from './request-fields.ts'
 import { cents, currency, id, success } from './response-fields.ts'
 
 /** Body of POST /api/v1/track/sale. */
-export const saleRequest = z.object({
-  transaction_id: key(),
-  customer_key: key(),
-  amount_cents: amount(),
-  currency: z.nullish(z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be an ISO 4217 currency code'))),
-  click_id: text(255),
-  clickId: text(255),
-  is_recurring: z.nullish(z.boolean()),
-  isRecurring: z.nullish(z.boolean()),
-  sale_type: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
-  saleType: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
-  subscription_id: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
-  subscriptionId: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
-  additional_data: additionalData(),
-})
+export const saleRequest = z
+  .object({
+    transaction_id: key(),
+    customer_key: key(),
+    amount_cents: amount(),
+    tax_cents: z.nullish(amountOrZero()),
+    currency: z.nullish(z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be an ISO 4217 currency code'))),
+    click_id: text(255),
+    clickId: text(255),
+    is_recurring: z.nullish(z.boolean()),
+    isRecurring: z.nullish(z.boolean()),
+    sale_type: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
+    saleType: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
+    subscription_id: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
+    subscriptionId: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
+    additional_data: additionalData(),
+  })
+  .check(
+    z.refine(({ amount_cents: whole, tax_cents: tax }) => !tax || tax <= whole, {
+      error: 'must not be more than amount_cents, of which it is a part',
+      path: ['tax_cents'],
+    }),
+  )
 
 const saleResponse = () =>
   z.object({
@@ -48,7 +56,8 @@ export const trackSale = (): Operation => ({
     transaction_id:
       'Your id of the sale, unique for ever. A second call with it is 409, with the stored sale’s `sale_id` and `commission_id`, whether it is `attributed`, and whether it is the `same_payload`.',
     customer_key: 'The id of the user that the lead was sent with.',
-    amount_cents: 'Amount in the minor unit of the currency.',
+    amount_cents: 'What was paid, in the minor unit of the currency.',
+    tax_cents: 'What of it is tax: no commission is earned on that. Default 0.',
     currency: 'ISO 4217 code. Default `usd`. Send the program’s own.',
     click_id: 'The visitor’s click id, for a customer who never was a lead.',
     clickId: 'The same as `click_id`.',

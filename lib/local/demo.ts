@@ -117,7 +117,7 @@ async function walkThrough(db: Database, keyHash: string, number: number): Promi
   }
   if (number % 8 === 0) {
     const sale = { amount_cents: pick(pricesCents), currency: 'usd', sale_type: 'payment', is_recurring: false }
-    const order = { transaction_id: `demo-order-${number}`, subscription_id: null }
+    const order = { transaction_id: `demo-order-${number}`, tax_cents: 0, subscription_id: null }
     await recordSale(db, keyHash, { ...customer, ...sale, ...order }, null, crypto.randomUUID())
   }
   return { clickId, clickAt, leadAt, saleAt }

@@ -10,6 +10,8 @@ export interface Sale {
   customer_key: string | null
   click_id: string | null
   amount_cents: number
+  /** What of it is tax, for which no commission is earned. */
+  tax_cents: number
   /** Lower-case ISO 4217. */
   currency: string
   sale_type: string
@@ -54,6 +56,7 @@ export async function recordSale(
     stem: newClickIdStem(Date.now()),
     is_test: sale.is_test,
     amount_cents: sale.amount_cents,
+    tax_cents: sale.tax_cents,
     currency: sale.currency,
     sale_type: sale.sale_type,
     is_recurring: sale.is_recurring,

@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { maxAmountCents } from '../money.ts'
 import type { Reversal } from './facts.ts'
-import { amount, currency, shareOf } from './payload.ts'
+import { amount, currency } from './payload.ts'
 
 interface Money {
   amount_cents: number

@@ -65,9 +65,3 @@ export const metadata = z.nullish(
 )
 
 export const noMetadata = { program_id: null, click_id: null, customer_key: null }
-
-/** `amount × part / whole` in integers, rounded half up; the amount itself where the whole is nothing. */
-export function shareOf(amountCents: number, part: number, whole: number): number {
-  if (whole <= 0) return amountCents
-  return Number((2n * BigInt(amountCents) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
-}

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { stripeAmount, untaxedOfSession } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Purchase } from './facts.ts'
 import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
@@ -43,7 +43,7 @@ export async function readCheckout(
   const succeeded = type === 'checkout.session.async_payment_succeeded'
   const awaitsPayment = !succeeded && checkout.payment_status === 'unpaid'
   const total = checkout.amount_total ?? 0
-  const untaxed = Math.max(0, total - (checkout.total_details?.amount_tax ?? 0))
+  const untaxed = untaxedOfSession(checkout)
   const purchase: Purchase = {
     kind: 'purchase',
     program_id,
@@ -64,12 +64,11 @@ export async function readCheckout(
   }
   const isFree = total === 0 || (!succeeded && checkout.payment_status === 'no_payment_required')
   if (awaitsPayment || isFree || !checkout.currency) return purchase
-  const paid = stripeAmount(total, checkout.currency)
   return {
     ...purchase,
     sale: {
       transaction_id: checkout.invoice ?? checkout.payment_intent ?? checkout.id,
-      amount_cents: paid,
+      amount_cents: stripeAmount(total, checkout.currency),
       amount_source: 'session',
       commission_base_cents: stripeAmount(untaxed, checkout.currency),
       currency: checkout.currency,

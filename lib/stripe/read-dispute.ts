@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Reversal } from './facts.ts'
-import { amount, currency, id, reference, shareOf } from './payload.ts'
+import { amount, currency, id, reference } from './payload.ts'
 
 const dispute = z.looseObject({
   id,

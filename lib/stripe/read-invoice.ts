@@ -1,18 +1,7 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { paidOfInvoice } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored } from './facts.ts'
-import {
-  amount,
-  currency,
-  freeText,
-  type HashEmail,
-  id,
-  metadata,
-  noMetadata,
-  reference,
-  shareOf,
-  unixTime,
-} from './payload.ts'
+import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 const payment = z.looseObject({ payment_intent: reference, charge: reference })
 
@@ -64,7 +53,6 @@ const invoice = z.looseObject({
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
-  const amountPaid = paid.paid_out_of_band ? Math.max(paid.amount_paid, paid.amount_due ?? 0) : paid.amount_paid
   const details = paid.parent?.subscription_details
   const lines = paid.lines?.data ?? []
   const subscriptionLine = lines.find(
@@ -80,8 +68,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
   ].filter((place) => place && Object.values(place).some((value) => value !== null))
   const { program_id, click_id, customer_key } = places.find((place) => place?.program_id) ?? places[0] ?? noMetadata
   const subscriptionId = details?.subscription ?? paid.subscription
-  const paidCents = stripeAmount(amountPaid, paid.currency)
-  const untaxed = Math.max(0, Math.min(paid.total_excluding_tax ?? paid.total - (paid.tax ?? 0), paid.total))
+  const brought = paidOfInvoice(paid)
   const paymentIds = [
     paid.id,
     paid.payment_intent,
@@ -108,10 +95,9 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     asks_invoice_of: null,
     sale: {
       transaction_id: paid.id,
-      amount_cents: paidCents,
+      amount_cents: brought.amount,
       amount_source: 'invoice',
-      // What was paid can be less or more than the total (customer balance, partial payments), and holds tax in proportion.
-      commission_base_cents: shareOf(paidCents, untaxed, paid.total),
+      commission_base_cents: brought.untaxed,
       currency: paid.currency,
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',

@@ -1,18 +1,7 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Purchase } from './facts.ts'
-import {
-  amount,
-  currency,
-  freeText,
-  type HashEmail,
-  id,
-  metadata,
-  noMetadata,
-  reference,
-  shareOf,
-  unixTime,
-} from './payload.ts'
+import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 const intent = z.looseObject({
   id,

@@ -148,7 +148,8 @@ end $$;
 
 -- What a sale call says of a sale, but for whose it is.
 create or replace function payload_of(sale sales) returns jsonb language sql immutable
-return jsonb_build_array((sale).amount_cents, (sale).currency, (sale).sale_type, (sale).is_recurring, (sale).subscription_id);
+return jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sale).currency, (sale).sale_type, (sale).is_recurring,
+  (sale).subscription_id);
 
 -- The same of a sale that stands as the API told it; null of one that the processor told or corrected.
 create or replace function api_payload_of(sale sales) returns jsonb language sql immutable
@@ -228,7 +229,7 @@ end $$;
 -- click id, for a second customer.
 create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
-  amount_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
+  amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
   out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text
 ) language plpgsql as $$
@@ -246,7 +247,8 @@ begin
   select use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), (
       select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
         and (c.key_unverified_since is null or of_click_id is null)
-    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents, currency, sale_type, 'paid',
+    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents - tax_cents, currency, sale_type,
+    'paid',
     is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
   into key_refusal, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,

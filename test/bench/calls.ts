@@ -83,6 +83,7 @@ export const sales = (keyHash: string, key: string, customers: number) =>
         currency: 'usd',
         sale_type: 'payment',
         is_recurring: false,
+        tax_cents: 0,
         subscription_id: null,
         is_test: false,
         additional_data: null,

@@ -158,6 +158,7 @@ export const noLead = { is_test: false, email_hash: null, session_id: null, page
 export const noSale = {
   sale_type: 'payment',
   is_recurring: false,
+  tax_cents: 0,
   subscription_id: null,
   is_test: false,
   additional_data: null,

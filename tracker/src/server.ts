@@ -26,8 +26,10 @@ export interface LeadInput {
 
 export interface SaleInput {
   customerExternalId: string
-  /** In the currency's minor unit by ISO 4217 (cents; whole yen): a positive integer. `stripeAmount` makes it of Stripe's. */
+  /** What was paid, in the currency's minor unit by ISO 4217 (cents; whole yen): a positive integer. `stripeAmount` makes it of Stripe's. */
   amount: number
+  /** What of `amount` is tax, in the same unit: no commission is earned on it. Default 0. */
+  tax?: number | undefined
   /** Names this sale for ever: a second call with it is refused with 409, and a refund needs it. */
   invoiceId: string
   /** ISO 4217. Default: the client's `currency`. */
@@ -37,6 +39,8 @@ export interface SaleInput {
   subscriptionId?: string | undefined
   /** For a customer who never was a lead, such as a guest at the checkout. */
   clickId?: string | null | undefined
+  /** The program that the sale is meant for: where the key is another's, the sale is refused. */
+  programId?: number | undefined
 }
 
 export interface RefundInput {
@@ -140,11 +144,13 @@ export class SvcClient {
         transaction_id: sale.invoiceId,
         customer_key: sale.customerExternalId,
         amount_cents: sale.amount,
+        tax_cents: sale.tax,
         currency: sale.currency ?? this.#options.currency ?? 'usd',
         is_recurring: sale.isRecurring,
         sale_type: sale.saleType,
         subscription_id: sale.subscriptionId,
         click_id: sale.clickId,
+        additional_data: sale.programId ? { program_id: sale.programId } : undefined,
       }
     })
   }
@@ -230,47 +236,4 @@ export function checkoutMetadata(input: {
     program_id: `${input.programId}`,
   }
   return input.mode === 'subscription' ? { metadata, subscription_data: { metadata } } : { metadata }
-}
-
-interface SubscriptionDetails {
-  metadata?: Record<string, string> | null | undefined
-  subscription?: string | { id: string } | null | undefined
-}
-
-/** What is read of the object of an `invoice.paid` event, in its shape since 2025-03-31 and in the one before. */
-export interface PaidInvoice {
-  id?: string | undefined
-  amount_paid: number
-  billing_reason?: string | null | undefined
-  currency: string
-  parent?: { subscription_details?: SubscriptionDetails | null | undefined } | null | undefined
-  subscription_details?: SubscriptionDetails | null | undefined
-  subscription?: SubscriptionDetails['subscription']
-}
-
-/**
- * The renewal that an `invoice.paid` event is, for `trackSale`, or null where it is none: not a `subscription_cycle`, nothing
- * paid, or no customer key. Only for shops that have not connected their Stripe account, which tells its renewals by itself.
- */
-export function renewalFromInvoice(invoice: PaidInvoice): SaleInput | null {
-  const details = invoice.parent?.subscription_details
-  const customerExternalId =
-    details?.metadata?.['svc_customer_key'] ?? invoice.subscription_details?.metadata?.['svc_customer_key']
-  const subscription = details?.subscription ?? invoice.subscription
-  if (
-    invoice.billing_reason !== 'subscription_cycle' ||
-    !(invoice.amount_paid > 0) ||
-    !customerExternalId ||
-    !invoice.id
-  )
-    return null
-  return {
-    customerExternalId,
-    amount: stripeAmount(invoice.amount_paid, invoice.currency),
-    invoiceId: invoice.id,
-    currency: invoice.currency,
-    isRecurring: true,
-    saleType: 'subscription',
-    subscriptionId: typeof subscription === 'string' ? subscription : subscription?.id,
-  }
 }
