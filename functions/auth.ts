@@ -43,16 +43,21 @@ async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   if (response.status >= 400) throw await refusal(response)
   const headers = new Headers(response.headers)
   headers.set('Cache-Control', 'no-store')
-  if (c.req.path.startsWith('/api/auth/callback/') && response.status === 200) {
-    // The one thing that is not a redirect there: the account has two-factor codes.
-    headers.set('Location', `${c.env.BASE_URL}/two-factor`)
-    return new Response(null, { status: 303, headers })
-  }
+  if (c.req.path.startsWith('/api/auth/callback/')) return await leadOn(c.env.BASE_URL, response, headers)
   const signedToken = headers.get('set-auth-token')
   if (signedToken === null) return new Response(response.body, { status: response.status, headers })
   // better-auth's body holds the token without its signature, which signs nobody in.
   const body: object = await response.json()
   return Response.json({ ...body, token: signedToken }, { headers })
+}
+
+/** Back from a provider: to where the person wanted to go, by the page for the code where better-auth's body says that one is needed. */
+async function leadOn(baseUrl: string, response: Response, headers: Headers): Promise<Response> {
+  headers.delete('set-auth-token')
+  const wanted = headers.get('location') ?? '/'
+  if ((await response.text()).includes('"twoFactorRedirect":true'))
+    headers.set('Location', `${baseUrl}/two-factor?next=${encodeURIComponent(wanted)}`)
+  return new Response(null, { status: 303, headers })
 }
 
 /**

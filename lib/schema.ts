@@ -571,6 +571,7 @@ export interface Sales {
 }
 
 export interface Sessions {
+  by_first_factor: Generated<boolean>;
   created_at: Generated<Timestamp>;
   expires_at: Timestamp;
   id: string;

@@ -27,6 +27,8 @@ create table sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
+  -- Made by a password or a provider; where the account has two-factor codes it ends at once, and a code makes the one that lasts.
+  by_first_factor boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint sessions_token_key unique (token)

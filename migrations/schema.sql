@@ -806,6 +806,7 @@ create table sessions (
   expires_at timestamp with time zone not null,
   ip_address text,
   user_agent text,
+  by_first_factor boolean not null default false,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   constraint sessions_pkey PRIMARY KEY (id),
@@ -1820,6 +1821,9 @@ CREATE OR REPLACE FUNCTION public.audit_session()
  LANGUAGE plpgsql
 AS $function$
 begin
+  if new.by_first_factor and exists (select from users u where u.id = new.user_id and u.two_factor_enabled) then
+    return null;
+  end if;
   perform set_config('svc.actor', new.user_id, true);
   perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
   from workspace_members m where m.user_id = new.user_id and m.removed_at is null;

@@ -1,13 +1,16 @@
-import { expect, test, vi } from 'vitest'
+import { createServer } from 'node:http'
+import { afterAll, expect, test, vi } from 'vitest'
+import auth from '../functions/auth.ts'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/attempts.ts'
-import { createPerson } from '../lib/local/people.ts'
+import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { startStack } from './support/stack.ts'
 import { totp } from './support/totp.ts'
 
 const stack = await startStack({
-  functions: ['auth', 'dashboard', 'relay-outbox', 'apply-retention'],
+  functions: ['auth', 'dashboard', 'relay-outbox', 'apply-retention', 'tracking-performance'],
   environment: { GITHUB_CLIENT_ID: 'github-client' },
 })
 const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
@@ -612,6 +615,59 @@ test('a code of the app signs in once, also where two sign-ins bring it at one m
   expect(sessions.filter(Boolean)).toHaveLength(1)
 })
 
+/** Signs in through the API and gives what waits for a code. */
+async function beginByApi(email: string, more: string[] = []) {
+  const { headers, answer } = await call(
+    'sign-in/email',
+    { email, password },
+    { cookie: more.join('; '), origin: stack.baseUrl },
+  )
+  return { cookie: cookiesIn(headers).find((text) => text.includes('two_factor=')) ?? '', answer }
+}
+
+const cookiesIn = (headers: Headers) => headers.getSetCookie().map((text) => text.split(';')[0] ?? '')
+
+test('a code signs in once through the API too, beside the page, and a refused one leaves nothing behind', async () => {
+  const { email, key } = await makeCoded()
+  const code = totp(key)
+  const begun = []
+  for (let number = 0; number < 4; number++) begun.push((await beginByApi(email)).cookie)
+  const [first = '', ...later] = begun
+  const verify = async (cookie: string, more = {}) =>
+    await call('two-factor/verify-totp', { code, ...more }, { cookie, origin: stack.baseUrl })
+  const right = await verify(first)
+  expect([right.status, await isSignedIn(right.answer.token ?? '')]).toEqual([200, true])
+  for (const more of [{}, { trustDevice: true }]) {
+    const { status, headers, answer } = await verify(later.pop() ?? '', more)
+    expect([status, answer.error?.code, answer.token, headers.get('set-auth-token'), cookiesIn(headers)]).toEqual([
+      401,
+      'unauthorized',
+      undefined,
+      null,
+      [],
+    ])
+  }
+  expect(await giveCode((await beginSignIn(email)).cookie, code)).toMatchObject({ status: 401, session: '' })
+  const { rows } = await stack.sql.query(
+    'select count(*)::int from sessions s join users u on u.id = s.user_id where email = $1',
+    [email],
+  )
+  expect(rows).toEqual([{ count: 2 }])
+})
+
+test('no device is trusted to sign in without a code, whatever it asks for', async () => {
+  const { email, key } = await makeCoded()
+  const { cookie } = await beginByApi(email)
+  const right = await call(
+    'two-factor/verify-totp',
+    { code: totp(key), trustDevice: true },
+    { cookie, origin: stack.baseUrl },
+  )
+  expect(right.status).toBe(200)
+  const { answer } = await beginByApi(email, cookiesIn(right.headers))
+  expect([answer.token, answer]).toEqual([undefined, expect.objectContaining({ twoFactorRedirect: true })])
+})
+
 test.each([
   ['are set up again while they are on', true, '/account/two-factor', { password }],
   [
@@ -694,6 +750,116 @@ test('a member without codes is led to set them up by every page of a workspace 
   }
   const setUp = await get('/account/two-factor', sandbox.billingToken)
   expect(setUp.text).toContain('demands two-factor codes.')
+})
+
+/** Stands in for the provider: its token, and the person whose account there it is. */
+const provider = createServer((request, response) => {
+  const answers: Record<string, unknown> = {
+    '/login/oauth/access_token': { access_token: 'token', token_type: 'bearer', scope: 'user:email' },
+    '/user': { id: providedEmail, login: 'ada', name: 'Ada', email: providedEmail, avatar_url: '' },
+    '/user/emails': [{ email: providedEmail, primary: true, verified: true }],
+  }
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify(answers[request.url ?? '']))
+})
+let providedEmail = ''
+provider.listen(0, '127.0.0.1')
+afterAll(() => provider.close())
+
+/** Signs in by the provider as `email`. Its answer comes to the function in this process, whose calls there go to the stand-in. */
+async function signInByProvider(email: string) {
+  providedEmail = email
+  const begun = await post('/sign-in/github?next=/account')
+  const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state')
+  const address = provider.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const reach = globalThis.fetch
+  vi.stubGlobal('fetch', (input: string | URL | Request, init?: RequestInit) => {
+    const url = new URL(input instanceof Request ? input.url : input)
+    return url.hostname.endsWith('github.com')
+      ? reach(`http://127.0.0.1:${port}${url.pathname}`, init)
+      : reach(input, init)
+  })
+  try {
+    const response = await auth.request(
+      `${stack.baseUrl}/api/auth/callback/github?code=code&state=${state}`,
+      { headers: { cookie: cookiesIn(begun.headers).join('; ') } },
+      { ...stack.environment, ...stack.env, GITHUB_CLIENT_ID: 'github-client', GITHUB_CLIENT_SECRET: 'secret' },
+      { waitUntil: () => {}, passThroughOnException: () => {}, props: {} },
+    )
+    return { status: response.status, location: response.headers.get('location'), cookies: cookiesIn(response.headers) }
+  } finally {
+    vi.unstubAllGlobals()
+  }
+}
+
+/** The session that cookies sign in with. */
+async function sessionOf(cookies: string[]) {
+  for (const cookie of cookies.filter((text) => text.startsWith('__Host-svc_session='))) {
+    const token = decodeURIComponent(cookie.slice(cookie.indexOf('=') + 1))
+    if (await isSignedIn(token)) return token
+  }
+  return undefined
+}
+
+async function signInsOf(userId: string) {
+  const { rows } = await stack.sql.query<{ count: number }>(
+    "select count(*)::int from audit_log where user_id = $1 and action = 'member.signed_in'",
+    [userId],
+  )
+  return rows[0]?.count
+}
+
+test('who comes by a provider gives the code too, and only then counts as signed in', async () => {
+  const { email, userId, key } = await makeCoded()
+  await createWorkspace(stack.db, { name: 'Coded', ownerId: userId })
+  await stack.sql.query(
+    "insert into accounts (id, user_id, provider_id, account_id) values (gen_random_uuid(), $1, 'github', $2)",
+    [userId, email],
+  )
+  const begun = await signInByProvider(email)
+  expect([begun.status, begun.location, await sessionOf(begun.cookies)]).toEqual([
+    303,
+    `${stack.baseUrl}/two-factor?next=%2Faccount`,
+    undefined,
+  ])
+  await beginSignIn(email)
+  expect(await signInsOf(userId)).toBe(0)
+  const { status, session } = await giveCode(begun.cookies.join('; '), totp(key))
+  expect([status, await isSignedIn(session), await signInsOf(userId)]).toEqual([303, true, 1])
+})
+
+test('a workspace’s demand for codes holds for a member who comes by a provider, has no password, and chooses one to set them up', async () => {
+  const sandbox = await createSandbox(stack.db, env)
+  const email = newEmail()
+  const { cookies } = await signInByProvider(email)
+  const token = (await sessionOf(cookies)) ?? ''
+  const { rows } = await stack.sql.query<{ id: string }>('select id from users where email = $1', [email])
+  const userId = rows[0]?.id ?? ''
+  await addMember(stack.db, sandbox.workspaceId, userId, 'owner')
+  const page = `/programs/${sandbox.programId}`
+  expect((await get(page, token)).status).toBe(200)
+  await stack.sql.query('update workspaces set requires_two_factor = true where id = $1', [sandbox.workspaceId])
+  const again = (await sessionOf((await signInByProvider(email)).cookies)) ?? ''
+  for (const session of [token, again]) {
+    const { status, headers } = await get(page, session)
+    expect([status, headers.get('location')]).toEqual([303, '/account/two-factor'])
+    const read = await fetch(`${stack.baseUrl}/api/tracking/performance/${sandbox.programId}`, {
+      headers: { authorization: `Bearer ${session}` },
+    })
+    expect(read.status).toBe(403)
+  }
+  const refused = await post('/account/two-factor', again, { password })
+  expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('has no password yet')])
+  await call('request-password-reset', { email })
+  const reset = await mailedLink(email, 'reset-password')
+  expect((await call('reset-password', { token: reset, newPassword: password })).status).toBe(200)
+  const { answer } = await call('sign-in/email', { email, password })
+  const setUp = await (await post('/account/two-factor', answer.token, { password })).text()
+  const key = /aria-label="key for the app">\s*([A-Z2-7=]+)/.exec(setUp)?.[1] ?? ''
+  const confirmed = await post('/account/two-factor/confirm', answer.token, { code: totp(key) })
+  expect((await get(page, sessionIn(confirmed.headers))).status).toBe(200)
+  expect((await signInByProvider(email)).location).toBe(`${stack.baseUrl}/two-factor?next=%2Faccount`)
 })
 
 test('a changed payout address takes the password, and the address before and the account are told', async () => {

@@ -7,6 +7,14 @@ export async function rename(db: Database, userId: string, name: string): Promis
   await db.query(kysely.updateTable('users').set({ name }).where('id', '=', userId))
 }
 
+/** False for who only ever signed in by a provider. */
+export async function hasPassword(db: Database, userId: string): Promise<boolean> {
+  const found = await db.query(
+    kysely.selectFrom('accounts').select('id').where('user_id', '=', userId).where('password', 'is not', null),
+  )
+  return found.length > 0
+}
+
 /** A person's sessions that hold, the newest first. Their tokens stay in the database. */
 export async function listSessions(db: Database, userId: string) {
   return await db.query(

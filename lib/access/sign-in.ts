@@ -55,6 +55,9 @@ const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | keyof typeof mai
 /** What is nothing without the mail that it sends. */
 const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/send-verification-email'])
 
+/** What makes a session before a code is asked for, and ends it where one is. */
+const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callback/:id'])
+
 /** A call, with its environment and what goes on after its answer. */
 interface AuthContext {
   env: AuthEnv
@@ -221,8 +224,22 @@ export function openAuth({ env, executionCtx }: AuthContext) {
         createdAt: 'created_at',
         updatedAt: 'updated_at',
       } satisfies Record<string, keyof DB['sessions']>,
+      additionalFields: {
+        byFirstFactor: {
+          type: 'boolean',
+          fieldName: 'by_first_factor' satisfies keyof DB['sessions'],
+          input: false,
+          returned: false,
+        },
+      },
     },
     databaseHooks: {
+      session: {
+        create: {
+          before: (session, context) =>
+            Promise.resolve({ data: { ...session, byFirstFactor: firstFactorPaths.has(context?.path ?? '') } }),
+        },
+      },
       user: {
         create: {
           // What a provider calls somebody may be no name here; their address is then.
@@ -273,6 +290,8 @@ export function openAuth({ env, executionCtx }: AuthContext) {
 function secondFactor() {
   const plugin = twoFactor({
     issuer: 'Partner Tracking',
+    // No device is trusted: the list of sessions would not show it, nor would signing out everywhere end it.
+    trustDeviceMaxAge: 0,
     schema: {
       user: { fields: { twoFactorEnabled: 'two_factor_enabled' satisfies keyof DB['users'] } },
       twoFactor: {

@@ -56,9 +56,12 @@ begin
   perform write_audit(p.workspace_id, p.id, of_action, of_subject, null, of_details) from programs p where p.id = of_program_id;
 end $$;
 
--- A sign-in, by whatever way, is told to each workspace that the person is an active member of.
+-- A sign-in, by whatever way, is told to each workspace that the person is an active member of. One that still needs a code is none.
 create or replace function audit_session() returns trigger language plpgsql as $$
 begin
+  if new.by_first_factor and exists (select from users u where u.id = new.user_id and u.two_factor_enabled) then
+    return null;
+  end if;
   perform set_config('svc.actor', new.user_id, true);
   perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
   from workspace_members m where m.user_id = new.user_id and m.removed_at is null;

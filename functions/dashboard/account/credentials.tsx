@@ -1,11 +1,12 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
+import { hasPassword } from '../../../lib/access/account.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { safePath } from '../parts/address.ts'
 import { Field, Problem } from '../parts/fields.tsx'
 import { formAgain, type FormState } from '../parts/form.ts'
-import type { PageContext } from '../parts/page.ts'
+import type { PageContext, ViewerContext } from '../parts/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
 export const passwordField = z
@@ -14,6 +15,8 @@ export const passwordField = z
 
 export const wrongCredentials = { status: 401, problem: 'The e-mail address or the password is wrong.' } as const
 const tooManyTries = 'Too many tries. Wait 15 minutes, then try again.'
+const noPassword =
+  'Your account has no password yet, as you sign in another way. Choose one first: "Have a link sent" on the page of your account.'
 const refusals: Record<number, { status: FormState['status']; problem: string }> = {
   401: wrongCredentials,
   429: { status: 429, problem: tooManyTries },
@@ -32,7 +35,7 @@ export function passOn(c: Pick<PageContext, 'header'>, response: Response) {
 
 /** What a form shows whose field `field` does not hold the signed-in person's password; undefined where it does. */
 export async function refusePassword(
-  c: Pick<PageContext, 'env' | 'executionCtx' | 'req'>,
+  c: Pick<ViewerContext, 'env' | 'executionCtx' | 'req' | 'get'>,
   field: string,
   password: string,
 ): Promise<FormState | undefined> {
@@ -42,9 +45,9 @@ export async function refusePassword(
     asResponse: true,
   })
   if (response.ok) return undefined
-  const isLimited = response.status === 429
-  const error = isLimited ? tooManyTries : 'This is not your password.'
-  return await formAgain(c, { errors: { [field]: error }, status: isLimited ? 429 : 400 })
+  if (response.status === 429) return await formAgain(c, { errors: { [field]: tooManyTries }, status: 429 })
+  const error = (await hasPassword(c.get('db'), c.get('viewer').user.id)) ? 'This is not your password.' : noPassword
+  return await formAgain(c, { errors: { [field]: error }, status: 400 })
 }
 
 /** The field for the password that the signed-in person has, before what a stranger at their screen must not do. */
