@@ -43,12 +43,17 @@ export interface SentForm {
   requestId: string
 }
 
-interface Actor {
-  userId: string | null
-  form: SentForm | undefined
+/** A request that makes something: the token by which it is known when it is sent again, and the SHA-256 of what it asks for. */
+export interface SentRequest {
+  token: string
+  hash: Uint8Array
 }
 
-const actAs = 'select act_as($1, $2, $3)'
+/** The statement that says, first in each transaction, who acts. */
+interface Actor {
+  text: string
+  parameters: unknown[]
+}
 
 /**
  * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
@@ -71,7 +76,19 @@ export class Database {
    * and all fail (constraint `used_forms_pkey`) where another request did before. See migrations/functions/audit-log.sql.
    */
   actingAs(userId: string | null, form?: SentForm): Database {
-    return new Database(this.#env, undefined, { userId, form })
+    return this.#after('select act_as($1, $2, $3)', [userId, form?.token, form?.requestId])
+  }
+
+  /**
+   * The same of a program's API key. A request that makes something is done once: it fails (constraint `idempotency_keys_pkey`, or
+   * `idempotency_mismatch` where it asks for something else) where one with its token was done before. See lib/access/idempotency.ts.
+   */
+  actingByKey(key: { keyId: number; programId: number }, request?: SentRequest): Database {
+    return this.#after('select act_by_key($1, $2, $3, $4)', [key.keyId, key.programId, request?.token, request?.hash])
+  }
+
+  #after(text: string, parameters: unknown[]): Database {
+    return new Database(this.#env, undefined, { text, parameters })
   }
 
   /** Runs one statement and returns its rows. `bigint` columns arrive as numbers, `numeric` ones as text, timestamps as `Date`. */
@@ -93,10 +110,7 @@ export class Database {
       const { sql: text, parameters } = statement.compile()
       return this.#neon.query(text, [...parameters])
     })
-    const actor =
-      this.#actor === undefined
-        ? []
-        : [this.#neon.query(actAs, [this.#actor.userId, this.#actor.form?.token, this.#actor.form?.requestId])]
+    const actor = this.#actor === undefined ? [] : [this.#neon.query(this.#actor.text, this.#actor.parameters)]
     const results = await this.#neon.transaction([...actor, ...queries], { isolationLevel: 'ReadCommitted' })
     // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement
     return results.slice(actor.length) as RowsOf<Statements>

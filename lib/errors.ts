@@ -30,6 +30,7 @@ export const errorCodes = {
   link_disabled: { status: 410, title: 'The referral link is inactive' },
   payload_too_large: { status: 413, title: 'The body is larger than 64 KiB' },
   unsupported_media_type: { status: 415, title: 'The body must be sent as application/json' },
+  idempotency_mismatch: { status: 422, title: 'The `Idempotency-Key` was sent before with another request' },
   rate_limited: { status: 429, title: 'Too many requests' },
   internal_error: { status: 500, title: 'An unexpected error' },
   unavailable: { status: 503, title: 'The outcome is unknown; the same request can be sent again' },

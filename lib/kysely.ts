@@ -17,3 +17,6 @@ export const kysely = new QueryCreator<DB>({
 
 /** When the transaction began, by the database's clock. */
 export const now = sql<Date>`now()`
+
+/** A pattern of `ilike` for texts that hold this one. */
+export const containing = (text: string) => `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`

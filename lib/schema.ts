@@ -112,6 +112,7 @@ export interface ApiKeys {
 
 export interface AuditLog {
   action: string;
+  api_key_id: Int8 | null;
   created_at: Generated<Timestamp>;
   details: Generated<Json>;
   id: Generated<Int8>;
@@ -228,6 +229,14 @@ export interface DailyTotals {
   slot: number;
 }
 
+export interface IdempotencyKeys {
+  answer: Json | null;
+  created_at: Generated<Timestamp>;
+  program_id: Int8;
+  request_hash: Uint8Array;
+  token: string;
+}
+
 export interface InvitationMails {
   day: Timestamp;
   mails: number;
@@ -337,8 +346,10 @@ export interface Partners {
   email: string | null;
   ended_at: Timestamp | null;
   ended_by: 'program' | 'partner' | null;
+  external_id: string | null;
   id: Generated<Int8>;
   is_active: Generated<boolean>;
+  metadata: Generated<Json>;
   name: string;
   payout_email: string | null;
   payout_waits_until: Timestamp | null;
@@ -514,8 +525,10 @@ export interface PublicTestEvents {
 export interface ReferralLinks {
   code: string;
   created_at: Generated<Timestamp>;
+  external_id: string | null;
   id: Generated<Int8>;
   is_active: Generated<boolean>;
+  metadata: Generated<Json>;
   page_url: string | null;
   partner_id: Int8 | null;
   program_id: Int8 | null;
@@ -702,6 +715,7 @@ export interface DB {
   customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
+  idempotency_keys: IdempotencyKeys;
   invitation_mails: InvitationMails;
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
@@ -775,7 +789,7 @@ export interface DatabaseFunctions {
   }
   check_api_key: {
     arguments: { hash: Uint8Array | null; scope: string | null }
-    row: { key_refusal: string | null }
+    row: { key_refusal: string | null; key_id: number | null; program_id: number | null }
   }
   clear_test_data: {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }

@@ -5,6 +5,11 @@
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
 create domain positive_cents as bigint check (value between 1 and 9999999999999);
+-- Texts of the integrator's own, by names of their own. lib/api/metadata.ts bounds each of them.
+create domain metadata as jsonb constraint metadata_bounds check (
+  jsonb_typeof(value) = 'object' and jsonb_array_length(jsonb_path_query_array(value, '$.keyvalue()')) <= 20
+  and not jsonb_path_exists(value, '$.* ? (@.type() != "string")') and length(value::text) <= 100000
+);
 
 create table programs (
   id bigint generated always as identity primary key,
@@ -72,8 +77,9 @@ create table api_keys (
   name text not null default 'default' check (length(name) between 1 and 100),
   -- The last four characters, so that people can tell their keys apart.
   hint text not null check (length(hint) = 4),
-  -- What it may be used for: `track` is leads, sales, refunds and the status, `read` the status alone.
-  scopes text[] not null default '{track}' constraint api_keys_scopes check (scopes <@ '{track,read}' and cardinality(scopes) > 0),
+  -- What it may be used for: `track` is leads, sales and refunds, `read` what the program has, `manage` changing it. Each has the status.
+  scopes text[] not null default '{track}'
+    constraint api_keys_scopes check (scopes <@ '{track,read,manage}' and cardinality(scopes) > 0),
   created_by text references users (id) on delete set null,
   created_at timestamptz not null default now(),
   -- Null: never.
@@ -104,8 +110,12 @@ create table partners (
   -- When the person erased their account or the program's workspace was deleted: what comes later earns nothing, and the partnership does not
   -- begin again.
   closed_at timestamptz,
+  -- The integrator's own id of them.
+  external_id text check (length(external_id) between 1 and 255),
+  metadata metadata not null default '{}',
   created_at timestamptz not null default now(),
   primary key (program_id, id),
+  constraint partners_external_id_key unique (program_id, external_id),
   constraint partners_user_key unique (program_id, user_id),
   check (num_nulls(ended_at, ended_by) in (0, 2)),
   check (ended_at is null or not is_active),
@@ -167,7 +177,11 @@ create table referral_links (
   -- The page that the copied link opens; null is the program's domain.
   page_url text check (length(page_url) <= 2048),
   is_active boolean not null default true,
+  -- The integrator's own id of it.
+  external_id text check (length(external_id) between 1 and 255),
+  metadata metadata not null default '{}',
   created_at timestamptz not null default now(),
+  constraint referral_links_external_id_key unique (program_id, external_id),
   foreign key (program_id, partner_id) references partners (program_id, id),
   unique (program_id, id, partner_id)
 );

@@ -5,8 +5,9 @@ create table audit_log (
   workspace_id text not null,
   -- Null for what concerns the whole workspace.
   program_id bigint,
-  -- Who did it; null is the service itself.
+  -- Who did it, a person or a program's API key; null is the service itself.
   user_id text,
+  api_key_id bigint,
   -- A thing and what was done to it: `member.removed`.
   action text not null check (action ~ '^[a-z_]+\.[a-z_]+$' and length(action) <= 60),
   -- What or whom it was done to: a name, number or address; where it was a person with an account, their user id.
@@ -31,3 +32,17 @@ create table used_forms (
 );
 create index used_forms_used_idx on used_forms (used_at);
 create index used_forms_user_idx on used_forms (user_id);
+
+-- What was made by API key, so that a request that is sent again makes nothing twice: its Idempotency-Key, or an id of the request itself, with what
+-- it asked for and what it was answered (act_by_key in functions/audit-log.sql).
+create table idempotency_keys (
+  program_id bigint not null references programs (id) on delete cascade,
+  token text not null check (length(token) between 1 and 255),
+  -- SHA-256 of method, path and body.
+  request_hash bytea not null check (length(request_hash) = 32),
+  -- The row that was made, as JSON. Null where nothing was: then the key is free.
+  answer jsonb,
+  created_at timestamptz not null default now(),
+  primary key (program_id, token)
+);
+create index idempotency_keys_created_idx on idempotency_keys (created_at);

@@ -16,6 +16,8 @@ create domain event_count as bigint CHECK ((VALUE >= 0));
 
 create domain id_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
 
+create domain metadata as jsonb CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (jsonb_array_length(jsonb_path_query_array(VALUE, '$.keyvalue()'::jsonpath)) <= 20) AND (NOT jsonb_path_exists(VALUE, '$.*?(@.type() != "string")'::jsonpath)) AND (length((VALUE)::text) <= 100000)));
+
 create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE) <= 80)) AND (VALUE !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'::text)));
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
@@ -127,7 +129,7 @@ create table api_keys (
   constraint api_keys_hint_check CHECK ((length(hint) = 4)),
   constraint api_keys_key_hash_check CHECK ((length(key_hash) = 32)),
   constraint api_keys_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100))),
-  constraint api_keys_scopes CHECK (((scopes <@ '{track,read}'::text[]) AND (cardinality(scopes) > 0))),
+  constraint api_keys_scopes CHECK (((scopes <@ '{track,read,manage}'::text[]) AND (cardinality(scopes) > 0))),
   constraint api_keys_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
   constraint api_keys_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
@@ -142,6 +144,7 @@ create table audit_log (
   workspace_id text not null,
   program_id bigint,
   user_id text,
+  api_key_id bigint,
   action text not null,
   subject text,
   subject_user_id text,
@@ -322,6 +325,19 @@ create table daily_totals (
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
+create table idempotency_keys (
+  program_id bigint not null,
+  token text not null,
+  request_hash bytea not null,
+  answer jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint idempotency_keys_pkey PRIMARY KEY (program_id, token),
+  constraint idempotency_keys_request_hash_check CHECK ((length(request_hash) = 32)),
+  constraint idempotency_keys_token_check CHECK (((length(token) >= 1) AND (length(token) <= 255))),
+  constraint idempotency_keys_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at);
+
 create table invitation_mails (
   sender_id text not null,
   day date not null,
@@ -469,14 +485,18 @@ create table partners (
   ended_at timestamp with time zone,
   ended_by text,
   closed_at timestamp with time zone,
+  external_id text,
+  metadata metadata not null default '{}'::jsonb,
   created_at timestamp with time zone not null default now(),
   constraint partners_pkey PRIMARY KEY (program_id, id),
+  constraint partners_external_id_key UNIQUE (program_id, external_id),
   constraint partners_user_key UNIQUE (program_id, user_id),
   constraint partners_check CHECK ((num_nulls(ended_at, ended_by) = ANY (ARRAY[0, 2]))),
   constraint partners_check1 CHECK (((ended_at IS NULL) OR (NOT is_active))),
   constraint partners_check2 CHECK (((closed_at IS NULL) OR (ended_at IS NOT NULL))),
   constraint partners_email_check CHECK ((length(email) <= 320)),
   constraint partners_ended_by_check CHECK ((ended_by = ANY (ARRAY['program'::text, 'partner'::text]))),
+  constraint partners_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
   constraint partners_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
@@ -724,10 +744,14 @@ create table referral_links (
   partner_id bigint,
   page_url text,
   is_active boolean not null default true,
+  external_id text,
+  metadata metadata not null default '{}'::jsonb,
   created_at timestamp with time zone not null default now(),
   constraint referral_links_pkey PRIMARY KEY (id),
+  constraint referral_links_external_id_key UNIQUE (program_id, external_id),
   constraint referral_links_program_id_id_partner_id_key UNIQUE (program_id, id, partner_id),
   constraint referral_links_code_check CHECK ((code ~ '^[A-Za-z0-9._@-]{1,64}$'::text)),
+  constraint referral_links_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint referral_links_page_url_check CHECK ((length(page_url) <= 2048)),
   constraint referral_links_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
@@ -1063,6 +1087,36 @@ begin
     raise exception 'the form was sent before' using errcode = 'unique_violation', constraint = 'used_forms_pkey';
   end if;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.act_by_key(of_key_id bigint, of_program_id bigint, of_token text, of_request_hash bytea)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  taken idempotency_keys;
+begin
+  perform set_config('svc.api_key', of_key_id::text, true);
+  if of_token is null then
+    return;
+  end if;
+  perform set_config('svc.program', of_program_id::text, true), set_config('svc.token', of_token, true);
+  insert into idempotency_keys as k (program_id, token, request_hash) values (of_program_id, of_token, of_request_hash)
+  on conflict (program_id, token) do update set request_hash = excluded.request_hash, created_at = now() where k.answer is null;
+  if found then
+    return;
+  end if;
+  select k.* into taken from idempotency_keys k where k.program_id = of_program_id and k.token = of_token;
+  raise exception 'the request was sent before' using errcode = 'unique_violation', detail = taken.answer::text,
+    constraint = case when taken.request_hash = of_request_hash then 'idempotency_keys_pkey' else 'idempotency_mismatch' end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.acting_key()
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$ select nullif(current_setting('svc.api_key', true), '')::bigint $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.acting_user()
@@ -1503,7 +1557,7 @@ begin
     entry.commission_id := commission.id;
     perform post_entry(entry);
     -- A hold that ends is nobody's act.
-    if acting_user() is not null then
+    if acting_user() is not null or acting_key() is not null then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
   end loop;
@@ -1947,11 +2001,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text)
- RETURNS text
+CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint)
+ RETURNS record
  LANGUAGE sql
 AS $function$
-  select use_key(k, scope) from api_keys k where k.key_hash = hash
+  select use_key(k, scope), k.id, k.program_id from api_keys k where k.key_hash = hash
 $function$
 ;
 
@@ -3142,6 +3196,17 @@ begin
     raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
   end if;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_made(made jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update idempotency_keys k set answer = made
+  where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
+  return made;
 end $function$
 ;
 
@@ -5136,8 +5201,8 @@ begin
   if current_setting('svc.restoring', true) = 'on' then
     return;
   end if;
-  insert into audit_log (workspace_id, program_id, user_id, action, subject, subject_user_id, details)
-  values (of_workspace_id, of_program_id, acting_user(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
+  insert into audit_log (workspace_id, program_id, user_id, api_key_id, action, subject, subject_user_id, details)
+  values (of_workspace_id, of_program_id, acting_user(), acting_key(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
     coalesce(of_details, '{}'));
 end $function$
 ;

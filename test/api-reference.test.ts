@@ -23,7 +23,7 @@ const functions = [
   'api-reference',
   'processor-webhook',
 ]
-const api = await startTrackingApi({ functions: [...functions, 'tracking-performance', 'tracking-events'] })
+const api = await startTrackingApi({ functions: [...functions, 'tracking-performance', 'tracking-events', 'partners'] })
 const { stack } = api
 const program = await api.program({ name: 'Shop' })
 
@@ -104,33 +104,37 @@ test('an answer with a field that the document does not name would be noticed', 
 describe('every example is what its own schema says', () => {
   test.for(
     operations.flatMap((operation) =>
-      operation.examples.map((example) => [operation.path, example.name, operation, example] as const),
+      operation.examples.map(
+        (example) => [`${operation.method} ${operation.path}`, example.name, operation, example] as const,
+      ),
     ),
-  )('%s: %s', ([path, , operation, example]) => {
+  )('%s: %s', ([, , operation, example]) => {
     if (operation.body) {
       expect(
         violations(
-          ['paths', path, operation.method, 'requestBody', 'content', 'application/json', 'schema'],
+          ['paths', operation.path, operation.method, 'requestBody', 'content', 'application/json', 'schema'],
           example.body,
         ),
       ).toBeNull()
     }
     for (const type of typeOf(operation, example.status)) {
-      const place = ['paths', path, operation.method, 'responses', example.status, 'content', type, 'schema']
+      const place = ['paths', operation.path, operation.method, 'responses', example.status, 'content', type, 'schema']
       if (type === 'application/json') expect(violations(place, example.response)).toBeNull()
     }
   })
 
   test.for(
     operations.flatMap((operation) =>
-      Object.entries(documented(operation).responses).map(([status]) => [operation.path, status, operation] as const),
+      Object.entries(documented(operation).responses).map(
+        ([status]) => [`${operation.method} ${operation.path}`, status, operation] as const,
+      ),
     ),
-  )('%s: answers with %s', ([path, status, operation]) => {
+  )('%s: answers with %s', ([, status, operation]) => {
     const { content } = documented(operation).responses[status] ?? { content: {} }
     for (const [type, { examples = {} }] of Object.entries(content)) {
       expect(Object.keys(examples)).not.toEqual([])
       for (const { value } of Object.values(examples)) {
-        const place = ['paths', path, operation.method, 'responses', status, 'content', type, 'schema']
+        const place = ['paths', operation.path, operation.method, 'responses', status, 'content', type, 'schema']
         expect(violations(place, value)).toBeNull()
       }
     }
@@ -154,12 +158,14 @@ describe('the service answers the examples as the document says', async () => {
 
   async function send(operation: Operation, example: Example): Promise<Response> {
     const { method, path, auth, parameters = [] } = operation
-    const url = new URL(stack.baseUrl + path.replace('{programId}', String(program.programId)))
-    for (const [name, field] of parameters.flatMap(({ in: place, fields }) =>
-      place === 'query' ? Object.entries(fields) : [],
-    )) {
-      if (field.example !== undefined) url.searchParams.set(name, String(field.example))
-    }
+    const fields = parameters.flatMap(({ in: place, fields: named }) =>
+      Object.entries(named).flatMap(([name, field]) =>
+        field.example === undefined ? [] : [[place, name, String(field.example)] as const],
+      ),
+    )
+    const inPath = Object.fromEntries(fields.map(([, name, value]) => [`{${name}}`, value]))
+    const url = new URL(stack.baseUrl + path.replaceAll(/{\w+}/g, (name) => inPath[name] ?? name))
+    for (const [place, name, value] of fields) if (place === 'query') url.searchParams.set(name, value)
     const payload = JSON.stringify(example.body)
     const secret = stack.environment['STRIPE_WEBHOOK_SECRET'] ?? ''
     const credentials: Record<Operation['auth'], () => Record<string, string>> = {
@@ -178,14 +184,16 @@ describe('the service answers the examples as the document says', async () => {
 
   test.for(
     operations.flatMap((operation) =>
-      operation.examples.map((example) => [operation.path, example.name, operation, example] as const),
+      operation.examples.map(
+        (example) => [`${operation.method} ${operation.path}`, example.name, operation, example] as const,
+      ),
     ),
-  )('%s: %s', async ([path, , operation, example]) => {
+  )('%s: %s', async ([, , operation, example]) => {
     const response = await send(operation, example)
     const body: unknown = await response.json()
     expect(response.status).toBe(example.status)
     const [type = ''] = (response.headers.get('content-type') ?? '').split(';')
-    const place = ['paths', path, operation.method, 'responses', response.status, 'content', type, 'schema']
+    const place = ['paths', operation.path, operation.method, 'responses', response.status, 'content', type, 'schema']
     expect(violations(place, body)).toBeNull()
     expect(body).toMatchObject(comparable(example.response))
   })

@@ -7,7 +7,7 @@ import { makePayoutRun, payPayoutRun, setMinimumPayout } from '../lib/money/payo
 import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
 import { acceptInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import { changeMember, openProgram } from '../lib/programs/members.ts'
-import { addPartner, setPartnerActive } from '../lib/programs/partners.ts'
+import { addPartner, updatePartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, updateProgram } from '../lib/programs/programs.ts'
 import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
@@ -173,7 +173,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   ],
   [
     'a partner is switched off',
-    async () => () => setPartnerActive(db, programId, partnerIds[1] ?? 0, false),
+    async () => () => updatePartner(db, programId, partnerIds[1] ?? 0, { is_active: false }),
     [['partner.deactivated', String(partnerIds[1])]],
   ],
   [

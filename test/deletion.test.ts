@@ -8,7 +8,7 @@ import { approveCommissions } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
 import { invitePartner } from '../lib/programs/partner-invitations.ts'
-import { addPartner, setPartnerActive } from '../lib/programs/partners.ts'
+import { addPartner, updatePartner } from '../lib/programs/partners.ts'
 import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { deleteWorkspace } from '../lib/programs/workspaces.ts'
 import { eraseAccount } from '../lib/access/account.ts'
@@ -196,7 +196,9 @@ test('of a deleted workspace nothing can be reached, and what was paid stays in 
   expect(await call('/api/v1/track/lead', undefined, lead)).toMatchObject({ error: { code: 'no_attribution' } })
   for (const path of [`/invitation?token=${invited}`, `/partner-invitation?token=${asked?.token}`])
     expect((await page('GET', path, partner.token)).text).not.toContain('Accept')
-  await expect(setPartnerActive(db, programId, other.partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(updatePartner(db, programId, other.partnerId, { is_active: true })).rejects.toMatchObject({
+    code: 'conflict',
+  })
 
   expect(await money()).toEqual(before)
   expect(await findDifferences(sql, programId)).toEqual([])
@@ -263,7 +265,7 @@ test('an erased partner leaves their sums without themselves, and what their cus
   const open = 'select count(*)::int from commissions where program_id = $1 and paid_at is null and amount_cents > 0'
   expect(await one(open, [programId])).toEqual({ count: 0 })
   expect((await click(program)).error?.code).toBe('link_disabled')
-  await expect(setPartnerActive(db, programId, partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(updatePartner(db, programId, partnerId, { is_active: true })).rejects.toMatchObject({ code: 'conflict' })
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 

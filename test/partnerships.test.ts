@@ -10,7 +10,7 @@ import {
   invitePartner,
   listPartnerInvitations,
 } from '../lib/programs/partner-invitations.ts'
-import { addPartner, listPartners, setPartnerActive } from '../lib/programs/partners.ts'
+import { addPartner, listPartners, updatePartner } from '../lib/programs/partners.ts'
 import {
   endPartnership,
   listProgramsOfPartner,
@@ -254,7 +254,9 @@ test.each(['program', 'partner'] as const)(
     expect(await programsOf(grace)).toMatchObject([{ id: programId, is_active: false, ended_by: who }])
     await setPartnerName(db, grace.userId, 'New name')
     expect(await row()).toMatchObject({ name: 'Typed name' })
-    await expect(setPartnerActive(db, programId, partnerId, true)).rejects.toMatchObject({ code: 'conflict' })
+    await expect(updatePartner(db, programId, partnerId, { is_active: true })).rejects.toMatchObject({
+      code: 'conflict',
+    })
     const again = await invitePartner(db, of)
     expect(await row()).toMatchObject({ ...off, invited: true })
     await acceptPartnerInvitation(db, { token: again?.token ?? '' }, grace.userId)

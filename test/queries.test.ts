@@ -24,7 +24,7 @@ import {
 } from '../lib/programs/partnerships.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
-import { addPartner, listPartners, setPartnerActive, topPartners } from '../lib/programs/partners.ts'
+import { addPartner, listPartners, topPartners, updatePartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, readProgress } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { newestEvents, newestTestEvents } from '../lib/tracking/events.ts'
@@ -90,7 +90,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   partners: {
     addPartner: () => addPartner(db, partner),
     addLink: () => addLink(db, { programId: 1, partnerId: 2, code: 'nora', pageUrl: null }),
-    setPartnerActive: () => setPartnerActive(db, 1, 2, false),
+    updatePartner: () => updatePartner(db, 1, 2, { is_active: false }),
     listPartners: () => listPartners(db, 1, { limit: 25, before: 99 }),
     listProgramsOfPartner: () => listProgramsOfPartner(db, 'user', { limit: 25, before: 99 }),
     'endPartnership by the program': () => endPartnership(db, { programId: 1, partnerId: 2 }),

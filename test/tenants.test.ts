@@ -137,6 +137,13 @@ const routes = {
     'GET /api/tracking/events/:programId': 'tracking:list',
   },
   keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status'],
+  /** The program API: what the victim's key reads and changes, another's does not reach. */
+  scoped: [
+    'GET /api/v1/partners',
+    'POST /api/v1/partners',
+    'GET /api/v1/partners/:partner_id',
+    'PATCH /api/v1/partners/:partner_id',
+  ],
   /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
   other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],
   anyone: [
@@ -285,6 +292,7 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':programId': String(programId),
     ':workspaceId': workspaceId,
     ':partnerId': String(partnerId),
+    ':partner_id': String(partnerId),
     ':commissionId': String(pending),
     ':withdrawalId': String(withdrawal),
     ':runId': String(run),
@@ -512,6 +520,25 @@ test.each(routes.keyed)('%s takes an active key and nothing else', async (route)
     const { status } = await send(route, callers[name], {}, body)
     expect([name, status]).toEqual([name, 401])
   }
+  expect(await victims()).toBe(before)
+})
+
+/** What a call of the program API may carry to do something to the victim. */
+const changes: Record<string, object> = {
+  'POST /api/v1/partners': { name: 'Eve', external_id: 'eve' },
+  'PATCH /api/v1/partners/:partner_id': { status: 'inactive' },
+}
+
+test.each(routes.scoped)("%s takes an active key, and reaches nothing of another's program", async (route) => {
+  const before = await victims()
+  const body = changes[route]
+  for (const name of ['nobody', 'a retired key', ...sessions] as const) {
+    const { status } = await send(address(route), callers[name], {}, body)
+    expect([name, status]).toEqual([name, 401])
+  }
+  const { status, text } = await send(address(route), attacker.apiKey, {}, body)
+  expect(status).toBe(/\/:/.test(route) ? 404 : 200)
+  for (const secret of [victim.partnerCode, ...secrets.map(([, hidden]) => hidden)]) expect(text).not.toContain(secret)
   expect(await victims()).toBe(before)
 })
 

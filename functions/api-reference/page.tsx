@@ -1,7 +1,7 @@
 import type { Example, Operation } from '../../lib/api/operation.ts'
 import { operations } from '../../lib/api/operations.ts'
 import { errorCodes, problemCodes } from '../../lib/errors.ts'
-import { jsonSchema } from '../../lib/api/openapi.ts'
+import { idempotencyKey, jsonSchema } from '../../lib/api/openapi.ts'
 import { Document } from './document.tsx'
 
 /** A JSON Schema, as far as the page reads it. */
@@ -57,8 +57,9 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
         <p>
           Bodies are JSON of at most 64 KiB and eight levels; numbers go up to 2<sup>53</sup> − 1, and text holds no
           NUL. Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency.
-          Fields that are not known are ignored. Every answer carries <code>X-Request-Id</code>; a 429 or 503 says in{' '}
-          <code>Retry-After</code> how many seconds to wait before the same request may be sent again.
+          Fields that are not known are ignored by the calls of tracking and refused by those of the program. Every
+          answer carries <code>X-Request-Id</code>; a 429 or 503 says in <code>Retry-After</code> how many seconds to
+          wait before the same request may be sent again.
         </p>
         {operations.map((operation) => (
           <Endpoint operation={operation} baseUrl={baseUrl} />
@@ -74,7 +75,20 @@ function Method({ method }: { method: string }) {
 }
 
 function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: string }) {
-  const { id, method, path, summary, description, auth, body, parameters = [], success, errors } = operation
+  const {
+    id,
+    method,
+    path,
+    summary,
+    description,
+    auth,
+    scope,
+    idempotent,
+    body,
+    parameters = [],
+    success,
+    errors,
+  } = operation
   return (
     <section id={id}>
       <h2>{summary}</h2>
@@ -84,7 +98,10 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
       <p>
         <Prose text={description} />
       </p>
-      <p class="auth">{callers[auth]}</p>
+      <p class="auth">
+        {callers[auth]}
+        {scope && `, with the scope ${scope}.`}
+      </p>
       {parameters.map(({ in: place, fields }) => (
         <Table
           caption={place === 'path' ? 'Path' : 'Query'}
@@ -96,6 +113,11 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
           ])}
         />
       ))}
+      {idempotent && (
+        <p>
+          <Prose text={`Header \`${idempotencyKey.name}\`: ${idempotencyKey.description}`} />
+        </p>
+      )}
       {body && (
         <Table
           caption="Body"
@@ -235,7 +257,7 @@ function requestText({ method, path, auth, parameters = [] }: Operation, { body,
   const query = new URLSearchParams(example('query').map(([name, value]) => [name, value])).toString()
   const token = auth === 'session' ? '$SESSION_TOKEN' : '$SVC_API_KEY'
   const lines = [
-    `curl${method === 'post' ? ' -X POST' : ''} '${baseUrl}${filled}${query && `?${query}`}'`,
+    `curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} '${baseUrl}${filled}${query && `?${query}`}'`,
     ...(auth === 'none' || auth === 'signature' || unsigned ? [] : [`-H "Authorization: Bearer ${token}"`]),
     ...(body ? [`-H 'Content-Type: application/json'`, `-d '${JSON.stringify(body, null, 2)}'`] : []),
   ]

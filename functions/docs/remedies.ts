@@ -22,6 +22,7 @@ export const remedies: Record<ErrorCode, string> = {
   duplicate_transaction:
     'Nothing where `same_payload` is true, or where Stripe told the payment: the sale is recorded. Else give each sale an id of its own.',
   link_disabled: 'Turn the link on again in the dashboard, or take it from your pages.',
+  idempotency_mismatch: 'Send a new `Idempotency-Key` with each new request, and the same one only to repeat it.',
   payload_too_large: 'Send less: `additional_data` is for a few fields.',
   unsupported_media_type: 'Send the header `Content-Type: application/json`.',
   rate_limited: 'Wait as many seconds as `Retry-After` says, then send the same again.',

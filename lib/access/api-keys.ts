@@ -55,6 +55,10 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
   return hex(await sha256(key))
 }
 
+/** What a key may be used for: `track` for leads, sales and refunds, `read` for what the program has, `manage` for changing it. */
+export const keyScopes = ['track', 'read', 'manage'] as const
+export type KeyScope = (typeof keyScopes)[number]
+
 /** What every keyed statement answers of its key. */
 interface KeyState {
   key_refusal: string | null
@@ -62,10 +66,13 @@ interface KeyState {
 }
 
 /**
- * Refuses the call where the statement says that the key is unknown, retired, expired, not for this, or of another program than the
- * one named.
+ * Refuses the call where the statement says that the key is unknown, retired, expired, not for what `scope` names, or of another program
+ * than the one named.
  */
-export function requireActiveKey<State extends KeyState>(state: State | undefined): asserts state is State {
+export function requireActiveKey<State extends KeyState>(
+  state: State | undefined,
+  scope: KeyScope = 'track',
+): asserts state is State {
   if (state?.key_refusal === 'retired') {
     throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
   }
@@ -75,8 +82,8 @@ export function requireActiveKey<State extends KeyState>(state: State | undefine
   if (state?.key_refusal === 'scope') {
     throw new ApiError(
       'insufficient_scope',
-      'This call needs an API key with the scope track. Make one in the dashboard and use that.',
-      { data: { needed_scope: 'track' } },
+      `This call needs an API key with the scope ${scope}. Make one in the dashboard and use that.`,
+      { data: { needed_scope: scope } },
     )
   }
   if (state?.key_refusal !== '') {
@@ -93,8 +100,14 @@ export function requireActiveKey<State extends KeyState>(state: State | undefine
   }
 }
 
-/** Refuses the key alone. For a request whose body is bad: a caller with a bad key learns of the key and nothing else. */
-export async function checkApiKey(db: Database, keyHash: string): Promise<void> {
-  const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope: 'track' })))
-  requireActiveKey(row)
+/** Refuses the key alone: a caller with a bad key learns of the key and nothing else of their request. Answers whose it is. */
+export async function checkApiKey(
+  db: Database,
+  keyHash: string,
+  scope: KeyScope = 'track',
+): Promise<{ keyId: number; programId: number }> {
+  const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope })))
+  requireActiveKey(row, scope)
+  if (row.key_id === null || row.program_id === null) throw new Error('The database has no answer for a key.')
+  return { keyId: row.key_id, programId: row.program_id }
 }

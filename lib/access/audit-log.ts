@@ -68,12 +68,13 @@ export async function listAuditEntries(
   let query = kysely
     .selectFrom('audit_log as a')
     .leftJoin('users as u', 'u.id', 'a.user_id')
+    .leftJoin('api_keys as k', 'k.id', 'a.api_key_id')
     .leftJoin('users as s', 's.id', 'a.subject_user_id')
     .select([
       'a.id',
       'a.created_at',
       'a.user_id',
-      'u.email as actor',
+      sql<string | null>`coalesce(u.email, 'API key ' || k.name || ' …' || k.hint)`.as('actor'),
       'a.action',
       'a.program_id',
       sql<string | null>`coalesce(a.subject, s.email, a.subject_user_id)`.as('subject'),

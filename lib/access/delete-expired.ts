@@ -4,7 +4,7 @@ import { kysely, now } from '../kysely.ts'
 
 /**
  * Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries and of
- * invitations, mails, and invitations that ran out a year ago.
+ * invitations, mails, what was made by API key, and invitations that ran out a year ago.
  */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
@@ -15,6 +15,7 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('invitation_mails').where('day', '<', sql<Date>`utc_day(now())`),
     kysely.deleteFrom('workspace_invitations').where('expires_at', '<', sql<Date>`now() - interval '1 year'`),
     kysely.deleteFrom('partner_invitations').where('expires_at', '<', sql<Date>`now() - interval '1 year'`),
+    kysely.deleteFrom('idempotency_keys').where('created_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('mails').where('created_at', '<', sql<Date>`now() - interval '7 days'`),
   ])
 }

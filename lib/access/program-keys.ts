@@ -1,14 +1,10 @@
 import { type InferResult, sql } from 'kysely'
 import { type Database, hexBytes } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
-import { generateApiKey } from './api-keys.ts'
+import { generateApiKey, type KeyScope } from './api-keys.ts'
 
 /** A key as it is stored. `hint` is its last four characters, `last_used_at` is to the hour. */
 export type StoredApiKey = InferResult<ReturnType<typeof apiKeysStatement>>[number]
-
-/** What a key may be used for: `track` for leads, sales, refunds and the status, `read` for the status alone. */
-export const keyScopes = ['track', 'read'] as const
-export type KeyScope = (typeof keyScopes)[number]
 
 /** Makes an API key for a program and returns it. It is not kept and cannot be shown again. Without `days` it never expires. */
 export async function createApiKey(
@@ -19,7 +15,7 @@ export async function createApiKey(
     scopes = ['track'],
     days,
     createdBy = null,
-  }: { scopes?: KeyScope[]; days?: number; createdBy?: string | null } = {},
+  }: { scopes?: readonly KeyScope[]; days?: number; createdBy?: string | null } = {},
 ): Promise<string> {
   const { key, keyHash, hint } = await generateApiKey()
   const row = {
@@ -27,7 +23,7 @@ export async function createApiKey(
     key_hash: hexBytes(keyHash),
     name,
     hint,
-    scopes,
+    scopes: [...scopes],
     created_by: createdBy,
     expires_at: days === undefined ? null : sql<Date>`now() + make_interval(days => ${days})`,
   }

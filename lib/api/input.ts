@@ -90,7 +90,11 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, tar
   const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
   const others = target === 'json' ? unstorable(value) : []
   if (parsed.success && others.length === 0) return parsed.data
-  const named = (parsed.error?.issues ?? []).map(({ path, message }) => ({ field: path.join('.'), message }))
+  const named = (parsed.error?.issues ?? []).flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => ({ field: [...issue.path, key.slice(0, 100)].join('.'), message: 'is not known here' }))
+      : [{ field: issue.path.join('.'), message: issue.message }],
+  )
   const details = [...others, ...named].slice(0, maxDetails)
   const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
   throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })

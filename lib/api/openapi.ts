@@ -40,8 +40,21 @@ function described(schema: Schema, texts: Record<string, string>): Json {
   return { ...schema, properties: Object.fromEntries(properties) }
 }
 
-function parametersOf({ parameters = [] }: Operation): Json[] {
-  return parameters.flatMap(({ in: place, schema, fields }) => {
+function tagOf({ path, auth, scope }: Operation): string {
+  if (scope) return 'Program'
+  return path.startsWith('/api/v1/track') ? 'Tracking' : auth === 'session' ? 'Reads' : 'Service'
+}
+
+export const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'Names the request for a day: sent again with the same key it makes nothing twice and answers what it answered first. With another body it is refused. A request that was refused leaves the key free.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+}
+
+function parametersOf({ parameters = [], idempotent }: Operation): Json[] {
+  const sent = parameters.flatMap(({ in: place, schema, fields }) => {
     const { properties = {} } = schemaOf(schema, 'output')
     return Object.entries(fields).map(([name, { description, example, values }]) => ({
       name,
@@ -52,6 +65,7 @@ function parametersOf({ parameters = [] }: Operation): Json[] {
       ...(example !== undefined && { example }),
     }))
   })
+  return idempotent ? [...sent, idempotencyKey] : sent
 }
 
 /** What the reference shows of an error code: the example that a call answers, or else one made of the table. */
@@ -144,16 +158,18 @@ export function openApiDocument(baseUrl: string): Json {
       operationId: operation.id,
       summary: operation.summary,
       description: operation.description,
-      tags: [
-        operation.path.startsWith('/api/v1/track') ? 'Tracking' : operation.auth === 'session' ? 'Reads' : 'Service',
-      ],
+      tags: [tagOf(operation)],
       security: securityOf[operation.auth],
       ...(parameters.length > 0 && { parameters }),
       ...requestBodyOf(operation),
       responses: responsesOf(operation),
     }
-    return [operation.path, { [operation.method]: description }] as const
+    return { path: operation.path, method: operation.method, description }
   })
+  const byPath = Object.entries(Object.groupBy(paths, ({ path }) => path)).map(([path, ofPath = []]) => [
+    path,
+    Object.fromEntries(ofPath.map(({ method, description }) => [method, description])),
+  ])
   return {
     openapi: '3.1.1',
     info: {
@@ -161,12 +177,12 @@ export function openApiDocument(baseUrl: string): Json {
       version: '1',
       summary: 'Clicks, leads, sales and refunds, and the commissions that follow from them.',
       description:
-        'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Fields that are not known are ignored.',
+        'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Fields that are not known are ignored by the calls of tracking and refused by those of the program.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: baseUrl }],
-    tags: [{ name: 'Tracking' }, { name: 'Reads' }, { name: 'Service' }],
-    paths: Object.fromEntries(paths),
+    tags: [{ name: 'Tracking' }, { name: 'Program' }, { name: 'Reads' }, { name: 'Service' }],
+    paths: Object.fromEntries(byPath),
     components: {
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'Program API key, `svc_live_…`. For servers only.' },

@@ -1,4 +1,5 @@
 import type * as z from 'zod/mini'
+import type { KeyScope } from '../access/api-keys.ts'
 import type { ErrorCode } from '../errors.ts'
 
 /** A call that the reference shows. Tests send it to the service in the order of operations.ts and hold the answer to `response`. */
@@ -15,12 +16,16 @@ export interface Example {
 /** One endpoint as the OpenAPI document and the reference page describe it. */
 export interface Operation {
   id: string
-  method: 'get' | 'post'
+  method: 'get' | 'post' | 'patch'
   path: string
   summary: string
   description: string
   /** Who may call: anybody, the API key, the key or a browser without it, a dashboard session, the payment processor. */
   auth: 'none' | 'key' | 'key or browser' | 'session' | 'signature'
+  /** What the key has to be for, in the program API. */
+  scope?: KeyScope
+  /** Whether it takes an Idempotency-Key. */
+  idempotent?: true
   body?: { schema: z.ZodMiniType; fields: Record<string, string> }
   parameters?: {
     in: 'path' | 'query'

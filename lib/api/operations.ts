@@ -1,4 +1,5 @@
 import { cliStatus } from './cli-status.ts'
+import { partnerOperations } from './partners.ts'
 import { processorWebhook } from './processor-webhook.ts'
 import { trackClick } from './track-click.ts'
 import { trackLead } from './track-lead.ts'
@@ -14,6 +15,7 @@ export const operations = [
   trackSale(),
   trackRefund(),
   cliStatus(),
+  ...partnerOperations(),
   trackingPerformance(),
   trackingEvents(),
   processorWebhook(),

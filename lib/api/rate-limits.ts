@@ -10,6 +10,11 @@ export interface RateLimit {
   limit(options: { key: string }): Promise<{ success: boolean }>
 }
 
+/** How many calls of the program API a key, and an address with keys not seen yet, has in a minute; wrangler.toml says the same. */
+export const callsPerMinute = 600
+/** The same as RateLimit-Policy says it (draft-ietf-httpapi-ratelimit-headers). */
+export const limitText = `"default";q=${callsPerMinute};w=60`
+
 /** Refuses with 429 once `limiter` says so. `key` names who is counted; a caller without one is not. */
 export async function enforceRateLimit(limiter: RateLimit | undefined, key: string | undefined): Promise<void> {
   if (!limiter || key === undefined || (await limiter.limit({ key })).success) return

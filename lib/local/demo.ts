@@ -1,5 +1,6 @@
 import type { SessionEnv } from '../access/sessions.ts'
 import { apiKeyHash } from '../access/api-keys.ts'
+import { keyScopes } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
 import { recordClick } from '../tracking/clicks.ts'
 import { approveDueCommissions } from '../money/commissions.ts'
@@ -53,7 +54,7 @@ export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
     domain: 'shop.example.com',
     hold_days: holdDays,
   })
-  const apiKey = await createApiKey(db, programId, 'demo')
+  const apiKey = await createApiKey(db, programId, 'demo', { scopes: keyScopes })
   const keyHash = await apiKeyHash(`Bearer ${apiKey}`)
   for (const { name, code } of partners) {
     const email = code === 'nora' ? partnerUser.email : null

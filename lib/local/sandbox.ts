@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
 import type { SessionEnv } from '../access/sessions.ts'
+import { keyScopes } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
 import { runCommand } from '../commands/command.ts'
 import { type Database, openDatabase } from '../database.ts'
@@ -72,7 +73,7 @@ export async function createSandbox(
   return {
     programId,
     workspaceId,
-    apiKey: await createApiKey(db, programId, 'default'),
+    apiKey: await createApiKey(db, programId, 'default', { scopes: keyScopes }),
     partnerCode: code,
     partnerId,
     dashboardToken: owner.token,

@@ -60,6 +60,16 @@ export function linksFollow(of: { programId: number; partnerId: number } | { pro
     .where((eb) => ('userId' in of ? eb('p.user_id', '=', of.userId) : eb('p.id', '=', of.partnerId)))
 }
 
+/** The partner of a program who has the link of this code. */
+export function partnerOfCode(programId: number, code: string) {
+  return kysely
+    .selectFrom('referral_links as l')
+    .select('l.partner_id')
+    .where('l.program_id', '=', programId)
+    .where((eb) => eb(eb.fn('lower', ['l.code']), '=', code.toLowerCase()))
+    .$asScalar()
+}
+
 /** Column: a partner's links in a program, the oldest first, each with its clicks; those of bots apart. */
 export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
   return jsonArrayFrom(

@@ -1,85 +1,167 @@
+import type { InferResult } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { keepMade, type Made } from '../access/idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
-import { linksFollow, linksOf, refuseTakenCode, suggestCode } from './links.ts'
+import { containing, kysely, now } from '../kysely.ts'
+import { linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
+import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 import { openInvitationOf } from './partner-invitations.ts'
+
+/** What the program says of a partner beside their name. */
+interface Details {
+  email?: string | null | undefined
+  external_id?: string | null | undefined
+}
 
 /**
  * Adds a partner to a program with a referral link. The partner is the program's own: whether others know the address makes no
  * difference. `code` null makes one up, a digit longer for each try that was taken. Refuses with `conflict` a taken code, and an
- * address that another partner of the program has.
+ * address or `external_id` that another partner of the program has.
  */
 export async function addPartner(
   db: Database,
-  partner: { programId: number; name: string; email: string | null; code: string | null },
-): Promise<{ partnerId: number; code: string }> {
-  const { programId, name, email } = partner
+  partner: Details & { programId: number; name: string; code: string | null; metadata?: Metadata | undefined },
+): Promise<{ partnerId: number; code: string; partner: Made<PartnerOfProgram> }> {
+  const { programId, name, email, external_id, metadata = {} } = partner
+  const values = { program_id: programId, name, email, external_id, metadata: JSON.stringify(metadata) }
   for (let digits = 4; ; digits++) {
     const code = partner.code ?? suggestCode(name, digits)
     try {
-      const [added] = await db.query(
+      const [, [added]] = await db.batch([
         kysely
-          .with('made', (cte) =>
-            cte.insertInto('partners').values({ program_id: programId, name, email }).returning(['program_id', 'id']),
-          )
+          .with('made', (cte) => cte.insertInto('partners').values(values).returning(['program_id', 'id']))
           .insertInto('referral_links')
           .columns(['code', 'program_id', 'partner_id'])
-          .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id']))
-          .returning((eb) => eb.ref('partner_id').$notNull().as('partner_id')),
-      )
-      if (!added) throw new Error('a partner was added without an answer')
-      return { partnerId: added.partner_id, code }
+          .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id'])),
+        keepMade(partnersStatement(programId, { limit: 1, code })),
+      ])
+      if (!added?.made) throw new Error('a partner was added without an answer')
+      return { partnerId: added.made.id, code, partner: added.made }
     } catch (error) {
-      const violated = violatedConstraint(error)
-      if (violated === 'referral_links_code_key' && partner.code === null && digits < 9) continue
-      if (violated !== 'partners_email_key') return refuseTakenCode(error)
-      throw new ApiError('conflict', 'Another partner of this program has this address.', {
-        details: [{ field: 'email', message: 'must be of no other partner of the program' }],
-      })
+      if (violatedConstraint(error) === 'referral_links_code_key' && partner.code === null && digits < 9) continue
+      return refuseTaken(error)
     }
   }
 }
 
+function refuseTaken(error: unknown): never {
+  refuseBadMetadata(error)
+  const violated = violatedConstraint(error)
+  if (violated === 'partners_email_key') {
+    throw new ApiError('conflict', 'Another partner of this program has this address.', {
+      details: [{ field: 'email', message: 'must be of no other partner of the program' }],
+    })
+  }
+  if (violated === 'partners_external_id_key') {
+    throw new ApiError('conflict', 'Another partner of this program has this external_id.', {
+      details: [{ field: 'external_id', message: 'must be of no other partner of the program' }],
+    })
+  }
+  return refuseTakenCode(error)
+}
+
+export interface PartnerChanges extends Details {
+  name?: string | undefined
+  /** With all their links: clicks on a link that is off are refused. */
+  is_active?: boolean | undefined
+  metadata?: MetadataChanges
+}
+
 /**
- * Switches a partner of a program on or off, with all their links there: clicks on a link that is off are refused. One who ended
- * is switched on where nobody signs in as them; others have to be invited again, and `conflict` says so.
+ * Changes what is given of a partner of a program, and returns them as they are then. One who ended is switched on where nobody signs in as
+ * them; others have to be invited again. Name and address are the person's own once they have an account. A changed address ends an open
+ * invitation to the one before. Refuses with `conflict`, and with `not_found` where the program has no such partner.
  */
-export async function setPartnerActive(
+export async function updatePartner(
   db: Database,
   programId: number,
   partnerId: number,
-  active: boolean,
-): Promise<void> {
-  const [changed] = await db.batch([
-    kysely
-      .updateTable('partners')
-      .set({ is_active: active, ...(active && { ended_at: null, ended_by: null }) })
-      .where('program_id', '=', programId)
-      .where('id', '=', partnerId)
-      .where((eb) => eb.or([eb('closed_at', 'is', null), eb.lit(!active)]))
-      .where((eb) => eb.or([eb('ended_at', 'is', null), eb('user_id', 'is', null), eb.lit(!active)]))
-      .returning('id'),
-    linksFollow({ programId, partnerId }),
-  ])
-  if (changed.length === 0) {
+  { name, email, external_id, is_active, metadata }: PartnerChanges,
+): Promise<PartnerOfProgram> {
+  const isTheirs = name !== undefined || email !== undefined
+  const [changed, , , [partner]] = await db
+    .batch([
+      kysely
+        .updateTable('partners')
+        .set({
+          ...(name !== undefined && { name }),
+          ...(email !== undefined && { email }),
+          ...(external_id !== undefined && { external_id }),
+          ...(is_active !== undefined && { is_active }),
+          ...(is_active && { ended_at: null, ended_by: null }),
+          metadata: (eb) => mergedMetadata(eb.ref('metadata'), metadata),
+        })
+        .where('program_id', '=', programId)
+        .where('id', '=', partnerId)
+        .where((eb) => eb.or([eb('closed_at', 'is', null), eb.lit(!is_active)]))
+        .where((eb) => eb.or([eb('ended_at', 'is', null), eb('user_id', 'is', null), eb.lit(!is_active)]))
+        .where((eb) => eb.or([eb('user_id', 'is', null), eb.lit(!isTheirs)]))
+        .returning('id'),
+      // No partner has the id 0: what does not change leads to nothing.
+      linksFollow({ programId, partnerId: is_active === undefined ? 0 : partnerId }),
+      endMisaddressed(programId, email === undefined ? 0 : partnerId),
+      partnersStatement(programId, { limit: 1, partnerId }),
+    ])
+    .catch(refuseTaken)
+  if (!partner) throw new ApiError('not_found', 'This program has no such partner.')
+  if (changed.length > 0) return partner
+  if (is_active && (partner.ended_at || !isTheirs)) {
     throw new ApiError('conflict', 'This partnership ended. Invite them again: it goes on when they accept.')
   }
+  throw new ApiError('conflict', 'This partner signs in, so their name and e-mail address are theirs to change.')
 }
 
-export type PartnerOfProgram = Awaited<ReturnType<typeof listPartners>>[number]
+/** Ends the open invitation of a partner that went to another address than they have. */
+function endMisaddressed(programId: number, partnerId: number) {
+  return kysely
+    .updateTable('partner_invitations as i')
+    .from('partners as p')
+    .set({ revoked_at: now })
+    .where('i.program_id', '=', programId)
+    .where('i.partner_id', '=', partnerId)
+    .whereRef('p.program_id', '=', 'i.program_id')
+    .whereRef('p.id', '=', 'i.partner_id')
+    .where((eb) => eb(eb.fn('lower', ['p.email']), 'is distinct from', eb.ref('i.email')))
+    .where('i.accepted_at', 'is', null)
+    .where('i.declined_at', 'is', null)
+    .where('i.revoked_at', 'is', null)
+}
+
+export type PartnerOfProgram = InferResult<ReturnType<typeof partnersStatement>>[number]
+export const partnerStates = ['active', 'inactive', 'ended'] as const
+
+interface PartnerList {
+  limit: number
+  /** The id that the page before ended with. */
+  before?: number | undefined
+  /** In the name, the e-mail address or a code, in letters of either case. */
+  search?: string | undefined
+  status?: (typeof partnerStates)[number] | undefined
+  email?: string | undefined
+  external_id?: string | undefined
+  /** Who has the link of this code. */
+  code?: string | undefined
+  partnerId?: number | undefined
+}
 
 /**
- * Partners of a program with what they brought, the newest first: `limit` of them at most, below the id `before` where one is
- * given. `partnerId` asks for one alone. `has_account` is true once somebody signs in as the partner, `invited` while an invitation is open,
- * `sales` counts those that earned a commission.
+ * Partners of a program with what they brought, the newest first, as many and those that `list` asks for. `has_account` is true once somebody
+ * signs in as the partner, `invited` while an invitation is open, `sales` counts those that earned a commission.
  */
-export async function listPartners(
-  db: Database,
-  programId: number,
-  options: { limit: number; before?: number | undefined; partnerId?: number },
-) {
-  const { limit, before, partnerId } = options
+export async function listPartners(db: Database, programId: number, list: PartnerList): Promise<PartnerOfProgram[]> {
+  return await db.query(partnersStatement(programId, list))
+}
+
+/** One of them. Refuses with `not_found`. */
+export async function readPartner(db: Database, programId: number, partnerId: number): Promise<PartnerOfProgram> {
+  const [partner] = await listPartners(db, programId, { limit: 1, partnerId })
+  if (!partner) throw new ApiError('not_found', 'This program has no such partner.')
+  return partner
+}
+
+function partnersStatement(programId: number, list: PartnerList) {
+  const { limit, before, search, status, email, external_id, code, partnerId } = list
   let query = kysely
     .selectFrom('partners as p')
     .select((eb) => [
@@ -91,6 +173,8 @@ export async function listPartners(
       'p.ended_by',
       eb('p.user_id', 'is not', null).$castTo<boolean>().as('has_account'),
       openInvitationOf(eb.ref('p.program_id'), eb.ref('p.id')).as('invited'),
+      'p.external_id',
+      eb.ref('p.metadata').$castTo<Metadata>().as('metadata'),
       'p.created_at',
       linksOf(eb.ref('p.program_id'), eb.ref('p.id')).as('links'),
       eb
@@ -118,7 +202,30 @@ export async function listPartners(
     .limit(limit)
   if (before !== undefined) query = query.where('p.id', '<', before)
   if (partnerId !== undefined) query = query.where('p.id', '=', partnerId)
-  return await db.query(query)
+  if (external_id !== undefined) query = query.where('p.external_id', '=', external_id)
+  if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', email.toLowerCase()))
+  if (code !== undefined) query = query.where('p.id', '=', partnerOfCode(programId, code))
+  if (status === 'ended') query = query.where('p.ended_at', 'is not', null)
+  else if (status !== undefined) {
+    query = query.where('p.is_active', '=', status === 'active').where('p.ended_at', 'is', null)
+  }
+  if (search !== undefined) {
+    const like = containing(search)
+    query = query.where((eb) =>
+      eb.or([
+        eb('p.name', 'ilike', like),
+        eb('p.email', 'ilike', like),
+        eb.exists(
+          eb
+            .selectFrom('referral_links as l')
+            .whereRef('l.program_id', '=', 'p.program_id')
+            .whereRef('l.partner_id', '=', 'p.id')
+            .where('l.code', 'ilike', like),
+        ),
+      ]),
+    )
+  }
+  return query
 }
 
 /**

@@ -15,7 +15,9 @@ begin
   return '';
 end $$;
 
--- The same of the API key of this hash; null for an unknown one. For calls that are refused before they ask for more.
-create or replace function check_api_key(hash bytea, scope text, out key_refusal text) language sql as $$
-  select use_key(k, scope) from api_keys k where k.key_hash = hash
+-- The same of the API key of this hash, with its id and program; null for an unknown one. For calls that ask for the rest in another request, and for
+-- those that are refused before they ask for more.
+create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint)
+language sql as $$
+  select use_key(k, scope), k.id, k.program_id from api_keys k where k.key_hash = hash
 $$;

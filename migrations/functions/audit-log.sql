@@ -1,5 +1,5 @@
 -- The audit log: its entries are written where the act itself is, in one transaction with it. Who acts is what the caller said by `actingAs` of
--- lib/database.ts.
+-- lib/database.ts, or by `actingByKey`.
 
 create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
 
@@ -17,6 +17,38 @@ begin
   if not found then
     raise exception 'the form was sent before' using errcode = 'unique_violation', constraint = 'used_forms_pkey';
   end if;
+end $$;
+
+create or replace function acting_key() returns bigint language sql stable as $$ select nullif(current_setting('svc.api_key', true), '')::bigint $$;
+
+-- Begins a transaction of what an API key does: names the key, and takes the token of a request that makes something, so that one that is sent twice makes it
+-- once. One that is taken is refused, with what was made then as the detail; one that another request takes at this moment is waited for.
+create or replace function act_by_key(of_key_id bigint, of_program_id bigint, of_token text, of_request_hash bytea) returns void
+language plpgsql as $$
+declare
+  taken idempotency_keys;
+begin
+  perform set_config('svc.api_key', of_key_id::text, true);
+  if of_token is null then
+    return;
+  end if;
+  perform set_config('svc.program', of_program_id::text, true), set_config('svc.token', of_token, true);
+  insert into idempotency_keys as k (program_id, token, request_hash) values (of_program_id, of_token, of_request_hash)
+  on conflict (program_id, token) do update set request_hash = excluded.request_hash, created_at = now() where k.answer is null;
+  if found then
+    return;
+  end if;
+  select k.* into taken from idempotency_keys k where k.program_id = of_program_id and k.token = of_token;
+  raise exception 'the request was sent before' using errcode = 'unique_violation', detail = taken.answer::text,
+    constraint = case when taken.request_hash = of_request_hash then 'idempotency_keys_pkey' else 'idempotency_mismatch' end;
+end $$;
+
+-- Keeps what a request made for those who send it again, and answers it.
+create or replace function keep_made(made jsonb) returns jsonb language plpgsql as $$
+begin
+  update idempotency_keys k set answer = made
+  where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
+  return made;
 end $$;
 
 -- How long an entry is kept; lib/access/audit-log.ts deletes what is older, and the log gives up nothing else.
@@ -44,8 +76,8 @@ begin
   if current_setting('svc.restoring', true) = 'on' then
     return;
   end if;
-  insert into audit_log (workspace_id, program_id, user_id, action, subject, subject_user_id, details)
-  values (of_workspace_id, of_program_id, acting_user(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
+  insert into audit_log (workspace_id, program_id, user_id, api_key_id, action, subject, subject_user_id, details)
+  values (of_workspace_id, of_program_id, acting_user(), acting_key(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
     coalesce(of_details, '{}'));
 end $$;
 

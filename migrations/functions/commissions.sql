@@ -277,7 +277,7 @@ begin
     entry.commission_id := commission.id;
     perform post_entry(entry);
     -- A hold that ends is nobody's act.
-    if acting_user() is not null then
+    if acting_user() is not null or acting_key() is not null then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
   end loop;

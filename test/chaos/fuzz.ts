@@ -225,7 +225,7 @@ function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): F
   const id = random.chance(0.75)
     ? String(sandbox.programId)
     : encodeURIComponent(asText(oddValue(random)).toWellFormed())
-  let path = (page ?? chosen.path).replace(/\{programId\}|:programId/, () => id || '0')
+  let path = (page ?? chosen.path).replace(/\{\w+\}|:programId/, () => id || '0')
   const names = [
     ...(operation.parameters ?? []).filter((parameter) => parameter.in === 'query').map(({ name }) => name),
     'period',

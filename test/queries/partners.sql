@@ -1,12 +1,48 @@
 -- addPartner
 with "made" as (
-  insert into "partners" ("program_id", "name", "email")
-  values ($1, $2, $3)
+  insert into "partners" ("program_id", "name", "email", "metadata")
+  values ($1, $2, $3, $4)
   returning "program_id", "id")
 insert into "referral_links" ("code", "program_id", "partner_id")
-select $4 as "code", "program_id", "id"
-from "made"
-returning "partner_id" as "partner_id";
+select $5 as "code", "program_id", "id"
+from "made";
+select keep_made((
+    select to_jsonb(m)
+    from ((
+        select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
+          select
+          from "partner_invitations" as "i"
+          where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+              select
+              from "programs" as "g"
+              inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+              left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+              where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
+          select coalesce(json_agg(agg), '[]')
+          from (
+            select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce((
+                select cast("k"."clicks" as bigint) as "clicks"
+                from "link_click_counts" as "k"
+                where "k"."program_id" = "l"."program_id" and "k"."link_id" = "l"."id"), 0) as "clicks"
+            from "referral_links" as "l"
+            where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
+            order by "l"."id") as agg) as "links", (
+          select count(*) as "sales"
+          from "commissions" as "c"
+          where "c"."program_id" = "p"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $5 and "c"."amount_cents" > $6) as "sales", (
+          select coalesce(json_agg(agg), '[]')
+          from (
+            select "b"."currency", "b"."balance_cents"
+            from "balances" as "b"
+            where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
+            order by "b"."currency") as agg) as "balances"
+        from "partners" as "p"
+        where "p"."program_id" = $7 and "p"."id" = (
+          select "l"."partner_id"
+          from "referral_links" as "l"
+          where "l"."program_id" = $8 and lower("l"."code") = $9)
+        order by "p"."id" desc
+        limit $10)) m)) as "made";
 
 -- addLink
 insert into "referral_links" ("code", "program_id", "partner_id", "page_url")
@@ -14,15 +50,51 @@ select $1 as "code", "program_id", "id", $2 as "page_url"
 from "partners"
 where "program_id" = $3 and "id" = $4 and "is_active" = $5;
 
--- setPartnerActive
+-- updatePartner
 update "partners"
-set "is_active" = $1
-where "program_id" = $2 and "id" = $3 and ("closed_at" is null or true) and ("ended_at" is null or "user_id" is null or true)
+set "is_active" = $1, "metadata" = jsonb_strip_nulls("metadata" || $2::jsonb)
+where "program_id" = $3 and "id" = $4 and ("closed_at" is null or true) and ("ended_at" is null or "user_id" is null or true) and ("user_id" is null or true)
 returning "id";
 update "referral_links" as "l"
 set "is_active" = "p"."is_active"
 from "partners" as "p"
 where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."id" = $2;
+update "partner_invitations" as "i"
+set "revoked_at" = now()
+from "partners" as "p"
+where "i"."program_id" = $1 and "i"."partner_id" = $2 and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and lower("p"."email") is distinct
+from "i"."email" and "i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null;
+select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
+  select
+  from "partner_invitations" as "i"
+  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce((
+        select cast("k"."clicks" as bigint) as "clicks"
+        from "link_click_counts" as "k"
+        where "k"."program_id" = "l"."program_id" and "k"."link_id" = "l"."id"), 0) as "clicks"
+    from "referral_links" as "l"
+    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
+    order by "l"."id") as agg) as "links", (
+  select count(*) as "sales"
+  from "commissions" as "c"
+  where "c"."program_id" = "p"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $5 and "c"."amount_cents" > $6) as "sales", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "b"."currency", "b"."balance_cents"
+    from "balances" as "b"
+    where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
+    order by "b"."currency") as agg) as "balances"
+from "partners" as "p"
+where "p"."program_id" = $7 and "p"."id" = $8
+order by "p"."id" desc
+limit $9;
 
 -- listPartners
 select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
@@ -33,7 +105,7 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       from "programs" as "g"
       inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
       left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."created_at", (
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"

@@ -1,3 +1,4 @@
+import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
 import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
@@ -18,8 +19,8 @@ export function ApiKeys({ address, keys, made, proxyKey }: ApiKeysProps) {
   return (
     <Card title="API keys">
       <p class="muted">
-        Your server sends leads, sales and refunds with one of these. A key is for this program alone. The{' '}
-        <a href="/docs">documentation</a> has the code.
+        Your server sends leads, sales and refunds with one of these, or reads and changes the program. A key is for
+        this program alone. The <a href="/docs">documentation</a> has the code.
       </p>
       {made !== undefined && (
         <div class="message good stack tight" role="status">
@@ -59,10 +60,22 @@ export function ApiKeys({ address, keys, made, proxyKey }: ApiKeysProps) {
   )
 }
 
+/** What keys are made for; whoever may change a program may read it. */
+export const keyUses = ['track', 'read', 'manage', 'all'] as const
+
+/** The scopes of a key for one of these. */
+export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
+  return { track: ['track'] as const, read: ['read'] as const, manage: ['read', 'manage'] as const, all: keyScopes }[
+    use
+  ]
+}
+
 const scopeOptions = [
-  ['track', 'Leads, sales, refunds and the status'],
-  ['read', 'The status alone'],
-] as const
+  ['track', 'Leads, sales and refunds'],
+  ['read', 'Reading the program: partners, sales, money'],
+  ['manage', 'Reading and changing the program'],
+  ['all', 'All of these'],
+] as const satisfies readonly (readonly [(typeof keyUses)[number], string])[]
 
 const expiryOptions = [
   ['', 'Never'],

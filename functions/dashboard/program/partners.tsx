@@ -3,7 +3,7 @@ import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
-import { addPartner, listPartners, type PartnerOfProgram, setPartnerActive } from '../../../lib/programs/partners.ts'
+import { addPartner, listPartners, type PartnerOfProgram, updatePartner } from '../../../lib/programs/partners.ts'
 import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
@@ -249,7 +249,7 @@ for (const [verb, active, done] of [
   partnerPages.post(`/programs/:programId/partners/:partnerId/${verb}`, requireProgram('partner:manage'), async (c) => {
     const { id: programId } = c.get('program')
     const partner = await partnerOf(c)
-    await setPartnerActive(c.get('db'), programId, partner.id, active)
+    await updatePartner(c.get('db'), programId, partner.id, { is_active: active })
     return redirectWith(c, addressIn(programId), `${partner.name} is ${done}.`)
   })
 }

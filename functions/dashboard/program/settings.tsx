@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { createApiKey, keyScopes, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
+import { createApiKey, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
@@ -14,7 +14,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, shortText } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { ApiKeys } from './api-keys.tsx'
+import { ApiKeys, keyUses, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
@@ -150,14 +150,14 @@ settingsPages.post(
 
 const keyForm = z.object({
   key_name: optionalText.check(shortText(100)),
-  key_scope: z.prefault(z.enum(keyScopes, 'Choose what the key is for.'), 'track'),
+  key_scope: z.prefault(z.enum(keyUses, 'Choose what the key is for.'), 'track'),
   key_days: z.prefault(z.enum(['', '30', '90', '365'], 'Choose when the key expires.'), ''),
 })
 
 settingsPages.post('/programs/:programId/settings/keys', requireProgram('api-key:manage'), form(keyForm), async (c) => {
   const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
   const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
-    scopes: [scope],
+    scopes: scopesOf(scope),
     ...(days && { days: Number(days) }),
     createdBy: c.get('viewer').user.id,
   })

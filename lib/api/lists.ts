@@ -1,0 +1,119 @@
+import * as z from 'zod/mini'
+import type { Operation } from './operation.ts'
+import { text } from './response-fields.ts'
+
+const defaultLimit = 25
+const maxLimit = 100
+
+/** A whole number in a query. */
+export function numberIn(minimum: number, maximum: number) {
+  const message = `must be an integer from ${minimum} to ${maximum}`
+  return z.pipe(
+    z.string().check(z.regex(/^\d{1,16}$/, message)),
+    z.pipe(z.transform(Number), z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))),
+  )
+}
+
+export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
+
+/** One of some words in a query. */
+export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
+  z.enum(words, `must be ${words.join(' or ')}`)
+
+const noCursor = 'must be the next_cursor of an answer to the same list'
+
+/** Where a page ended, as text that says nothing: `parts` are what its last row is ordered by. */
+export function cursorOf(...parts: (string | number)[]): string {
+  return btoa(parts.join(' ')).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+}
+
+/** The same as it comes back, read by `read`, which gives undefined for what is none. */
+export function cursorIn<Position>(read: (parts: string[]) => Position | undefined) {
+  return z.pipe(
+    z.string(),
+    z.transform((cursor: string, context) => {
+      const position = /^[\w-]{1,200}$/.test(cursor) ? read(partsOf(cursor)) : undefined
+      if (position !== undefined) return position
+      context.issues.push({ code: 'custom', message: noCursor, input: cursor })
+      return z.NEVER
+    }),
+  )
+}
+
+function partsOf(cursor: string): string[] {
+  try {
+    return atob(cursor.replaceAll('-', '+').replaceAll('_', '/')).split(' ')
+  } catch {
+    return []
+  }
+}
+
+/** The id in a cursor of a list that is ordered by it. */
+export const idCursor = () =>
+  cursorIn(([id = '', ...more]) => (/^[1-9]\d{0,14}$/.test(id) && more.length === 0 ? Number(id) : undefined))
+
+/** The query of a list, newest first: how much of it, from where on, and `filters`. A field that is not known is refused. */
+export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filters) {
+  return z.strictObject({
+    limit: z.prefault(numberIn(1, maxLimit), String(defaultLimit)),
+    cursor: z.optional(idCursor()),
+    ...filters,
+  })
+}
+
+/** What the list verbs of lib/ take of such a query: one more row than is shown says whether there are more. */
+export function pageOf<Query extends { limit: number; cursor?: number | undefined }>({
+  limit,
+  cursor,
+  ...filters
+}: Query) {
+  return { ...filters, limit: limit + 1, before: cursor }
+}
+
+/** The answer of a list, of rows that were read by `pageOf`. */
+export function listed<Row, Item>(
+  rows: Row[],
+  limit: number,
+  item: (row: Row) => Item,
+  cursor: (row: Row) => string,
+): { success: true; data: Item[]; next_cursor: string | null } {
+  const shown = rows.slice(0, limit)
+  const last = rows.length > limit ? shown.at(-1) : undefined
+  return { success: true, data: shown.map(item), next_cursor: last === undefined ? null : cursor(last) }
+}
+
+export const idCursorOf = ({ id }: { id: number }) => cursorOf(id)
+
+/** The answer of a list, for the reference. */
+export const listResponse = (item: z.ZodMiniType) =>
+  z.object({ success: z.literal(true), data: z.array(item), next_cursor: text() })
+
+type Parameters = NonNullable<Operation['parameters']>[number]
+
+/** What the reference says of a list's query. */
+export function listParameters(schema: z.ZodMiniType, filters: Parameters['fields']): Parameters {
+  return {
+    in: 'query',
+    schema,
+    fields: {
+      limit: {
+        description: `How many, ${defaultLimit} where it is not given.`,
+        values: { type: 'integer', minimum: 1, maximum: maxLimit, default: defaultLimit },
+      },
+      cursor: {
+        description: '`next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none.',
+        values: { type: 'string' },
+      },
+      ...filters,
+    },
+  }
+}
+
+/** What the reference says of the id of one thing in a path. */
+export function idParameter(name: string, description: string, example = 1): Parameters {
+  return {
+    in: 'path',
+    schema: z.object({}),
+    fields: { [name]: { description, example, values: { type: 'integer', minimum: 1 } } },
+  }
+}

@@ -1,0 +1,233 @@
+import * as z from 'zod/mini'
+import { type PartnerOfProgram, partnerStates } from '../programs/partners.ts'
+import type { Made } from '../access/idempotency.ts'
+import { nameField } from '../names.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { count, currency, id, success, text, time } from './response-fields.ts'
+
+export const partnersQuery = listQuery({
+  status: z.optional(oneOf(partnerStates)),
+  email: z.optional(z.string()),
+  external_id: z.optional(z.string()),
+  code: z.optional(z.string()),
+  search: z.optional(z.string()),
+})
+
+export const partnerPath = z.object({ partner_id: idIn() })
+
+const name = nameField('must be the name of the partner')
+const email = z.nullish(z.email('must be an e-mail address').check(z.maxLength(320)))
+
+/** Body of POST /api/v1/partners. */
+export const newPartner = z.strictObject({
+  name,
+  email,
+  code: z.optional(z.string()),
+  external_id: externalId(),
+  metadata: metadata(),
+})
+
+/** Body of PATCH /api/v1/partners/{partner_id}. */
+export const partnerChanges = z.strictObject({
+  name: z.optional(name),
+  email,
+  status: z.optional(oneOf(['active', 'inactive'])),
+  external_id: externalId(),
+  metadata: metadataChanges(),
+})
+
+/** A partner as the API answers them, read just now or as they were made. */
+export function asPartner(partner: PartnerOfProgram | Made<PartnerOfProgram>) {
+  const { id: partnerId, ended_at: endedAt, links, balances, sales } = partner
+  return {
+    id: partnerId,
+    name: partner.name,
+    email: partner.email,
+    status: endedAt !== null ? 'ended' : partner.is_active ? 'active' : 'inactive',
+    has_account: partner.has_account,
+    external_id: partner.external_id,
+    metadata: partner.metadata,
+    links: links.map(({ id: linkId, code, page_url, is_active, clicks }) => ({
+      id: linkId,
+      code,
+      page_url,
+      status: is_active ? 'active' : 'inactive',
+      clicks,
+    })),
+    sales,
+    balances,
+    created_at: new Date(partner.created_at).toISOString(),
+  }
+}
+
+const partner = () =>
+  z.object({
+    id: id(),
+    name: z.string(),
+    email: text(),
+    status: z.enum(partnerStates),
+    has_account: z.boolean(),
+    external_id: text(),
+    metadata: z.record(z.string(), z.string()),
+    links: z.array(
+      z.object({
+        id: id(),
+        code: z.string(),
+        page_url: text(),
+        status: z.enum(['active', 'inactive']),
+        clicks: count(),
+      }),
+    ),
+    sales: count(),
+    balances: z.array(z.object({ currency: currency(), balance_cents: z.int() })),
+    created_at: time(),
+  })
+
+const one = () => z.object({ success: success(), partner: partner() })
+
+const example = {
+  id: 2,
+  name: 'Nora Field',
+  email: 'nora@example.com',
+  status: 'active',
+  has_account: false,
+  external_id: 'aff-7',
+  metadata: { tier: 'gold' },
+  links: [{ id: 2, code: 'nora', page_url: null, status: 'active', clicks: 0 }],
+  sales: 0,
+  balances: [],
+  created_at: '2026-01-01T12:00:00.000Z',
+}
+const fields = {
+  status: '`ended` where the program or the partner ended it; it goes on when they accept a new invitation.',
+  has_account: 'Whether somebody signs in as the partner. Their name and e-mail address are their own then.',
+  clicks: 'Counted within a minute. Test clicks do not count.',
+  sales: 'Sales that earned a commission.',
+  balance_cents: 'What was credited and not paid; below zero after reversals of what was paid.',
+}
+const path = '/api/v1/partners'
+const pathParameter = () => idParameter('partner_id', 'Id of the partner.', 2)
+const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The partner.', fields } }
+
+/** The partners of a program as the reference shows them. */
+export const partnerOperations = (): Operation[] => [
+  {
+    ...common,
+    id: 'createPartner',
+    method: 'post',
+    path,
+    summary: 'Add a partner',
+    description:
+      'Adds a partner with a referral link. Nobody is mailed: invite them from the dashboard. `conflict` where another partner of the program has the address or the `external_id`, or where the code is taken.',
+    scope: 'manage',
+    idempotent: true,
+    body: body(newPartner, {
+      name: 'What the program calls them: 1 to 80 characters.',
+      email: 'Where an invitation goes, and the money where they name no other address.',
+      code: 'Stands in their link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up.',
+      external_id: externalIdText,
+      metadata: metadataText,
+    }),
+    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: 'A partner with a code of their own',
+        body: {
+          name: 'Nora Field',
+          email: 'nora@example.com',
+          code: 'nora',
+          external_id: 'aff-7',
+          metadata: { tier: 'gold' },
+        },
+        status: 200,
+        response: { success: true, partner: example },
+      },
+      {
+        name: 'conflict',
+        summary: 'An address that another partner has',
+        body: { name: 'Nora F.', email: 'nora@example.com' },
+        status: 409,
+        response: {
+          success: false,
+          error: {
+            code: 'conflict',
+            message: 'Another partner of this program has this address.',
+            details: [{ field: 'email', message: 'must be of no other partner of the program' }],
+          },
+        },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'listPartners',
+    method: 'get',
+    path,
+    summary: 'List partners',
+    description: 'The partners of the program, the newest first.',
+    scope: 'read',
+    parameters: [
+      listParameters(partnersQuery, {
+        status: { description: 'Only partners in this state.' },
+        email: { description: 'Only the partner with this address, in letters of either case.' },
+        external_id: { description: 'Only the partner with this id of yours.' },
+        code: { description: 'Only the partner whose link has this code, in letters of either case.' },
+        search: { description: 'Only partners with this text in their name, address or a code.' },
+      }),
+    ],
+    success: { schemas: [listResponse(partner())], description: 'A page of partners.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest partners',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'getPartner',
+    method: 'get',
+    path: `${path}/{partner_id}`,
+    summary: 'Read a partner',
+    description: 'One partner of the program.',
+    scope: 'read',
+    parameters: [pathParameter()],
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'partner', summary: 'A partner', status: 200, response: { success: true, partner: example } }],
+  },
+  {
+    ...common,
+    id: 'updatePartner',
+    method: 'patch',
+    path: `${path}/{partner_id}`,
+    summary: 'Change a partner',
+    description:
+      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. `inactive` switches all their links off: clicks on them answer 410. `conflict` where the name or address is of somebody who signs in, or where the partnership ended and they have to be invited again.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    body: body(partnerChanges, {
+      name: 'A new name, where nobody signs in as the partner.',
+      email:
+        'A new address, or null for none, where nobody signs in as the partner. An open invitation to the one before ends.',
+      status: 'Switches the partner with all their links on or off.',
+      external_id: `${externalIdText} Null takes it away.`,
+      metadata: metadataChangesText,
+    }),
+    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'changed',
+        summary: 'Another tier, and a note less',
+        body: { metadata: { tier: 'silver', note: null } },
+        status: 200,
+        response: { success: true, partner: { ...example, metadata: { tier: 'silver' } } },
+      },
+    ],
+  },
+]

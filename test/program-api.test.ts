@@ -1,0 +1,205 @@
+import { expect, test } from 'vitest'
+import { createApiKey } from '../lib/access/program-keys.ts'
+import { deleteExpired } from '../lib/access/delete-expired.ts'
+import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { callsPerMinute } from '../lib/api/rate-limits.ts'
+import { operations } from '../lib/api/operations.ts'
+import { readFunctions } from '../lib/local/workers.ts'
+import { startTrackingApi, times } from './support/api.ts'
+
+const programOperations = operations.filter(({ scope }) => scope !== undefined)
+const programFunctions = readFunctions().filter(({ main, paths }) =>
+  programOperations.some(
+    ({ path }) => main.startsWith('functions/') && paths.some((own) => own.replace(/\*$/, '') === root(path)),
+  ),
+)
+function root(path: string): string {
+  return path.replace(/\/\{.*/, '')
+}
+
+const api = await startTrackingApi({
+  functions: ['track-click', 'track-sale', ...programFunctions.map(({ name }) => name)],
+})
+const program = await api.program()
+const other = await api.program()
+const key = { key: program.apiKey }
+const twoRequests = { databaseRequests: 2 }
+
+const get = (path: string, options = {}) =>
+  api.call(path, undefined, { method: 'GET', ...key, ...twoRequests, ...options })
+const post = (path: string, body: unknown, options = {}) => api.call(path, body, { ...key, ...twoRequests, ...options })
+const patch = (path: string, body: unknown, options = {}) =>
+  api.call(path, body, { method: 'PATCH', ...key, ...twoRequests, ...options })
+const withKey = (token: string) => ({ headers: { 'idempotency-key': token } })
+
+const addressOf = (path: string) => path.replaceAll(/\{\w+\}/g, '999999999')
+
+test.for(programOperations.map((operation) => [operation.method, operation.path, operation] as const))(
+  '%s %s: a key without its scope is refused, and so is no key, in one request at most',
+  async ([method, path, { scope = 'read' }]) => {
+    const others = (['track', 'read', 'manage'] as const).filter((name) => name !== scope)
+    const without = await createApiKey(api.stack.db, program.programId, 'without', { scopes: others })
+    const send = (options: { key?: string }) =>
+      api.call(addressOf(path), method === 'get' ? undefined : '{', { method: method.toUpperCase(), ...options })
+    expect(await send({ key: without })).toMatchObject({
+      status: 403,
+      body: { error: { code: 'insufficient_scope', needed_scope: scope } },
+    })
+    expect(await send({})).toMatchObject({ status: 401, body: { error: { code: 'unauthorized' } } })
+  },
+)
+
+test.for(programOperations.map((operation) => [operation.method, operation.path, operation] as const))(
+  '%s %s: what it does not know is refused by name, and other methods by Allow',
+  async ([method, path, { body, parameters = [] }]) => {
+    const address = addressOf(path)
+    if (body) {
+      const answer = await api.call(address, { surprise: 1 }, { method: method.toUpperCase(), ...key })
+      expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+      expect(answer.body.error.details).toContainEqual({ field: 'surprise', message: 'is not known here' })
+    }
+    if (parameters.some(({ in: place }) => place === 'query')) {
+      for (const [field, value] of [
+        ['surprise', '1'],
+        ['limit', '0'],
+        ['limit', '101'],
+        ['cursor', 'x'],
+      ] as const) {
+        const { status, body: refusal } = await get(`${address}?${field}=${value}`, { databaseRequests: 1 })
+        expect([status, refusal.error.details[0].field]).toEqual([400, field])
+      }
+    }
+    const refused = await api.call(address, undefined, { method: 'DELETE', ...key, databaseRequests: 0 })
+    expect(refused.status).toBe(405)
+    expect(refused.headers.get('allow')).toContain(method.toUpperCase())
+    expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=600;w=60')
+  },
+)
+
+test('the limit that answers name is the one of wrangler.toml', () => {
+  expect(programFunctions).not.toEqual([])
+  for (const { name, rateLimits } of programFunctions) {
+    expect([name, rateLimits.map(({ simple }) => simple)]).toEqual([name, [{ limit: callsPerMinute, period: 60 }]])
+  }
+})
+
+const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
+  ['/api/v1/partners', (n) => post('/api/v1/partners', { name: `Partner ${n}` })],
+]
+
+test.for(lists)('%s: pages show each once, newest first, whatever is added meanwhile', async ([path, fill]) => {
+  for (let n = 0; n < 5; n++) await fill(n)
+  const ids: number[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const { status, body } = await get(`${path}?limit=2${cursor && `&cursor=${cursor}`}`)
+    expect([status, body.success]).toEqual([200, true])
+    ids.push(...body.data.map(({ id }: { id: number }) => id))
+    cursor = body.next_cursor
+    if (ids.length === 2) await fill(99)
+  }
+  expect(ids.length).toBeGreaterThanOrEqual(5)
+  expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
+  const others = await get(`${path}?limit=100`, { key: other.apiKey })
+  expect(others.body.data.filter(({ id }: { id: number }) => ids.includes(id))).toEqual([])
+})
+
+const creations: [path: string, body: (tag: string) => Record<string, unknown>, table: string][] = [
+  ['/api/v1/partners', (tag) => ({ name: 'Once', email: `${tag}@example.com`, code: tag }), 'partners'],
+]
+
+test.for(creations)('%s: what is sent again with its Idempotency-Key is made once', async ([path, bodyOf, table]) => {
+  const body = bodyOf(`once-${table}`)
+  const first = await post(path, body, withKey('first'))
+  expect(first.status).toBe(200)
+  expect((await post(path, body, withKey('first'))).body).toEqual(first.body)
+  expect(await post(path, { ...body, ...bodyOf('another') }, withKey('first'))).toMatchObject({
+    status: 422,
+    body: { error: { code: 'idempotency_mismatch' } },
+  })
+  const count = async () => Number((await api.rows(`select count(*) as n from ${table}`))[0].n)
+  const before = await count()
+  const racing = await api.callAll(
+    path,
+    times(12, () => bodyOf(`race-${table}`)),
+    { ...key, ...withKey('race') },
+  )
+  expect(new Set(racing.map(({ status, body: answer }) => JSON.stringify([status, answer]))).size).toBe(1)
+  expect(racing[0]?.status).toBe(200)
+  expect(await count()).toBe(before + 1)
+  expect(await post(path, body, { ...withKey('has space'), databaseRequests: 1 })).toMatchObject({
+    status: 400,
+    body: { error: { code: 'invalid_request' } },
+  })
+})
+
+test('a request whose answer was lost on the way from the database makes one thing', async () => {
+  api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"' })
+  const made = await post('/api/v1/partners', { name: 'Lost', email: 'lost@example.com' }, { databaseRequests: 3 })
+  expect(made).toMatchObject({ status: 200, body: { partner: { email: 'lost@example.com' } } })
+  expect((await get('/api/v1/partners?email=LOST@example.com')).body.data).toEqual([made.body.partner])
+})
+
+test('a refused request leaves its Idempotency-Key free, another program has keys of its own, and a day later it is forgotten', async () => {
+  await post('/api/v1/partners', { name: 'Taken', code: 'taken-code' })
+  const refused = await post('/api/v1/partners', { name: 'Late', code: 'taken-code' }, withKey('free'))
+  expect(refused).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
+  const made = await post('/api/v1/partners', { name: 'Late' }, withKey('free'))
+  const elsewhere = await post('/api/v1/partners', { name: 'Late' }, { ...withKey('free'), key: other.apiKey })
+  expect(elsewhere.body.partner.id).not.toBe(made.body.partner.id)
+  await api.rows(`update idempotency_keys set created_at = now() - interval '25 hours' where token = 'free'`)
+  await deleteExpired(api.stack.db)
+  const later = await post('/api/v1/partners', { name: 'Later' }, withKey('free'))
+  expect(later.body.partner).toMatchObject({ name: 'Later' })
+})
+
+test('a partner is changed by the field, as JSON Merge Patch does', async () => {
+  const made = await post('/api/v1/partners', {
+    name: 'Ada',
+    email: 'ada@example.com',
+    external_id: 'ext-1',
+    metadata: { tier: 'gold', note: 'x' },
+  })
+  const { id } = made.body.partner
+  const path = `/api/v1/partners/${id}`
+  expect((await patch(path, { metadata: { tier: 'silver', note: null } })).body.partner).toMatchObject({
+    name: 'Ada',
+    email: 'ada@example.com',
+    external_id: 'ext-1',
+    metadata: { tier: 'silver' },
+    status: 'active',
+  })
+  const off = await patch(path, { status: 'inactive', external_id: null, email: null })
+  expect(off.body.partner).toMatchObject({ status: 'inactive', external_id: null, email: null })
+  expect(off.body.partner.links).toMatchObject([{ status: 'inactive' }])
+  expect((await patch(path, { status: 'active', metadata: null })).body.partner).toMatchObject({
+    status: 'active',
+    metadata: {},
+  })
+  expect((await get(path)).body.partner).toMatchObject({ name: 'Ada', metadata: {} })
+  expect((await get(`/api/v1/partners?search=aDa`)).body.data.map((one: { id: number }) => one.id)).toContain(id)
+  const many = Object.fromEntries(times(15, (n) => [`a${n}`, 'x'] as const))
+  await patch(path, { metadata: many })
+  const more = Object.fromEntries(times(15, (n) => [`b${n}`, 'x'] as const))
+  expect(await patch(path, { metadata: more })).toMatchObject({
+    status: 400,
+    body: { error: { code: 'invalid_request' } },
+  })
+  expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
+})
+
+test('what a person says of themselves is not for the API to change', async () => {
+  expect(await patch(`/api/v1/partners/${program.partnerId}`, { name: 'Other' })).toMatchObject({
+    status: 409,
+    body: { error: { code: 'conflict' } },
+  })
+})
+
+test('the audit log names the key that did it', async () => {
+  const made = await post('/api/v1/partners', { name: 'Logged' })
+  const [entry] = await listAuditEntries(api.stack.db, program.workspaceId, { limit: 1 })
+  expect(entry).toMatchObject({
+    action: 'partner.added',
+    subject: String(made.body.partner.id),
+    actor: `API key default …${program.apiKey.slice(-4)}`,
+  })
+})
