@@ -89,10 +89,15 @@ export function readFunctions(wranglerToml = readFileSync(`${root}wrangler.toml`
   }))
 }
 
-/** The script of each function by its name, built in one pass with the settings that wrangler builds with; minified as deployed if asked. */
-export async function bundleFunctions(functions: FunctionEntry[], minify = false): Promise<Map<string, string>> {
+/** The script of each function by its name, built in one pass with the settings that wrangler builds with; minified as deployed if
+ * asked. `folder` is the checkout that has them. */
+export async function bundleFunctions(
+  functions: FunctionEntry[],
+  minify = false,
+  folder = root,
+): Promise<Map<string, string>> {
   const { outputFiles } = await build({
-    absWorkingDir: root,
+    absWorkingDir: folder,
     entryPoints: functions.map(({ name, main }) => ({ in: main, out: name })),
     outdir: `${root}.local/functions`,
     write: false,
