@@ -5,7 +5,7 @@ import { cpuMicroseconds, startStack } from './environment.ts'
 import { HttpConnection } from './http.ts'
 import type { Result } from './result.ts'
 
-/** A price in dollars, what for, and where it stands. Read on 22 November 2026, above what the plans include. */
+/** A price in dollars, what for, and where it stands. Looked up on 22 November 2026, above what the plans include. */
 const prices = {
   request: {
     dollars: 0.3,
@@ -19,7 +19,12 @@ const prices = {
     of: 'ms of CPU of a Worker',
     source: 'developers.cloudflare.com/workers/platform/pricing',
   },
-  logEvent: { dollars: 0.6, per: 1e6, of: 'log events', source: 'developers.cloudflare.com/workers/platform/pricing' },
+  logEvent: {
+    dollars: 0.6,
+    per: 1e6,
+    of: 'log events',
+    source: 'developers.cloudflare.com/workers/observability/logs/workers-logs',
+  },
   compute: { dollars: 0.106, per: 1, of: 'CU-hours of Neon, Launch', source: 'neon.com/docs/introduction/plans' },
   history: { dollars: 0.2, per: 1, of: 'GB-months of restore history', source: 'neon.com/docs/introduction/plans' },
   storage: { dollars: 0.35, per: 1, of: 'GB-months of storage', source: 'neon.com/docs/introduction/plans' },

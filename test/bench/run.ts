@@ -10,6 +10,7 @@ import { start } from './start.ts'
 import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
+import { retention } from './retention.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
@@ -22,6 +23,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   'round-trips': roundTrips,
   'end-to-end': endToEnd,
   growth,
+  retention,
   network,
   start,
   consumer,
