@@ -2100,6 +2100,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.click_id_made_at(click_id text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (click_id ~ '^cust_\d{13}_'::text) THEN to_timestamp(((((substr(click_id, 6, 13))::bigint)::numeric / 1000.0))::double precision) ELSE NULL::timestamp with time zone END
+;
+
 CREATE OR REPLACE FUNCTION public.close_partners(program_ids bigint[], partner_ids bigint[], by_whom text)
  RETURNS void
  LANGUAGE plpgsql
@@ -2741,16 +2748,65 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.erase_payments(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text)
- RETURNS void
+CREATE OR REPLACE FUNCTION public.erase_leftovers(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT erased bigint, OUT is_new boolean)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
 declare
+  program programs;
+  hashes text[];
+  buyers text[];
+  told_before bigint;
+begin
+  select p.* into program from programs p where p.id = of_program_id;
+  update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
+    referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
+    geo_country = null, geo_region = null, geo_city = null, device_type = null, device_os = null, browser_name = null,
+    additional_data = null
+  where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+    and e.click_id = of_click_id and not exists (
+      select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
+    );
+  get diagnostics erased = row_count;
+  select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
+  from processor_events e
+  where (e.program_id = of_program_id
+      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
+  update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
+    'email_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
+  where (e.program_id = of_program_id
+      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
+      or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
+  get diagnostics told_before = row_count;
+  erased := erased + told_before;
+  is_new := erased > 0;
+  if not is_new then
+    -- What a try before changed, whose answer was lost.
+    erased := (
+      select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
+    ) + (
+      select count(*) from affiliate_click_events e
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+        and e.click_id = new_click_id
+    );
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_payments(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT leftovers bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  is_new boolean;
   customer_ids bigint[];
   keys text[];
   sale_ids bigint[];
   commission_ids bigint[];
 begin
+  select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
   select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
   from customers c
   where c.program_id = of_program_id
@@ -2760,7 +2816,7 @@ begin
     where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
     order by s.id for no key update
   );
-  if cardinality(sale_ids) > 0 or exists (
+  if is_new or cardinality(sale_ids) > 0 or exists (
     select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);

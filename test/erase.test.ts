@@ -159,3 +159,61 @@ test('the second person on a click is erased, and the audit knows why they have 
   expect(await eraseCustomer(stack.db, program.programId, { customer_key: 'second-person' })).toBe(1)
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 })
+
+/** A click, and what ends its visitor: the cookie window. */
+async function endedVisitor() {
+  const program = await api.program()
+  const words = crypto.randomUUID().slice(0, 8)
+  const clickId = await api.click(program, { page_url: `https://shop.example.com/${words}`, user_agent: words })
+  await api.click(program, { existing_click_id: clickId, page_url: `https://shop.example.com/${words}/again` })
+  await stack.sql.query('delete from customers where click_id = $1', [clickId])
+  return { program, clickId, words }
+}
+
+test('a visitor whose row ended with the cookie window is erased by the click id that their clicks keep', async () => {
+  const { program, clickId, words } = await endedVisitor()
+  const other = await endedVisitor()
+  expect(await dump()).toContain(clickId)
+  await expect(eraseCustomer(stack.db, other.program.programId, { click_id: clickId })).rejects.toMatchObject({
+    code: 'not_found',
+  })
+  stack.neon.inject({ action: 'drop-after' })
+  expect(await eraseCustomer(stack.db, program.programId, { click_id: clickId })).toBe(0)
+  const after = await dump()
+  for (const secret of [clickId, words]) expect(after).not.toContain(secret)
+  for (const kept of [other.clickId, other.words]) expect(after).toContain(kept)
+  const [{ clicks, erasures }] = await api.rows(
+    `select (select count(*)::int from affiliate_click_events where program_id = $1) as clicks,
+      (select count(*)::int from audit_log where program_id = $1 and action = 'customer.erased') as erasures`,
+    [program.programId],
+  )
+  expect([clicks, erasures]).toEqual([2, 1])
+  await expect(eraseCustomer(stack.db, program.programId, { click_id: clickId })).rejects.toMatchObject({
+    code: 'not_found',
+  })
+})
+
+test.each(['click_id', 'customer_key'] as const)(
+  'what Stripe told of a purchase that was nobody’s is erased by the %s in it, with the rest of that buyer',
+  async (field) => {
+    const program = await api.program()
+    const named = field === 'click_id' ? (await endedVisitor()).clickId : `nobody-${crypto.randomUUID()}`
+    const buyer = `cus_${crypto.randomUUID()}`
+    const log = async (eventId: string, ofProgram: number | null, fact: object) =>
+      await stack.sql.query(
+        `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at)
+        values ($1, $2, 'checkout.session.completed', $3, true, 'ignored', $4, now())`,
+        [program.connectedAccountId, eventId, ofProgram, { kind: 'purchase', ...fact }],
+      )
+    await log('evt_a', null, { [field]: named, processor_customer_id: buyer, email_hash: 'feed' })
+    await log('evt_b', program.programId, { processor_customer_id: buyer })
+    await log('evt_c', program.programId, { processor_customer_id: 'cus_kept' })
+    const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
+    expect(await eraseCustomer(stack.db, program.programId, knownBy)).toBe(0)
+    const left = await api.rows('select fact from processor_events where account_id = $1 order by event_id', [
+      program.connectedAccountId,
+    ])
+    for (const secret of [named, buyer, 'feed']) expect(JSON.stringify(left)).not.toContain(secret)
+    expect(left[2].fact).toEqual({ kind: 'purchase', processor_customer_id: 'cus_kept' })
+  },
+)

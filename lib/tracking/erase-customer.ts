@@ -14,7 +14,8 @@ export type KnownBy = { customer_key: string } | { click_id: string }
  * (migrations/functions/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
  * the `transaction_id` of a sale stay, and with them every sum and what a repeat is known by. Live events that could not be read are
  * kept encrypted and go after 30 days. Refuses with `not_found` where the program does not know them.
- * Returns how many customers were erased: 0 where there were only test events or sales without attribution.
+ * Returns how many customers were erased: 0 where there were only test events, sales without attribution, clicks of a visitor who ended with
+ * the cookie window, or events of Stripe that were nobody's.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
   // By its new click id a try finds what one before it erased, whose answer was lost.
@@ -54,8 +55,8 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, , , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
-  if (customers.length === 0 && sales.length === 0) {
+  const [, [other], , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  if (customers.length === 0 && sales.length === 0 && !other?.leftovers) {
     throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
   }
   return customers.length

@@ -11,18 +11,73 @@ create or replace function without_words(payload jsonb) returns jsonb language s
 return case when payload->>'reason' is null or payload->>'reason' in ('refund', 'chargeback') then payload
   else payload || '{"reason": "refund"}' end;
 
+-- When a click id was made: none of its clicks is older.
+create or replace function click_id_made_at(click_id text) returns timestamptz language sql immutable
+return case when click_id ~ '^cust_\d{13}_' then to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) end;
+
+-- Removes what a program keeps of somebody who is no customer: the clicks of a visitor whose row ended with the cookie window, and what the
+-- processor told of a purchase that was nobody's, with what it told of the same buyer. Returns of how many rows, those that a try before
+-- changed included; `is_new` says whether any is new. Clicks have no index by click id, so those since it was made are read, and only then.
+create or replace function erase_leftovers(
+  of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out erased bigint, out is_new boolean
+) language plpgsql as $$
+declare
+  program programs;
+  hashes text[];
+  buyers text[];
+  told_before bigint;
+begin
+  select p.* into program from programs p where p.id = of_program_id;
+  update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
+    referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
+    geo_country = null, geo_region = null, geo_city = null, device_type = null, device_os = null, browser_name = null,
+    additional_data = null
+  where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+    and e.click_id = of_click_id and not exists (
+      select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
+    );
+  get diagnostics erased = row_count;
+  select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
+  from processor_events e
+  where (e.program_id = of_program_id
+      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
+  update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
+    'email_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
+  where (e.program_id = of_program_id
+      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
+      or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
+  get diagnostics told_before = row_count;
+  erased := erased + told_before;
+  is_new := erased > 0;
+  if not is_new then
+    -- What a try before changed, whose answer was lost.
+    erased := (
+      select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
+    ) + (
+      select count(*) from affiliate_click_events e
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+        and e.click_id = new_click_id
+    );
+  end if;
+end $$;
+
 -- Removes from the payments of a customer what they or the integrator said of them in words: reasons and ids of refunds, the kind of sale, and
 -- the copies in commissions, messages and what the processor told. The names of the payments themselves stay (`transaction_id`, and the
--- processor's ids): a refund, a dispute or a repeat that comes later is told by them and by nothing else. `eraseCustomer` in
--- lib/tracking/erase-customer.ts is its only caller, and erases the rest.
-create or replace function erase_payments(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text) returns void
-language plpgsql as $$
+-- processor's ids): a refund, a dispute or a repeat that comes later is told by them and by nothing else. Returns how many rows beside
+-- customers and sales were theirs. `eraseCustomer` in lib/tracking/erase-customer.ts is its only caller, and erases the rest.
+create or replace function erase_payments(
+  of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
+) language plpgsql as $$
 declare
+  is_new boolean;
   customer_ids bigint[];
   keys text[];
   sale_ids bigint[];
   commission_ids bigint[];
 begin
+  select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
   select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
   from customers c
   where c.program_id = of_program_id
@@ -32,7 +87,7 @@ begin
     where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
     order by s.id for no key update
   );
-  if cardinality(sale_ids) > 0 or exists (
+  if is_new or cardinality(sale_ids) > 0 or exists (
     select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);

@@ -40,7 +40,8 @@ select
 from "customers"
 where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)
 for update;
-select erase_payments($1, $2, $3, $4);
+select *
+from erase_payments($1, $2, $3, $4);
 update "affiliate_click_events"
 set "click_id" = $1, "session_id" = $2, "affiliate_url" = $3, "page_url" = $4, "page_title" = $5, "referrer_url" = $6, "user_agent" = $7, "screen_resolution" = $8, "viewport_size" = $9, "language" = $10, "timezone" = $11, "geo_country" = $12, "geo_region" = $13, "geo_city" = $14, "device_type" = case when "device_type" = 'bot' then $15 end, "device_os" = $16, "browser_name" = $17, "additional_data" = $18, "campaign" = $19
 where "program_id" = $20 and not "is_test" and "click_timestamp" between (
