@@ -177,7 +177,7 @@ begin
 end $$;
 
 -- Attributes purchases that came before what now says who their buyer is, as if they came now. They await one of these names. One of them may
--- name the buyer of others.
+-- name the buyer of others, so all names of a round are looked up in the next, until one finds nobody's buyer any more.
 create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
 language plpgsql as $$
 declare
@@ -185,33 +185,44 @@ declare
   ids text[];
   sale sales;
   its_buyer customers;
+  names_found text[];
+  lasting text[];
+  since timestamptz;
 begin
-  for waiting in
-    select e.* from processor_events e
-    where e.account_id = of_account_id and e.program_id = program.id
-      and e.awaits && awaited_names(of_account_id, names)
-    order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
   loop
-    waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
-    ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
-    sale := sale_of_payments(of_account_id, false, ids);
-    its_buyer := find_buyer(program, waiting.fact, null);
-    continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
-    perform keep_buyer(its_buyer, waiting.fact);
-    if waiting.fact->>'awaits_payment' = 'true' then
-      perform keep_session(program.id, its_buyer.id, waiting.fact);
-      perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
-    elsif sale.customer_id is null then
-      select (r.sale).* into sale
-      from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
-      perform settle_reversals(sale);
-    end if;
-    update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
-    where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
-    if found then
-      perform attribute_awaiting_purchases(of_account_id, program, buyer_names(waiting.fact) || names_of_customer(its_buyer));
-      perform park_awaiting_payments(of_account_id, true, lasting_names(waiting.fact), (waiting.fact->>'started_at')::timestamptz);
-    end if;
+    names_found := '{}';
+    lasting := '{}';
+    since := 'infinity';
+    for waiting in
+      select e.* from processor_events e
+      where e.account_id = of_account_id and e.program_id = program.id and e.awaits && awaited_names(of_account_id, names)
+      order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
+    loop
+      waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
+      ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
+      sale := sale_of_payments(of_account_id, false, ids);
+      its_buyer := find_buyer(program, waiting.fact, null);
+      continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
+      perform keep_buyer(its_buyer, waiting.fact);
+      if waiting.fact->>'awaits_payment' = 'true' then
+        perform keep_session(program.id, its_buyer.id, waiting.fact);
+        perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
+      elsif sale.customer_id is null then
+        select (r.sale).* into sale
+        from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
+        perform settle_reversals(sale);
+      end if;
+      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
+      where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
+      if found then
+        names_found := names_found || buyer_names(waiting.fact) || names_of_customer(its_buyer);
+        lasting := lasting || lasting_names(waiting.fact);
+        since := least(since, (waiting.fact->>'started_at')::timestamptz);
+      end if;
+    end loop;
+    exit when names_found = '{}';
+    perform park_awaiting_payments(of_account_id, true, array(select distinct name from unnest(lasting) name), since);
+    names := array(select distinct name from unnest(names_found) name);
   end loop;
 end $$;
 

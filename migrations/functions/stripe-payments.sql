@@ -64,10 +64,11 @@ $$;
 -- sales are made one, and two payments of the same two customers would wait for each other in a circle.
 create or replace function lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint) returns void language plpgsql as $$
 declare
+  all_ids text[] := ids_of_payment(of_account_id, ids);
   customer_ids bigint[];
 begin
   select array_agg(distinct s.customer_id) into customer_ids from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.transaction_id = any (ids_of_payment(of_account_id, ids)) and s.customer_id is not null;
+  where p.processor_account_id = of_account_id and s.transaction_id = any (all_ids) and s.customer_id is not null;
   customer_ids := array_remove(customer_ids || buyer_id, null);
   if cardinality(customer_ids) > 1 then
     perform from customers c join programs p on p.id = c.program_id
@@ -79,11 +80,12 @@ end $$;
 -- before one that the API did.
 create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
 declare
+  -- Once, and not for each sale that is looked at.
+  all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.is_test = of_test
-    and s.transaction_id = any (ids_of_payment(of_account_id, ids))
+  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (all_ids)
   -- One that turned out to be of the same payment as another brings nothing any more.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
