@@ -1660,33 +1660,44 @@ declare
   ids text[];
   sale sales;
   its_buyer customers;
+  names_found text[];
+  lasting text[];
+  since timestamptz;
 begin
-  for waiting in
-    select e.* from processor_events e
-    where e.account_id = of_account_id and e.program_id = program.id
-      and e.awaits && awaited_names(of_account_id, names)
-    order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
   loop
-    waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
-    ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
-    sale := sale_of_payments(of_account_id, false, ids);
-    its_buyer := find_buyer(program, waiting.fact, null);
-    continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
-    perform keep_buyer(its_buyer, waiting.fact);
-    if waiting.fact->>'awaits_payment' = 'true' then
-      perform keep_session(program.id, its_buyer.id, waiting.fact);
-      perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
-    elsif sale.customer_id is null then
-      select (r.sale).* into sale
-      from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
-      perform settle_reversals(sale);
-    end if;
-    update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
-    where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
-    if found then
-      perform attribute_awaiting_purchases(of_account_id, program, buyer_names(waiting.fact) || names_of_customer(its_buyer));
-      perform park_awaiting_payments(of_account_id, true, lasting_names(waiting.fact), (waiting.fact->>'started_at')::timestamptz);
-    end if;
+    names_found := '{}';
+    lasting := '{}';
+    since := 'infinity';
+    for waiting in
+      select e.* from processor_events e
+      where e.account_id = of_account_id and e.program_id = program.id and e.awaits && awaited_names(of_account_id, names)
+      order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
+    loop
+      waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
+      ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
+      sale := sale_of_payments(of_account_id, false, ids);
+      its_buyer := find_buyer(program, waiting.fact, null);
+      continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
+      perform keep_buyer(its_buyer, waiting.fact);
+      if waiting.fact->>'awaits_payment' = 'true' then
+        perform keep_session(program.id, its_buyer.id, waiting.fact);
+        perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
+      elsif sale.customer_id is null then
+        select (r.sale).* into sale
+        from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
+        perform settle_reversals(sale);
+      end if;
+      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
+      where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
+      if found then
+        names_found := names_found || buyer_names(waiting.fact) || names_of_customer(its_buyer);
+        lasting := lasting || lasting_names(waiting.fact);
+        since := least(since, (waiting.fact->>'started_at')::timestamptz);
+      end if;
+    end loop;
+    exit when names_found = '{}';
+    perform park_awaiting_payments(of_account_id, true, array(select distinct name from unnest(lasting) name), since);
+    names := array(select distinct name from unnest(names_found) name);
   end loop;
 end $function$
 ;
@@ -2016,18 +2027,15 @@ AS $function$
 declare
   reversal processor_reversals;
 begin
-  for reversal in
-    select t.* from unnest(told) t
-    where not exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
-    )
-    order by t.created_at, t.reversal_id
-  loop
+  for reversal in select * from new_reversals(sale, told) loop
     update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
       where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
-        and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
+        and a.reason = reversal.reason and reversal.amount_cents = coalesce(a.requested_cents, (
+          select sum(p.applied_cents) from refunds p
+          where p.program_id = a.program_id and p.sale_id = a.sale_id and a.id in (p.id, p.continues_refund_id)
+        ))
       order by a.id limit 1
     );
   end loop;
@@ -2302,7 +2310,7 @@ begin
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
   if sale.customer_id is null or sale.is_test then
-    return sale;
+    return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
   end if;
   if was.payment_status = 'paid' then
     counted := count_money(sale.program_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0, -was.refunded_cents);
@@ -2311,7 +2319,7 @@ begin
     counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0, sale.refunded_cents);
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
-  return sale;
+  return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $function$
 ;
 
@@ -3107,6 +3115,40 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.grow_refund_of_rest(sale sales, more_cents bigint)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  commission commissions;
+  rest refunds;
+  refund refunds;
+begin
+  if more_cents <= 0 then
+    return sale;
+  end if;
+  select r.* into rest from refunds r
+  where r.program_id = sale.program_id and r.sale_id = sale.id and r.requested_cents is null and r.continues_refund_id is null
+    and r.processor_reversal_id is null and r.returned_at is null
+  order by r.id desc limit 1;
+  if rest.id is null then
+    return sale;
+  end if;
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  perform lock_balance(commission);
+  refund.refund_key := format('more:%s:%s', rest.id, (
+    select count(*) from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and rest.id in (r.id, r.continues_refund_id)
+  ));
+  refund.continues_refund_id := rest.id;
+  refund.applied_cents := more_cents;
+  refund.reason := rest.reason;
+  refund.reason_text := rest.reason_text;
+  refund := take_refund(sale, commission, refund);
+  sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  return sale;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.had_clicked(customer customers, at timestamp with time zone)
  RETURNS boolean
  LANGUAGE sql
@@ -3433,10 +3475,11 @@ CREATE OR REPLACE FUNCTION public.lock_customers_of_payment(of_account_id text, 
  LANGUAGE plpgsql
 AS $function$
 declare
+  all_ids text[] := ids_of_payment(of_account_id, ids);
   customer_ids bigint[];
 begin
   select array_agg(distinct s.customer_id) into customer_ids from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.transaction_id = any (ids_of_payment(of_account_id, ids)) and s.customer_id is not null;
+  where p.processor_account_id = of_account_id and s.transaction_id = any (all_ids) and s.customer_id is not null;
   customer_ids := array_remove(customer_ids || buyer_id, null);
   if cardinality(customer_ids) > 1 then
     perform from customers c join programs p on p.id = c.program_id
@@ -3724,6 +3767,17 @@ CREATE OR REPLACE FUNCTION public.names_of_customer(buyer customers)
  LANGUAGE sql
  IMMUTABLE
 RETURN array_remove(ARRAY[('key '::text || (buyer).customer_key), ('click '::text || (buyer).click_id), CASE WHEN ((buyer).signup_date IS NOT NULL) THEN ('email '::text || encode((buyer).email_hash, 'hex'::text)) ELSE NULL::text END], NULL::text)
+;
+
+CREATE OR REPLACE FUNCTION public.new_reversals(sale sales, told processor_reversals[])
+ RETURNS SETOF processor_reversals
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select t.* from unnest(told) t
+  where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and is_reversal(r, t.reversal_id))
+  order by t.created_at, t.reversal_id
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.note_balance_of_withdrawal()
@@ -4516,11 +4570,12 @@ CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test b
  LANGUAGE plpgsql
 AS $function$
 declare
+  -- Once, and not for each sale that is looked at.
+  all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.is_test = of_test
-    and s.transaction_id = any (ids_of_payment(of_account_id, ids))
+  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (all_ids)
   -- One that turned out to be of the same payment as another brings nothing any more.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
@@ -4695,13 +4750,7 @@ declare
   reversal processor_reversals;
   refund refunds;
 begin
-  for reversal in
-    select t.* from unnest(told) t
-    where not exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
-    )
-    order by t.created_at, t.reversal_id
-  loop
+  for reversal in select * from new_reversals(sale, told) loop
     refund := null;
     refund.refund_key := 'id:' || reversal.reversal_id;
     refund.processor_reversal_id := reversal.reversal_id;

@@ -341,12 +341,7 @@ const planted: Record<string, Mistake> = {
     says: /refunded/,
     functions: [
       {
-        name: 'claim_api_refunds',
-        from: 'r.sale_id = sale.id and is_reversal(r, t.reversal_id)',
-        to: `r.sale_id = sale.id and (r.refund_key = 'id:' || t.reversal_id or r.requested_cents = t.amount_cents)`,
-      },
-      {
-        name: 'take_told_refunds',
+        name: 'new_reversals',
         from: 'is_reversal(r, t.reversal_id)',
         to: `(is_reversal(r, t.reversal_id) or r.refund_key = 'amount:' || t.amount_cents)`,
       },

@@ -306,4 +306,28 @@ test('a call and the events of a payment at once make one sale, whichever id the
   }
 })
 
+const apiSale: Step = ({ sale }) => sale({ transaction_id: 'pi_1', customer_key: 'user-1', amount_cents: 10_000 })
+const dearer: Step = ({ shop }) => send(shop, 'checkout.session.completed', oneTime(shop, { total: 12_000 }))
+const rest: Step = ({ refund }) => refund({})
+
+test.each<[string, Step[], number]>([
+  ['a correction', [apiSale, rest, dearer], 12_000],
+  ['a correction before it', [apiSale, dearer, rest], 12_000],
+  ['a part before it', [apiSale, ({ refund }) => refund({ refund_amount_cents: 4000 }), rest, dearer], 12_000],
+  ['the same refund of Stripe', [apiSale, rest, dearer, told('re_1', 12_000)], 12_000],
+  [
+    'the same refund of Stripe, which failed',
+    [apiSale, rest, dearer, told('re_1', 12_000), told('re_1', 12_000, 'failed')],
+    0,
+  ],
+  ['the same refund of Stripe before the correction', [apiSale, rest, told('re_1', 10_000), dearer], 10_000],
+])('a refund of all that is left, with %s, is of all that the sale is worth', async (_, steps, refunded) => {
+  const opened = await openShop()
+  await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [opened.shop.programId])
+  for (const step of steps) await step(opened)
+  expect(await salesOf(opened.shop)).toMatchObject([
+    { amount: 12_000, refunded, commission: 2400, reversed: refunded / 5 },
+  ])
+})
+
 testWhatIsKept(sql)

@@ -157,6 +157,38 @@ begin
   return new_amount_cents;
 end $$;
 
+-- A refund of all that is left of a sale is also of the `more_cents` that the sale turned out to be worth, unless it is the processor's, who says
+-- of how much it is. Returns the sale. The caller has locked it.
+create or replace function grow_refund_of_rest(sale sales, more_cents bigint) returns sales language plpgsql as $$
+declare
+  commission commissions;
+  rest refunds;
+  refund refunds;
+begin
+  if more_cents <= 0 then
+    return sale;
+  end if;
+  select r.* into rest from refunds r
+  where r.program_id = sale.program_id and r.sale_id = sale.id and r.requested_cents is null and r.continues_refund_id is null
+    and r.processor_reversal_id is null and r.returned_at is null
+  order by r.id desc limit 1;
+  if rest.id is null then
+    return sale;
+  end if;
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  perform lock_balance(commission);
+  refund.refund_key := format('more:%s:%s', rest.id, (
+    select count(*) from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and rest.id in (r.id, r.continues_refund_id)
+  ));
+  refund.continues_refund_id := rest.id;
+  refund.applied_cents := more_cents;
+  refund.reason := rest.reason;
+  refund.reason_text := rest.reason_text;
+  refund := take_refund(sale, commission, refund);
+  sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
+  return sale;
+end $$;
+
 -- Carries what the processor has told of a sale's refunds and disputes so far, `told`, into the sale. What was carried before is passed over,
 -- so this can be called after anything that may have brought something new.
 --
@@ -199,24 +231,28 @@ begin
   return sale;
 end $$;
 
+-- What of it the sale does not have yet, in the order in which it was told.
+create or replace function new_reversals(sale sales, told processor_reversals[]) returns setof processor_reversals language sql stable as $$
+  select t.* from unnest(told) t
+  where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and is_reversal(r, t.reversal_id))
+  order by t.created_at, t.reversal_id
+$$;
+
 -- Of a refund that the API told first, without an id, the processor's of the same amount is no second one: from here on each of the two
 -- is the other, and what becomes of the processor's becomes of both.
 create or replace function claim_api_refunds(sale sales, told processor_reversals[]) returns void language plpgsql as $$
 declare
   reversal processor_reversals;
 begin
-  for reversal in
-    select t.* from unnest(told) t
-    where not exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
-    )
-    order by t.created_at, t.reversal_id
-  loop
+  for reversal in select * from new_reversals(sale, told) loop
     update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
       where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
-        and coalesce(a.requested_cents, a.applied_cents) = reversal.amount_cents and a.reason = reversal.reason
+        and a.reason = reversal.reason and reversal.amount_cents = coalesce(a.requested_cents, (
+          select sum(p.applied_cents) from refunds p
+          where p.program_id = a.program_id and p.sale_id = a.sale_id and a.id in (p.id, p.continues_refund_id)
+        ))
       order by a.id limit 1
     );
   end loop;
@@ -320,13 +356,7 @@ declare
   reversal processor_reversals;
   refund refunds;
 begin
-  for reversal in
-    select t.* from unnest(told) t
-    where not exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and is_reversal(r, t.reversal_id)
-    )
-    order by t.created_at, t.reversal_id
-  loop
+  for reversal in select * from new_reversals(sale, told) loop
     refund := null;
     refund.refund_key := 'id:' || reversal.reversal_id;
     refund.processor_reversal_id := reversal.reversal_id;

@@ -184,7 +184,7 @@ begin
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
   if sale.customer_id is null or sale.is_test then
-    return sale;
+    return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
   end if;
   if was.payment_status = 'paid' then
     counted := count_money(sale.program_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0, -was.refunded_cents);
@@ -193,7 +193,7 @@ begin
     counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0, sale.refunded_cents);
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
-  return sale;
+  return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $$;
 
 -- Brings a customer's first purchase to the date of the earliest sale that brought something, and says whether that moved it. The caller has locked
