@@ -23,7 +23,7 @@ const queue = {
   AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
 }
 
-test.each<[what: string, command: string[], environment: Record<string, string>, message: RegExp]>([
+test.each<[what: string, command: string[], environment: Record<string, string>, message: RegExp, code?: number]>([
   ['migrate without a database', ['commands/migrate.ts'], {}, /^DATABASE_URL is not set\. Set it to/],
   ['migrate where nothing runs', ['commands/migrate.ts'], { DATABASE_URL: nowhere }, /ECONNREFUSED.* See that it runs/],
   ['migrate with no URL', ['commands/migrate.ts'], { DATABASE_URL: 'postgresql://:x' }, /See that DATABASE_URL/],
@@ -77,6 +77,23 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     ['commands/erase.ts', '--programme', '1'],
     {},
     /^Unknown option '--programme'\.\n\nnpm run -s erase/,
+    2,
+  ],
+  ...['migrate', 'audit', 'notices', 'release', 'dead-letters'].map(
+    (name): [string, string[], Record<string, string>, RegExp, number] => [
+      `${name} with an option that there is not`,
+      [`commands/${name}.ts`, '--nonsense'],
+      {},
+      /^Unknown option '--nonsense'\.\n\nnpm run/,
+      2,
+    ],
+  ),
+  [
+    'bench with an option that there is not',
+    ['../test/bench/run.ts', '--nonsense'],
+    {},
+    /^Unknown option '--nonsense'\.\n\nnpm run bench/,
+    2,
   ],
   ['sandbox without a stack', ['local/sandbox.ts'], {}, /^The local stack is not running\. Start it with `npm start`/],
   ['deploy without anything', ['commands/deploy.ts'], {}, /^Set ENVIRONMENT[^]*\nSet DOMAIN/],
@@ -86,11 +103,11 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     {},
     /^track-clicks has no entry in wrangler\.toml\. Name one of track-click, /,
   ],
-])('%s', async (_, [file = '', ...args], environment, message) => {
+])('%s', async (_, [file = '', ...args], environment, message, code = 1) => {
   const failed = run(process.execPath, [`lib/${file}`, ...args], {
     env: { PATH: process.env['PATH'], NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, ...environment },
   })
-  await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(message) })
+  await expect(failed).rejects.toMatchObject({ code, stderr: expect.stringMatching(message) })
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
 })
 

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import { Client, type ClientBase } from 'pg'
 import color from 'picocolors'
 import { readState } from '../local/state.ts'
@@ -108,5 +109,8 @@ const usage = `npm run audit    compares every sum with the rows it is made of, 
                  stack; reads only, and ends with 1 where one is off`
 
 if (import.meta.main) {
-  await runCommand(usage, () => main(process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL))
+  await runCommand(usage, () => {
+    parseArgs({})
+    return main(process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL)
+  })
 }

@@ -1,6 +1,7 @@
 import { createReadStream, createWriteStream, renameSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { parseArgs } from 'node:util'
 import { createGunzip, createGzip } from 'node:zlib'
 import { Client } from 'pg'
 import copyStreams from 'pg-copy-streams'
@@ -146,7 +147,8 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
 const usage = `npm run backup -- FILE     writes all rows of DATABASE_URL, or of the running local stack, to FILE (gzip)
 npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, all or nothing`
 
-async function main(command: string | undefined, file: string | undefined): Promise<void> {
+async function main(): Promise<void> {
+  const [command, file] = parseArgs({ allowPositionals: true }).positionals
   const { DATABASE_URL } = process.env
   if (!file) throw new LocalStackError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
@@ -159,4 +161,4 @@ async function main(command: string | undefined, file: string | undefined): Prom
   }
 }
 
-if (import.meta.main) await runCommand(usage, () => main(process.argv[2], process.argv[3]))
+if (import.meta.main) await runCommand(usage, main)

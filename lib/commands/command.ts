@@ -1,10 +1,11 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { DatabaseError } from 'pg'
 import { ApiError } from '../errors.ts'
 import { LocalStackError } from '../local/postgres.ts'
 
 /**
- * Runs a command of `npm run`. `--help` prints its usage. What goes wrong ends the process with 1 and is said in a sentence with what
- * to do about it; only what nobody foresaw has a stack.
+ * Runs a command of `npm run`. `--help` prints its usage. What goes wrong ends the process with 1, an option that there is not with 2; it is
+ * said in a sentence with what to do about it, and only what nobody foresaw has a stack.
  */
 export async function runCommand(usage: string, main: () => Promise<void>): Promise<void> {
   if (process.argv.includes('--help')) {
@@ -15,9 +16,29 @@ export async function runCommand(usage: string, main: () => Promise<void>): Prom
     await main()
   } catch (error) {
     console.error(explain(error, usage))
-    process.exitCode = 1
+    process.exitCode = isOfOptions(error) ? 2 : 1
   }
 }
+
+/** The options of a command that is no more than a script, as `runCommand` reads them. */
+export function readOptions<const Config extends ParseArgsConfig>(
+  usage: string,
+  config: Config,
+): ReturnType<typeof parseArgs<Config>> {
+  if (process.argv.includes('--help')) {
+    console.log(usage)
+    return process.exit(0)
+  }
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    console.error(explain(error, usage))
+    return process.exit(2)
+  }
+}
+
+const isOfOptions = (error: unknown) =>
+  error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')
 
 /** What to do about an error of Postgres, by the beginning of its code. */
 const databaseErrors: [state: RegExp, advice: string][] = [
@@ -56,7 +77,7 @@ export function explain(error: unknown, usage = ''): string {
   if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], usage)
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error ? String(error.code) : ''
-  if (code.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('. ')[0]}.\n\n${usage}`
+  if (isOfOptions(error)) return `${error.message.split('. ')[0]}.\n\n${usage}`
   if (error instanceof DatabaseError) {
     const advice = databaseErrors.find(([state]) => state.test(code))?.[1]
     if (advice) return `The database refused: ${error.message}. ${advice}`

@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util'
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
@@ -117,7 +118,8 @@ npm run -s queue -- redrive    sends them back to the queue
 
 The queue is that of QUEUE_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or that of the running local stack.`
 
-async function main(command: string | undefined): Promise<void> {
+async function main(): Promise<void> {
+  const [command] = parseArgs({ allowPositionals: true }).positionals
   if (command !== 'dead' && command !== 'redrive') throw new LocalStackError(`Say what to do:\n\n${usage}`)
   const { queue, queueUrl } = settings()
   try {
@@ -143,4 +145,4 @@ async function main(command: string | undefined): Promise<void> {
   }
 }
 
-if (import.meta.main) await runCommand(usage, () => main(process.argv[2]))
+if (import.meta.main) await runCommand(usage, main)

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
@@ -123,6 +123,7 @@ async function deployAll(): Promise<void> {
     if (isPlan) console.log(plan.lines.join('\n'))
     if (plan.problems.length > 0) throw new LocalStackError(['Nothing was deployed.', ...plan.problems].join('\n'))
     if (isPlan) return
+    if (functions.some(({ name }) => withTracker.has(name))) buildTracker(operator.host)
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
   // Beside wrangler.toml, since wrangler resolves the functions' files from where its configuration is.
@@ -156,6 +157,18 @@ async function deployAll(): Promise<void> {
     rmSync(config, { force: true })
     rmSync(folder, { recursive: true })
   }
+}
+
+/** What serves the tracker, its package or its documentation, each with the address that it was built for. */
+const withTracker = new Set(['tracker-script', 'tracker-package', 'docs', 'dashboard'])
+
+/** `npm ci` built it before anybody said where the service answers. */
+function buildTracker(host: string): void {
+  execFileSync('npm', ['run', '-s', 'build', '-w', 'tracker'], {
+    cwd: root,
+    env: { ...process.env, API_HOST: host },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
 }
 
 async function deployLambda(): Promise<void> {

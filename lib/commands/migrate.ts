@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import { Client, DatabaseError, escapeIdentifier } from 'pg'
 import { LocalStackError } from '../local/postgres.ts'
 import { runCommand } from './command.ts'
@@ -220,6 +221,7 @@ function describe(error: unknown): string {
 const usage = 'npm run migrate    brings the database of DATABASE_URL to this version; running it again does nothing'
 
 async function main(databaseUrl: string | undefined): Promise<void> {
+  parseArgs({})
   if (!databaseUrl) {
     throw new LocalStackError(
       'DATABASE_URL is not set. Set it to the connection string of the database that is to be migrated.',

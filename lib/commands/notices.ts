@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
 import { runCommand } from './command.ts'
 
@@ -58,5 +59,8 @@ export function thirdPartyNotices(): string {
 const usage = 'npm run notices    writes THIRD_PARTY_NOTICES anew, after a dependency changed'
 
 if (import.meta.main) {
-  await runCommand(usage, async () => writeFileSync(new URL('THIRD_PARTY_NOTICES', root), thirdPartyNotices()))
+  await runCommand(usage, async () => {
+    parseArgs({})
+    writeFileSync(new URL('THIRD_PARTY_NOTICES', root), thirdPartyNotices())
+  })
 }

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
 import { LocalStackError } from '../local/postgres.ts'
 import { runCommand } from './command.ts'
@@ -58,4 +59,4 @@ function main(version: string | undefined): void {
   console.log(`Recorded. Now: git commit -am "Release ${version}" && git tag -a v${version} -m ${version}`)
 }
 
-if (import.meta.main) await runCommand(usage, async () => main(process.argv[2]))
+if (import.meta.main) await runCommand(usage, async () => main(parseArgs({ allowPositionals: true }).positionals[0]))

@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util'
 import { pathToFileURL } from 'node:url'
 import { runCommand } from '../commands/command.ts'
 import { LocalStackError } from './postgres.ts'
@@ -23,5 +24,5 @@ async function runScheduled(name: string | undefined): Promise<void> {
 
 await runCommand(
   'npm run -s scheduled -- FUNCTION    runs a scheduled function now, on the data of the running stack',
-  () => runScheduled(process.argv[2]),
+  () => runScheduled(parseArgs({ allowPositionals: true }).positionals[0]),
 )

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util'
-import { parseArgs } from 'node:util'
+import { readOptions } from '../../lib/commands/command.ts'
 import { endToEnd } from './end-to-end.ts'
 import { closeAll } from './environment.ts'
 import { consumer } from './consumer.ts'
@@ -30,7 +30,8 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   cost,
 }
 
-const { values, positionals } = parseArgs({
+const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1]    every bench, or those of ${Object.keys(benches).join(', ')}`
+const { values, positionals } = readOptions(usage, {
   allowPositionals: true,
   options: {
     json: { type: 'boolean', default: false },

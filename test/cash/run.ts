@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util'
+import { readOptions } from '../../lib/commands/command.ts'
 import { Client } from 'pg'
 import color from 'picocolors'
 import { loadService } from '../chaos/bundle.ts'
@@ -14,7 +14,9 @@ import { allWays, drawPlan, type Way, ways, waysThatHold } from './plan.ts'
  * what must be said of it, as a regular expression.
  * The last line is the figure; 1 is the exit code where anything is wrong.
  */
-const { values } = parseArgs({
+const usage =
+  'npm run cash [-- --seeds 300 --seed N --ways all|name,name --each N --smallest --says PATTERN]    what Stripe tells in random orders,\n                 against what the money of a model says'
+const { values } = readOptions(usage, {
   options: {
     seeds: { type: 'string', default: '300' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util'
+import { readOptions } from '../../lib/commands/command.ts'
 import color from 'picocolors'
 import { Client } from 'pg'
 import { findDifferences } from '../../lib/commands/audit.ts'
@@ -13,7 +13,8 @@ import { startStand } from './stand.ts'
  * `npm run fuzz -- --requests 100000 --seed 1`: hostile requests to every operation of the OpenAPI document, and to every
  * page, form and sign-in route by somebody of each kind, through workerd. The last line is the figure; 1 is the exit code where anything is wrong.
  */
-const { values } = parseArgs({
+const usage = 'npm run fuzz [-- --requests 100000 --seed N]    hostile requests to every address, page and form'
+const { values } = readOptions(usage, {
   options: {
     requests: { type: 'string', default: '100000' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },

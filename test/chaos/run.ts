@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util'
+import { readOptions } from '../../lib/commands/command.ts'
 import color from 'picocolors'
 import { loadService } from './bundle.ts'
 import { deliverEverything, differences, runHistory } from './history.ts'
@@ -12,7 +12,9 @@ import { openWorld, type World } from './world.ts'
  * calls at once each. A twentieth of the seeds goes through workerd, the rest through the same apps in this process. Postgres is
  * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. The last line is the figure; 1 is the exit code where anything is wrong.
  */
-const { values } = parseArgs({
+const usage =
+  'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    random histories under faults, each audited'
+const { values } = readOptions(usage, {
   options: {
     seeds: { type: 'string', default: '500' },
     steps: { type: 'string', default: '40' },
