@@ -48,7 +48,7 @@ async function signUp(page: Page, name: string, email: string) {
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Create account' }).click()
-  await page.getByRole('link', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
@@ -199,7 +199,7 @@ test(
     await page.getByText('Rejected. The partner is told the reason.').waitFor()
     await goTo(partner.page, 'Commissions')
     await partner.page.getByText('Own order').waitFor()
-    expect(complaints.filter((text) => !text.includes('status of 400'))).toEqual([])
+    expect(complaints).toEqual([])
   },
 )
 
@@ -253,7 +253,7 @@ test(
     await other.page.getByRole('button', { name: 'Sign out everywhere' }).click()
     await other.page.getByText('You are signed out everywhere.').waitFor()
     await Promise.all([context.close(), other.context.close()])
-    expect(complaints.filter((text) => !/status of 40[01]/.test(text))).toEqual([])
+    expect(complaints).toEqual([])
   },
 )
 
@@ -276,6 +276,52 @@ test('the audit log says who did what, and leaves out what is not asked for', { 
       .split(/\r?\n/),
   ).toEqual([expect.stringContaining('id,at,who'), expect.stringContaining(',api_key.made,1,server …')])
 })
+
+/** Forms by what is typed in one field of them that is refused. */
+const refusedForms: [path: string, field: string, typed: string, button: string][] = [
+  ['/programs/1/settings', 'Commission on each signup', '1.234', 'Save'],
+  ['/programs/1/settings', 'Program name', 'x'.repeat(81), 'Save'],
+  ['/programs/1/settings', 'Customer key or click id', 'nobody', 'Erase'],
+  ['/programs/new', 'Program name', 'x'.repeat(81), 'Make the program'],
+  ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add the partner'],
+  ['/programs/1/payouts', 'Minimum', '1.234', 'Save'],
+  ['/workspaces/1/members', 'E-mail', 'nobody', 'Send the invitation'],
+  ['/account', 'New address', 'nobody', 'Change the address'],
+  ['/partner/links', 'Code', 'two words', 'Make the link'],
+  ['/partner/withdrawals', 'Payout address', 'nobody', 'Save the payout address'],
+  ['/sign-in', 'E-mail', 'nobody', 'Sign in'],
+  ['/forgot-password', 'E-mail', 'nobody', 'Send the link'],
+]
+
+test.each(refusedForms)(
+  'on %s what is refused in "%s" is marked, kept and in focus, and the page can be loaded again',
+  async (path, field, typed, button) => {
+    const { page } = path.startsWith('/partner')
+      ? partner
+      : path.startsWith('/sign') || path.startsWith('/forgot')
+        ? await openBrowser()
+        : advertiser
+    const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
+    await page.goto(path.replace('/workspaces/1/', `/workspaces/${rows[0]?.workspace_id}/`))
+    page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
+    // What browsers check themselves is checked again by the server, and every part of the form is open.
+    await page.evaluate(() => {
+      for (const form of document.forms) form.noValidate = true
+      for (const details of document.querySelectorAll('details')) details.open = true
+    })
+    const input = page.getByLabel(field, { exact: true })
+    await input.fill(typed)
+    await page.locator('form', { has: input }).getByRole('button', { name: button, exact: true }).click()
+    await page.locator('[aria-invalid="true"], .message.bad').first().waitFor()
+    const isInForm = !path.startsWith('/sign-in')
+    expect(await input.evaluate((element) => element === document.activeElement)).toBe(isInForm)
+    expect(await input.getAttribute('aria-invalid')).toBe(isInForm ? 'true' : null)
+    expect(await input.inputValue()).toBe(typed)
+    expect((await page.reload())?.request().method()).toBe('GET')
+    expect(await page.locator('[aria-invalid="true"], .message.bad').count()).toBe(0)
+    expect(complaints).toEqual([])
+  },
+)
 
 /** Pages by who opens them, after the walk above has filled them. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [

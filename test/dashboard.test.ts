@@ -4,6 +4,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
+import { refusalIn } from './support/refusal.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({
@@ -298,9 +299,8 @@ test.each([
 ])('%s refuses a name that could mislead', async (path, fields: Record<string, string>) => {
   const before = await state()
   const token = fields['workspace'] ? rival.token : sandbox.dashboardToken
-  const { status, text } = await post(path, fields, path === '/sign-up' ? undefined : token)
-  expect(status).toBe(400)
-  expect(text).toContain('80 characters')
+  const { headers } = await post(path, fields, path === '/sign-up' ? undefined : token)
+  expect(refusalIn(headers)).toContain('80 characters')
   expect(await state()).toEqual(before)
 })
 
@@ -324,8 +324,8 @@ test.each([
 test('a withdrawal of more than there can be is refused as input', async () => {
   for (const amount of ['999999999999', '999999999999.99', '9999999999999']) {
     const fields = { balance: `${programId} usd`, amount, request_id: crypto.randomUUID() }
-    const { status } = await post('/partner/withdrawals', fields, sandbox.partnerToken)
-    expect([amount, status]).toEqual([amount, expect.toBeOneOf([400, 403, 409])])
+    const { headers } = await post('/partner/withdrawals', fields, sandbox.partnerToken)
+    expect(refusalIn(headers)).toContain('"amount":"')
   }
 })
 
@@ -375,9 +375,7 @@ test("a first program makes a workspace of its own, and goes into no other's", a
     attribution_model: 'last_click',
   }
   const nameless = await post('/programs/new', { ...program, name: '' }, founder.token)
-  expect(nameless.status).toBe(400)
-  expect(nameless.text).toContain('Give the program a name.')
-  expect(nameless.text).toContain('Enter the name of your company.')
+  expect(refusalIn(nameless.headers)).toContain('Give the program a name.')
   const before = await state()
   const foreign = { ...program, workspace: 'Founders', workspace_id: workspaceId }
   expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
@@ -391,14 +389,14 @@ test('the pages sign up, in and out', async () => {
   const email = `ada-${crypto.randomUUID()}@example.com`
   const password = 'correct horse battery'
   const weak = await post('/sign-up?next=/account', { name: 'Ada', email, password: 'short' })
-  expect([weak.status, weak.text.includes('Use at least 10 characters.')]).toEqual([400, true])
+  expect(refusalIn(weak.headers)).toContain('Use at least 10 characters.')
+  expect(refusalIn(weak.headers)).not.toContain('short')
   const signedUp = await post('/sign-up?next=/account', { name: 'Ada', email, password })
-  expect(signedUp.status).toBe(200)
-  expect(signedUp.text).toContain('href="/sign-in?next=%2Faccount"')
+  expect([signedUp.status, signedUp.headers.get('location')]).toEqual([303, '/sign-in?next=%2Faccount'])
   const wrong = await post('/sign-in', { email, password: 'wrong horse battery' })
-  expect(wrong.status).toBe(401)
-  expect(wrong.text).toContain(`value="${email}"`)
-  expect(wrong.text).not.toContain('wrong horse battery')
+  expect(refusalIn(wrong.headers)).toContain('The e-mail address or the password is wrong.')
+  expect(refusalIn(wrong.headers)).toContain(email)
+  expect(refusalIn(wrong.headers)).not.toContain('wrong horse battery')
   const signedIn = await post('/sign-in?next=//evil.example', { email: email.toUpperCase(), password })
   expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/'])
   const cookie = signedIn.headers.getSetCookie()[0] ?? ''
@@ -484,7 +482,8 @@ test('a customer is erased from the settings, by their key or click id', async (
   expect((await stack.sql.query(named)).rowCount).toBe(1)
   expect(await post(path, { forgotten: 'leaving' }, other.dashboardToken)).toMatchObject({ status: 303 })
   expect((await stack.sql.query(named)).rowCount).toBe(0)
-  expect(await post(path, { forgotten: 'leaving' }, other.dashboardToken)).toMatchObject({ status: 404 })
+  const again = await post(path, { forgotten: 'leaving' }, other.dashboardToken)
+  expect(refusalIn(again.headers)).toContain('"forgotten":"')
 })
 
 test('1,121 programs that invite somebody cost their pages three database requests, show a page of names, and can be answered', async () => {

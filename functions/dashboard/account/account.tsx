@@ -8,10 +8,10 @@ import { nameField } from '../../../lib/names.ts'
 import { Badge, Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
-import { emailField, NewPassword, OwnPassword, passOn, passwordField, refusePassword } from './credentials.tsx'
+import { emailField, NewPassword, OwnPassword, passOn, passwordField, refusePassword, wrongOr } from './credentials.tsx'
 
 /** The person's own account: their name, address and password, and the ways to the rest. */
 export const accountPages = createPages()
@@ -20,7 +20,6 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
   const { user, workspaces } = c.get('viewer')
   return renderAccount(c, c.get('viewer'), {
     title: 'Your account',
-    status: shown.status,
     children: (
       <>
         <Heading title="Your account" lead={`${user.name}, ${user.email}`} />
@@ -119,30 +118,32 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
   })
 }
 
-accountPages.get('/account', requireViewer, (c) => renderAccountPage(c, emptyForm))
+accountPages.get('/account', requireViewer, (c) => renderAccountPage(c, shownForm(c)))
+
+const accountPage = () => '/account'
 
 const nameForm = z.object({ name: nameField('Enter your name.') })
 
-accountPages.post('/account/name', requireViewer, form(nameForm, renderAccountPage), async (c) => {
+accountPages.post('/account/name', requireViewer, form(nameForm, accountPage), async (c) => {
   await rename(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
   return redirectWith(c, '/account', 'Your name is saved.')
 })
 
 const emailForm = z.object({ email: emailField, email_password: optionalText })
 
-accountPages.post('/account/email', requireViewer, form(emailForm, renderAccountPage), async (c) => {
+accountPages.post('/account/email', requireViewer, form(emailForm, accountPage), async (c) => {
   const { email, email_password: password } = c.req.valid('form')
   const { user } = c.get('viewer')
   const refused =
     email === user.email
-      ? await formAgain(c, { errors: { email: 'This is your address already.' } })
-      : await refusePassword(c, 'email_password', password)
-  if (refused) return await renderAccountPage(c, refused)
+      ? await refuseForm(c, '/account', { errors: { email: 'This is your address already.' } })
+      : await refusePassword(c, '/account', 'email_password', password)
+  if (refused) return refused
   try {
     await askEmailChange(c.get('db'), c.env, user, email)
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'rate_limited') throw error
-    return await renderAccountPage(c, await formAgain(c, { errors: { email: error.message }, status: 429 }))
+    return await refuseForm(c, '/account', { errors: { email: error.message } })
   }
   return redirectWith(
     c,
@@ -153,17 +154,16 @@ accountPages.post('/account/email', requireViewer, form(emailForm, renderAccount
 
 const passwordForm = z.object({ current: optionalText, new: passwordField })
 
-accountPages.post('/account/password', requireViewer, form(passwordForm, renderAccountPage), async (c) => {
+accountPages.post('/account/password', requireViewer, form(passwordForm, accountPage), async (c) => {
   const { current: currentPassword, new: newPassword } = c.req.valid('form')
   const response = await openAuth(c).api.changePassword({
     body: { currentPassword, newPassword, revokeOtherSessions: true },
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const refusal = passOn(c, response)
-  if (refusal) {
-    const current = refusal.status === 429 ? refusal.problem : 'This is not your password.'
-    return renderAccountPage(c, { ...emptyForm, errors: { current }, status: refusal.status })
+  if (passOn(c, response)) {
+    const current = wrongOr(response.status, 'This is not your password.')
+    return await refuseForm(c, '/account', { errors: { current } })
   }
   return redirectWith(c, '/account', 'Your password is changed.')
 })

@@ -5,49 +5,51 @@ import { openAuth } from '../../../lib/access/sign-in.ts'
 import { mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { safePath } from '../parts/address.ts'
 import { Field, Problem } from '../parts/fields.tsx'
-import { formAgain, type FormState } from '../parts/form.ts'
-import type { PageContext, ViewerContext } from '../parts/page.ts'
+import { type FormState, refuseForm } from '../parts/form.ts'
+import type { PageContext, PartnerContext, ViewerContext, WorkspaceContext } from '../parts/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
 export const passwordField = z
   .string()
   .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))
 
-export const wrongCredentials = { status: 401, problem: 'The e-mail address or the password is wrong.' } as const
+export const wrongCredentials = 'The e-mail address or the password is wrong.'
 const tooManyTries = 'Too many tries. Wait 15 minutes, then try again.'
 const noPassword =
   'Your account has no password yet, as you sign in another way. Choose one first: "Have a link sent" on the page of your account.'
-const refusals: Record<number, { status: FormState['status']; problem: string }> = {
-  401: wrongCredentials,
-  429: { status: 429, problem: tooManyTries },
-  503: { status: 503, problem: mailIsMissing },
-}
+const refusals: Record<number, string> = { 401: wrongCredentials, 429: tooManyTries, 503: mailIsMissing }
 
-/** better-auth's answer as what the page does: its cookies are passed on, its refusals become the form's problem. */
+/** What a form says whose secret better-auth refused with `status`: `wrong`, unless there were too many tries. */
+export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyTries : wrong)
+
+/** better-auth's answer as what the page does: its cookies are passed on, and the problem that its refusal is to the form is answered. */
 export function passOn(c: Pick<PageContext, 'header'>, response: Response) {
   if (!response.ok) {
-    const other = { status: 400, problem: 'That did not work. Check what you entered and try again.' } as const
-    return refusals[response.status] ?? other
+    return refusals[response.status] ?? 'That did not work. Check what you entered and try again.'
   }
   for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
   return undefined
 }
 
-/** What a form shows whose field `field` does not hold the signed-in person's password; undefined where it does. */
+/** Leads back to `page` where `password`, typed in `field`, is not the signed-in person's; undefined where it is. */
 export async function refusePassword(
-  c: Pick<ViewerContext, 'env' | 'executionCtx' | 'req' | 'get'>,
+  c: ViewerContext | WorkspaceContext | PartnerContext,
+  page: string,
   field: string,
   password: string,
-): Promise<FormState | undefined> {
+): Promise<Response | undefined> {
   const response = await openAuth(c).api.verifyPassword({
     body: { password },
     headers: c.req.raw.headers,
     asResponse: true,
   })
   if (response.ok) return undefined
-  if (response.status === 429) return await formAgain(c, { errors: { [field]: tooManyTries }, status: 429 })
-  const error = (await hasPassword(c.get('db'), c.get('viewer').user.id)) ? 'This is not your password.' : noPassword
-  return await formAgain(c, { errors: { [field]: error }, status: 400 })
+  if (response.status === 429) return await refuseForm(c, page, { errors: { [field]: tooManyTries } })
+  const variables: Pick<ViewerContext, 'get'> = c
+  const error = (await hasPassword(variables.get('db'), variables.get('viewer').user.id))
+    ? 'This is not your password.'
+    : noPassword
+  return await refuseForm(c, page, { errors: { [field]: error } })
 }
 
 /** The field for the password that the signed-in person has, before what a stranger at their screen must not do. */

@@ -5,7 +5,7 @@ import { deleteWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, Problem } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import {
   createPages,
@@ -19,21 +19,23 @@ import { OwnPassword, refusePassword } from './credentials.tsx'
 /** What cannot be undone: deleting a workspace, and erasing one's own account. */
 export const deletionPages = createPages()
 
-/** The form again with what stands in the way, where an error says that something does. */
-async function problemOf(c: ViewerContext | WorkspaceContext, error: unknown): Promise<FormState> {
+/** Leads back to the form with what stands in the way, where an error says that something does. */
+async function refuseDeletion(c: ViewerContext | WorkspaceContext, page: string, error: unknown): Promise<Response> {
   if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
-  return await formAgain(c, { problem: error.message, status: 409 })
+  return await refuseForm(c, page, { problem: error.message })
 }
 
+const workspacePage = (c: WorkspaceContext) => `/workspaces/${c.get('workspace').id}/delete`
+const erasePage = '/account/erase'
+
 deletionPages.get('/workspaces/:workspaceId/delete', requireWorkspace('owner:manage'), (c) =>
-  renderDeleteWorkspace(c, emptyForm),
+  renderDeleteWorkspace(c, shownForm(c)),
 )
 
 function renderDeleteWorkspace(c: WorkspaceContext, shown: FormState) {
-  const { id, name } = c.get('workspace')
+  const { name } = c.get('workspace')
   return renderAccount(c, c.get('viewer'), {
     title: 'Delete a workspace',
-    status: shown.status,
     children: (
       <>
         <Heading title={`Delete ${name}`} lead="This cannot be undone." />
@@ -43,7 +45,7 @@ function renderDeleteWorkspace(c: WorkspaceContext, shown: FormState) {
             end, Stripe is disconnected, and no member sees anything of it any more. It takes that nothing is owed to a
             partner.
           </p>
-          <form method="post" action={`/workspaces/${id}/delete`} class="stack">
+          <form method="post" action={workspacePage(c)} class="stack">
             <Problem form={shown} />
             <div class="fields">
               <Field
@@ -71,30 +73,29 @@ function renderDeleteWorkspace(c: WorkspaceContext, shown: FormState) {
 deletionPages.post(
   '/workspaces/:workspaceId/delete',
   requireWorkspace('owner:manage'),
-  form(z.object({ workspace_name: optionalText, password: optionalText }), renderDeleteWorkspace),
+  form(z.object({ workspace_name: optionalText, password: optionalText }), workspacePage),
   async (c) => {
     const { id, name } = c.get('workspace')
     const { workspace_name: typed, password } = c.req.valid('form')
     const refused =
       typed.trim() === name.trim()
-        ? await refusePassword(c, 'password', password)
-        : await formAgain(c, { errors: { workspace_name: 'This is not its name.' } })
-    if (refused) return await renderDeleteWorkspace(c, refused)
+        ? await refusePassword(c, workspacePage(c), 'password', password)
+        : await refuseForm(c, workspacePage(c), { errors: { workspace_name: 'This is not its name.' } })
+    if (refused) return refused
     try {
       await deleteWorkspace(c.get('db'), c.env, id)
     } catch (error) {
-      return await renderDeleteWorkspace(c, await problemOf(c, error))
+      return await refuseDeletion(c, workspacePage(c), error)
     }
     return redirectWith(c, '/account', `${name} is deleted.`)
   },
 )
 
-deletionPages.get('/account/erase', requireViewer, (c) => renderErase(c, emptyForm))
+deletionPages.get(erasePage, requireViewer, (c) => renderErase(c, shownForm(c)))
 
 function renderErase(c: ViewerContext, shown: FormState) {
   return renderAccount(c, c.get('viewer'), {
     title: 'Erase your account',
-    status: shown.status,
     children: (
       <>
         <Heading title="Erase your account" lead="This cannot be undone." />
@@ -104,7 +105,7 @@ function renderErase(c: ViewerContext, shown: FormState) {
             and addresses are removed there; what was paid stays in the books without you. It takes that no program owes
             you anything and that you are not the last owner of a workspace.
           </p>
-          <form method="post" action="/account/erase" class="stack">
+          <form method="post" action={erasePage} class="stack">
             <Problem form={shown} />
             <div class="fields">
               <OwnPassword name="password" form={shown} />
@@ -122,16 +123,16 @@ function renderErase(c: ViewerContext, shown: FormState) {
 }
 
 deletionPages.post(
-  '/account/erase',
+  erasePage,
   requireViewer,
-  form(z.object({ password: optionalText }), renderErase),
+  form(z.object({ password: optionalText }), () => erasePage),
   async (c) => {
-    const refused = await refusePassword(c, 'password', c.req.valid('form').password)
-    if (refused) return await renderErase(c, refused)
+    const refused = await refusePassword(c, erasePage, 'password', c.req.valid('form').password)
+    if (refused) return refused
     try {
       await eraseAccount(c.get('db'), c.get('viewer').user.id)
     } catch (error) {
-      return await renderErase(c, await problemOf(c, error))
+      return await refuseDeletion(c, erasePage, error)
     }
     return redirectWith(c, '/sign-in', 'Your account is erased.')
   },

@@ -8,7 +8,7 @@ import { demandTwoFactor } from '../../../lib/programs/workspaces.ts'
 import { Badge, Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
+import { form, type FormState, optionalText, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireVerified, requireWorkspace, type WorkspaceContext } from '../parts/page.ts'
 import { ActiveMembers, Invitations, RemovedMembers } from './member-tables.tsx'
@@ -33,7 +33,7 @@ function isOwner(c: WorkspaceContext): boolean {
 }
 
 memberPages.get('/workspaces/:workspaceId/members', requireWorkspace('member:manage'), (c) =>
-  renderMembers(c, emptyForm),
+  renderMembers(c, shownForm(c)),
 )
 
 async function renderMembers(c: WorkspaceContext, shown: FormState) {
@@ -49,7 +49,6 @@ async function renderMembers(c: WorkspaceContext, shown: FormState) {
   const removed = members.filter(({ removed_at: removedAt }) => removedAt !== null)
   return renderAccount(c, viewer, {
     title: 'Members',
-    status: shown.status,
     children: (
       <>
         <Heading title={`Members of ${workspace.name}`} lead="Roles hold for every program of the workspace.">
@@ -122,7 +121,7 @@ memberPages.post(
   '/workspaces/:workspaceId/members',
   requireWorkspace('member:manage'),
   requireVerified,
-  form(inviteForm, renderMembers),
+  form(inviteForm, (c: WorkspaceContext) => addressIn(c.get('workspace').id)),
   async (c) => {
     const { id: workspaceId, name } = c.get('workspace')
     const { user } = c.get('viewer')

@@ -3,7 +3,7 @@ import { openAuth } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field } from '../parts/fields.tsx'
-import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext } from '../parts/page.ts'
 import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } from './credentials.tsx'
@@ -11,13 +11,12 @@ import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } fr
 /** Signing in, by password or by another provider, and out. */
 export const signInPages = createPages()
 
-signInPages.get('/sign-in', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignIn(c, emptyForm)))
+signInPages.get('/sign-in', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignIn(c, shownForm(c))))
 
 function renderSignIn(c: PageContext, shown: FormState) {
   const next = nextOf(c)
   return renderPlain(c, {
     title: 'Sign in',
-    status: shown.status,
     children: (
       <>
         <Card>
@@ -60,8 +59,8 @@ signInPages.post('/sign-in', form(signInForm), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const refusal = response.status === 400 ? wrongCredentials : passOn(c, response)
-  if (refusal) return renderSignIn(c, await formAgain(c, refusal))
+  const problem = response.status === 400 ? wrongCredentials : passOn(c, response)
+  if (problem) return await refuseForm(c, withNext('/sign-in', nextOf(c)), { problem })
   const { success: needsCode } = withCode.safeParse(await response.json())
   return c.redirect(needsCode ? withNext('/two-factor', nextOf(c)) : nextOf(c), 303)
 })

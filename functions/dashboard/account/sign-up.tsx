@@ -4,7 +4,8 @@ import { nameField } from '../../../lib/names.ts'
 import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field } from '../parts/fields.tsx'
-import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext } from '../parts/page.ts'
 import {
@@ -21,13 +22,12 @@ import {
 /** Making an account. */
 export const signUpPages = createPages()
 
-signUpPages.get('/sign-up', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, emptyForm)))
+signUpPages.get('/sign-up', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, shownForm(c))))
 
 function renderSignUp(c: PageContext, shown: FormState) {
   const next = nextOf(c)
   return renderPlain(c, {
     title: 'Create an account',
-    status: shown.status,
     children: (
       <>
         <Card>
@@ -55,37 +55,26 @@ function renderSignUp(c: PageContext, shown: FormState) {
   })
 }
 
+const signUpPage = (c: PageContext) => withNext('/sign-up', nextOf(c))
+
 const signUpForm = z.object({
   name: nameField('Enter your name.'),
   email: emailField,
   password: passwordField,
 })
 
-signUpPages.post('/sign-up', form(signUpForm, renderSignUp), async (c) => {
+signUpPages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
   const response = await openAuth(c).api.signUpEmail({
     body: { name, email, password },
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const refusal = passOn(c, response)
-  if (refusal) return renderSignUp(c, await formAgain(c, refusal))
-  const title = canMail(c.env) ? 'Look into your mail' : 'No mail was sent'
-  return renderPlain(c, {
-    title,
-    children: (
-      <Card>
-        <h1>{title}</h1>
-        <p>
-          {canMail(c.env)
-            ? `A mail to ${email} is on its way. Its link confirms that the address is yours.`
-            : mailIsMissing}
-        </p>
-        <p>You can sign in before that and look around; only inviting others waits for it.</p>
-        <a class="button primary" href={withNext('/sign-in', nextOf(c))}>
-          Sign in
-        </a>
-      </Card>
-    ),
-  })
+  const problem = passOn(c, response)
+  if (problem) return await refuseForm(c, signUpPage(c), { problem })
+  const sent = canMail(c.env)
+    ? `Check your mail: the link that was sent to ${email} confirms that the address is yours.`
+    : mailIsMissing
+  const text = `${sent} You can sign in before that and look around; only inviting others waits for it.`
+  return redirectWith(c, withNext('/sign-in', nextOf(c)), text)
 })

@@ -6,10 +6,10 @@ import { ApiError } from '../../../lib/errors.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { emptyForm, form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount, renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext, requireVerified, requireViewer, type ViewerContext } from '../parts/page.ts'
-import { Credentials, nextOf, OwnPassword, passOn, refusePassword, withNext } from './credentials.tsx'
+import { Credentials, nextOf, OwnPassword, passOn, refusePassword, withNext, wrongOr } from './credentials.tsx'
 
 /** Two-factor codes: setting them up, turning them off, and giving one after the password. */
 export const twoFactorPages = createPages()
@@ -17,13 +17,15 @@ export const twoFactorPages = createPages()
 const address = '/account/two-factor'
 const codeForm = z.object({ code: z.prefault(z.string().check(z.overwrite((text) => text.replaceAll(/\s/g, ''))), '') })
 
-twoFactorPages.get(address, requireViewer, (c) => renderTwoFactor(c, emptyForm))
+const twoFactorPage = () => address
+const confirmPage = `${address}/confirm`
+
+twoFactorPages.get(address, requireViewer, (c) => renderTwoFactor(c, shownForm(c)))
 
 function renderTwoFactor(c: ViewerContext, shown: FormState) {
   const viewer = c.get('viewer')
   return renderAccount(c, viewer, {
     title: 'Two-factor codes',
-    status: shown.status,
     children: (
       <>
         <Heading
@@ -92,7 +94,9 @@ function CodeField({ form: shown, hint }: { form: FormState; hint: string }) {
 function RecoveryCodes({ codes }: { codes: string[] }) {
   return (
     <Card title="Recovery codes">
-      <p>Keep these where you find them without your phone. Each lets you in once. They are not shown again.</p>
+      <p data-address={address}>
+        Keep these where you find them without your phone. Each lets you in once. They are not shown again.
+      </p>
       <Copy text={codes.join('\n')} label="recovery codes" />
     </Card>
   )
@@ -102,13 +106,13 @@ twoFactorPages.post(
   address,
   requireViewer,
   requireVerified,
-  form(z.object({ password: optionalText }), renderTwoFactor),
+  form(z.object({ password: optionalText }), twoFactorPage),
   async (c) => {
     if (c.get('viewer').user.twoFactor)
       throw new ApiError('conflict', 'Two-factor codes are on already. Turn them off before you set them up anew.')
     const { password } = c.req.valid('form')
-    const refused = await refusePassword(c, 'password', password)
-    if (refused) return await renderTwoFactor(c, refused)
+    const refused = await refusePassword(c, address, 'password', password)
+    if (refused) return refused
     const made = await openAuth(c).api.enableTwoFactor({ body: { password }, headers: c.req.raw.headers })
     if (made.method !== 'totp') throw new Error('codes of an app were asked for')
     return await renderConfirm(c, emptyForm, made)
@@ -119,7 +123,6 @@ twoFactorPages.post(
 function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: string; backupCodes: string[] }) {
   return renderAccount(c, c.get('viewer'), {
     title: 'Two-factor codes',
-    status: shown.status,
     children: (
       <>
         <Heading title="Two-factor codes" />
@@ -134,7 +137,7 @@ function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: str
         )}
         {made && <RecoveryCodes codes={made.backupCodes} />}
         <Card title="Enter the code that the app shows">
-          <form method="post" action={`${address}/confirm`} class="stack">
+          <form method="post" action={confirmPage} class="stack">
             <div class="fields">
               <CodeField form={shown} hint="Six digits. They are new every 30 seconds." />
             </div>
@@ -151,28 +154,35 @@ function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: str
   })
 }
 
-twoFactorPages.post(`${address}/confirm`, requireViewer, form(codeForm, renderConfirm), async (c) => {
-  const refusal = passOn(
-    c,
-    await openAuth(c).api.verifyTOTP({ body: c.req.valid('form'), headers: c.req.raw.headers, asResponse: true }),
-  )
-  if (refusal) {
-    const code =
-      refusal.status === 429 ? refusal.problem : 'This is not the code that the app shows now. Try the next one.'
-    return await renderConfirm(c, { ...emptyForm, errors: { code }, status: refusal.status })
-  }
-  return redirectWith(c, address, 'Two-factor codes are on.')
-})
+twoFactorPages.get(confirmPage, requireViewer, (c) => renderConfirm(c, shownForm(c)))
+
+twoFactorPages.post(
+  confirmPage,
+  requireViewer,
+  form(codeForm, () => confirmPage),
+  async (c) => {
+    const response = await openAuth(c).api.verifyTOTP({
+      body: c.req.valid('form'),
+      headers: c.req.raw.headers,
+      asResponse: true,
+    })
+    if (passOn(c, response)) {
+      const code = wrongOr(response.status, 'This is not the code that the app shows now. Try the next one.')
+      return await refuseForm(c, confirmPage, { errors: { code } })
+    }
+    return redirectWith(c, address, 'Two-factor codes are on.')
+  },
+)
 
 twoFactorPages.post(
   `${address}/recovery-codes`,
   requireViewer,
-  form(z.object({ recovery_password: optionalText }), renderTwoFactor),
+  form(z.object({ recovery_password: optionalText }), twoFactorPage),
   async (c) => {
     if (!c.get('viewer').user.twoFactor) throw new ApiError('conflict', 'Set up two-factor codes first.')
     const { recovery_password: password } = c.req.valid('form')
-    const refused = await refusePassword(c, 'recovery_password', password)
-    if (refused) return await renderTwoFactor(c, refused)
+    const refused = await refusePassword(c, address, 'recovery_password', password)
+    if (refused) return refused
     const { backupCodes } = await openAuth(c).api.generateBackupCodes({
       body: { password },
       headers: c.req.raw.headers,
@@ -195,11 +205,11 @@ twoFactorPages.post(
 twoFactorPages.post(
   `${address}/off`,
   requireViewer,
-  form(z.object({ off_password: optionalText }), renderTwoFactor),
+  form(z.object({ off_password: optionalText }), twoFactorPage),
   async (c) => {
     const { off_password: password } = c.req.valid('form')
-    const refused = await refusePassword(c, 'off_password', password)
-    if (refused) return await renderTwoFactor(c, refused)
+    const refused = await refusePassword(c, address, 'off_password', password)
+    if (refused) return refused
     passOn(
       c,
       await openAuth(c).api.disableTwoFactor({ body: { password }, headers: c.req.raw.headers, asResponse: true }),
@@ -209,14 +219,13 @@ twoFactorPages.post(
 )
 
 twoFactorPages.get('/two-factor', async (c) =>
-  c.get('viewer') ? c.redirect(nextOf(c), 303) : renderCode(c, emptyForm),
+  c.get('viewer') ? c.redirect(nextOf(c), 303) : renderCode(c, shownForm(c)),
 )
 
 /** Asked for after the password was right. */
 function renderCode(c: PageContext, shown: FormState) {
   return renderPlain(c, {
     title: 'Two-factor code',
-    status: shown.status,
     children: (
       <Card>
         <h1>Two-factor code</h1>
@@ -232,13 +241,16 @@ function renderCode(c: PageContext, shown: FormState) {
   })
 }
 
-twoFactorPages.post('/two-factor', form(codeForm, renderCode), async (c) => {
+const codePage = (c: PageContext) => withNext('/two-factor', nextOf(c))
+
+twoFactorPages.post('/two-factor', form(codeForm, codePage), async (c) => {
   const { api } = openAuth(c)
   const { code } = c.req.valid('form')
   const request = { body: { code }, headers: c.req.raw.headers, asResponse: true } as const
-  const refusal = passOn(c, /^\d{6}$/.test(code) ? await api.verifyTOTP(request) : await api.verifyBackupCode(request))
-  if (!refusal) return c.redirect(nextOf(c), 303)
-  if (refusal.status === 429) return await renderCode(c, await formAgain(c, refusal))
+  const response = /^\d{6}$/.test(code) ? await api.verifyTOTP(request) : await api.verifyBackupCode(request)
+  const problem = passOn(c, response)
+  if (!problem) return c.redirect(nextOf(c), 303)
+  if (response.status === 429) return await refuseForm(c, codePage(c), { problem })
   const wrong = 'This code is wrong or was used. After five wrong ones, or ten minutes, sign in again.'
-  return await renderCode(c, await formAgain(c, { errors: { code: wrong }, status: 401 }))
+  return await refuseForm(c, codePage(c), { errors: { code: wrong } })
 })

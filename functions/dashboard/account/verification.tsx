@@ -58,8 +58,8 @@ verificationPages.post('/account/verification', requireViewer, async (c) => {
     asResponse: true,
   })
   const back = cameFrom(c) ?? '/account'
-  const refusal = passOn(c, response)
-  if (refusal && refusal.status !== 400) return redirectWith(c, back, refusal.problem, 'bad')
-  if (refusal) return redirectWith(c, back, 'Your e-mail address is confirmed already.')
+  if (response.status === 400) return redirectWith(c, back, 'Your e-mail address is confirmed already.')
+  const problem = passOn(c, response)
+  if (problem) return redirectWith(c, back, problem, 'bad')
   return redirectWith(c, back, `A new link is on its way to ${email}.`)
 })

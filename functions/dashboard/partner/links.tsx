@@ -6,7 +6,7 @@ import { nameField } from '../../../lib/names.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { conflictOf, emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { form, type FormState, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
 import { formatNumber } from '../parts/format.tsx'
 import { renderPartner } from '../parts/layout.tsx'
 import { Pager } from '../parts/list.tsx'
@@ -16,7 +16,7 @@ import { programNamed, readPrograms } from './money.ts'
 /** A partner's links in each program. */
 export const linkPages = createPages()
 
-linkPages.get('/partner/links', requirePartner, (c) => renderLinks(c, emptyForm))
+linkPages.get('/partner/links', requirePartner, (c) => renderLinks(c, shownForm(c)))
 
 async function renderLinks(c: PartnerContext, shown: FormState) {
   const { rows: programs, ...pages } = await readPrograms(c, '/partner/links')
@@ -24,7 +24,6 @@ async function renderLinks(c: PartnerContext, shown: FormState) {
   return renderPartner(c, c.get('viewer'), {
     title: 'Links',
     current: '/links',
-    status: shown.status,
     children: (
       <>
         <Heading title="Links" lead="Every visitor who comes through one of these counts as yours." />
@@ -117,6 +116,8 @@ function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form
   )
 }
 
+const linksPage = () => '/partner/links'
+
 const linkForm = z.object({
   program: z.string(),
   page: z.string().check(z.trim(), z.maxLength(2048)),
@@ -125,24 +126,24 @@ const linkForm = z.object({
     .check(z.trim(), z.regex(/^[A-Za-z0-9._@-]{1,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.')),
 })
 
-linkPages.post('/partner/links', requirePartner, form(linkForm, renderLinks), async (c) => {
+linkPages.post('/partner/links', requirePartner, form(linkForm, linksPage), async (c) => {
   const { program: chosen, page, code } = c.req.valid('form')
   const program = await programNamed(c, chosen)
   if (!program?.is_active) throw new ApiError('forbidden', 'Choose one of your programs.')
   if (page !== '' && !isPageOf(page, program.domain)) {
-    return await renderLinks(c, await formAgain(c, { errors: { page: `Enter a page of ${program.domain}.` } }))
+    return await refuseForm(c, '/partner/links', { errors: { page: `Enter a page of ${program.domain}.` } })
   }
   try {
     await addLink(c.get('db'), { programId: program.id, partnerId: program.partner_id, code, pageUrl: page || null })
   } catch (error) {
-    return await renderLinks(c, await conflictOf(c, 'code', error))
+    return await refuseConflict(c, '/partner/links', 'code', error)
   }
   return redirectWith(c, '/partner/links', 'The link is ready.')
 })
 
 const profileForm = z.object({ name: nameField('Enter your name.') })
 
-linkPages.post('/partner/name', requirePartner, form(profileForm, renderLinks), async (c) => {
+linkPages.post('/partner/name', requirePartner, form(profileForm, linksPage), async (c) => {
   await setPartnerName(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
   return redirectWith(c, '/partner/links', 'Your name is saved.')
 })

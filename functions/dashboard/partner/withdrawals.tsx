@@ -10,7 +10,7 @@ import { idInPath } from '../parts/address.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { conflictOf, emptyForm, form, formAgain, type FormState, optionalText } from '../parts/form.ts'
+import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ExportLink, List, Pager } from '../parts/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
@@ -25,7 +25,7 @@ export const partnerWithdrawalPages = createPages()
 const address = '/partner/withdrawals'
 const newest = 50
 
-partnerWithdrawalPages.get(address, requirePartner, (c) => renderWithdrawals(c, emptyForm))
+partnerWithdrawalPages.get(address, requirePartner, (c) => renderWithdrawals(c, shownForm(c)))
 
 async function renderWithdrawals(c: PartnerContext, shown: FormState) {
   const [{ rows: money, ...pages }, withdrawals] = await Promise.all([
@@ -36,7 +36,6 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
   return renderPartner(c, c.get('viewer'), {
     title: 'Withdrawals',
     current: '/withdrawals',
-    status: shown.status,
     children: (
       <>
         <Heading
@@ -163,13 +162,13 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
   }
   const amountCents = smallestUnits(amount, currency)
   if (!(amountCents > 0)) {
-    return await renderWithdrawals(c, await formAgain(c, { errors: { amount: 'Enter an amount above zero.' } }))
+    return await refuseForm(c, address, { errors: { amount: 'Enter an amount above zero.' } })
   }
   const { id: programId, partner_id: partnerId } = own
   try {
     await askWithdrawal(c.get('db'), { programId, partnerId, currency, amountCents, requestId })
   } catch (error) {
-    return await renderWithdrawals(c, await conflictOf(c, 'amount', error))
+    return await refuseConflict(c, address, 'amount', error)
   }
   return redirectWith(c, address, `You asked for ${formatMoney(amountCents, currency)}.`)
 })
@@ -188,24 +187,29 @@ const payoutForm = z.object({
   payout_password: optionalText,
 })
 
-partnerWithdrawalPages.post('/partner/payout', requirePartner, form(payoutForm, renderWithdrawals), async (c) => {
-  const { payout_email: payoutEmail, payout_password: password } = c.req.valid('form')
-  const { id, email } = c.get('viewer').user
-  if (payoutEmail === c.get('partner').payoutEmail)
-    return redirectWith(c, address, 'This is your payout address already.')
-  const refused = await refusePassword(c, 'payout_password', password)
-  if (refused) return await renderWithdrawals(c, refused)
-  const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)
-  const text = [
-    `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
-    ...(waitsUntil
-      ? [`No payout run pays you before ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
-      : []),
-    'If you did not ask for that, choose a new password now, then set the address again:',
-    `${c.env.BASE_URL}/forgot-password`,
-  ].join('\n\n')
-  for (const to of new Set([...before, email])) {
-    c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
-  }
-  return redirectWith(c, address, 'Your payout address is saved.')
-})
+partnerWithdrawalPages.post(
+  '/partner/payout',
+  requirePartner,
+  form(payoutForm, () => address),
+  async (c) => {
+    const { payout_email: payoutEmail, payout_password: password } = c.req.valid('form')
+    const { id, email } = c.get('viewer').user
+    if (payoutEmail === c.get('partner').payoutEmail)
+      return redirectWith(c, address, 'This is your payout address already.')
+    const refused = await refusePassword(c, address, 'payout_password', password)
+    if (refused) return refused
+    const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)
+    const text = [
+      `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
+      ...(waitsUntil
+        ? [`No payout run pays you before ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
+        : []),
+      'If you did not ask for that, choose a new password now, then set the address again:',
+      `${c.env.BASE_URL}/forgot-password`,
+    ].join('\n\n')
+    for (const to of new Set([...before, email])) {
+      c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
+    }
+    return redirectWith(c, address, 'Your payout address is saved.')
+  },
+)

@@ -20,6 +20,12 @@ export function cameFrom(c: { req: Context['req'] }): string | undefined {
   return safePath(pathname + search)
 }
 
+/** Where a post leads on to: `page` as it stood when the form was sent, with its filters and its part of a list. */
+export function backTo(c: { req: Context['req'] }, page: string): string {
+  const from = cameFrom(c)
+  return from?.split('?')[0] === page.split('?')[0] && from ? from : page
+}
+
 /** The token of the mailed link that led here. */
 export function tokenInQuery(c: { req: Context['req'] }): string {
   return c.req.query('token') ?? ''

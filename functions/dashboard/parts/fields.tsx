@@ -18,14 +18,16 @@ interface FieldProps {
 }
 
 /** A labelled input or choice with its hint and, after a refusal, what is wrong with it. */
-export function Field({ name, label, form, hint, value, options, type = 'text', ...rest }: FieldProps) {
+export function Field({ name, label, form, hint, value, options, type = 'text', autofocus, ...rest }: FieldProps) {
   const error = form.errors[name]
+  const isFirstError = error !== undefined && Object.keys(form.errors)[0] === name
   const described = [error && `${name}-error`, hint && `${name}-hint`].filter(Boolean).join(' ')
   const shared = {
     id: name,
     name,
     'aria-invalid': error ? 'true' : undefined,
     'aria-describedby': described || undefined,
+    autofocus: isFirstError || autofocus,
   } as const
   const current = type === 'password' ? undefined : (form.values[name] ?? value)
   return (
@@ -59,7 +61,7 @@ export function Field({ name, label, form, hint, value, options, type = 'text', 
 export function Problem({ form }: { form: FormState }) {
   if (form.problem === undefined) return null
   return (
-    <p class="message bad" role="alert">
+    <p class="message bad" role="alert" tabindex={-1} autofocus>
       {form.problem}
     </p>
   )

@@ -1,35 +1,68 @@
 import type { Context, Env } from 'hono'
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import * as z from 'zod/mini'
 import { accept, textsOf } from '../../../lib/api/input.ts'
 import { ApiError, type ErrorDetail } from '../../../lib/errors.ts'
+import { backTo } from './address.ts'
 
-/** What the page of a form shows: what was sent, and what is wrong with which field. */
-export interface FormState {
-  values: Record<string, string>
-  errors: Record<string, string>
-  /** What is wrong with none of the fields in particular. */
-  problem?: string
-  status: 200 | 400 | 401 | 409 | 429 | 503
-}
+const texts = z.record(z.string(), z.string())
+const formState = z.object({ values: texts, errors: texts, problem: z.optional(z.string()) })
 
-export const emptyForm: FormState = { values: {}, errors: {}, status: 200 }
+/** What the page of a form shows: what was typed, what is wrong with which field, and what is wrong with none in particular. */
+export type FormState = z.infer<typeof formState>
 
-type Refuse<E extends Env> = (c: Context<E>, form: FormState) => Response | Promise<Response>
+export const emptyForm: FormState = { values: {}, errors: {} }
 
 /**
- * A form post as `schema` takes it, for the handler after it: `c.req.valid('form')`. What the schema refuses is shown by `refuse`, the
+ * A form post as `schema` takes it, for the handler after it: `c.req.valid('form')`. What the schema refuses is shown on `page`, the
  * page of the form; without it, it is `invalid_request`, which leads back to the page that the form stands on.
  */
 export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
-  refuse: Refuse<E> = (_c, { errors }) => {
-    throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
-  },
+  page?: (c: Context<E>) => string,
 ) {
   return accept('form', schema, async (c: Context<E>, refusal) => {
     if (!(refusal instanceof ApiError) || !refusal.details) throw refusal
-    return await refuse(c, await formAgain(c, { errors: byField(refusal.details) }))
+    const errors = byField(refusal.details)
+    if (page) return await refuseForm(c, page(c), { errors })
+    throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
   })
+}
+
+const formCookie = '__Secure-svc_form'
+/** What browsers keep of a cookie, with room for its name. */
+const maxCookie = 3800
+
+/** What a post leaves behind so that its form can be sent again. */
+export interface RefusedVariables {
+  isRefused?: boolean
+}
+
+/** Leads back to `page`, where the form shows once what was typed, without passwords, and what is wrong with it. */
+export async function refuseForm(c: Context, page: string, refusal: Partial<Omit<FormState, 'values'>>) {
+  const address = backTo(c, page)
+  const [path = page] = address.split('?')
+  const typed = Object.entries(textsOf(await c.req.parseBody()))
+    .filter(([name]) => !/password|token|^(current|new)$/.test(name))
+    .toSorted(([, one], [, other]) => one.length - other.length)
+  const cookieOf = () => JSON.stringify({ errors: {}, ...refusal, values: Object.fromEntries(typed) })
+  while (typed.length > 0 && encodeURIComponent(cookieOf()).length > maxCookie) typed.pop()
+  setCookie(c, formCookie, cookieOf(), { path, secure: true, httpOnly: true, sameSite: 'Lax', maxAge: 60 })
+  c.set('isRefused', true)
+  return c.redirect(address, 303)
+}
+
+/** What the form of this page was refused for just before, once; `emptyForm` where it was not. */
+export function shownForm(c: Context): FormState {
+  const value = getCookie(c, formCookie)
+  if (value === undefined) return emptyForm
+  deleteCookie(c, formCookie, { path: c.req.path, secure: true })
+  try {
+    const { success, data } = formState.safeParse(JSON.parse(value))
+    return success ? data : emptyForm
+  } catch {
+    return emptyForm
+  }
 }
 
 /** A text in a form that may be missing, which then is empty. */
@@ -45,25 +78,19 @@ export function shortText(length: number) {
   return z.overwrite<string>((text) => text.trim().slice(0, length).toWellFormed())
 }
 
-/** The same form again, for its page to say why what the schema took was refused after all. */
-export async function formAgain(
-  c: Pick<Context, 'req'>,
-  refusal: Partial<Omit<FormState, 'values'>>,
-): Promise<FormState> {
-  return { values: textsOf(await c.req.parseBody()), errors: {}, status: 400, ...refusal }
-}
-
 /**
- * The error as a field's, where it says that something stands in the way of what was entered: of the field that it names, else of this one.
- * Others go on.
+ * Shows the error as a field's, where it says that something stands in the way of what was entered: of the field that it names, else of
+ * this one. Others go on.
  */
-export async function conflictOf(c: Context, field: string, error: unknown): Promise<FormState> {
+export async function refuseConflict(c: Context, page: string, field: string, error: unknown): Promise<Response> {
   if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
   const named = error.details?.[0]?.field ?? field
-  return await formAgain(c, { errors: { [named]: error.message }, status: 409 })
+  return await refuseForm(c, page, { errors: { [named]: error.message } })
 }
 
-/** Messages by field, the first of each. */
+/** Messages by field, the first of each, in the order of the fields. */
 function byField(details: ErrorDetail[]): Record<string, string> {
-  return Object.fromEntries(details.toReversed().map(({ field, message }) => [field, message]))
+  const errors: Record<string, string> = {}
+  for (const { field, message } of details) errors[field] ??= message
+  return errors
 }

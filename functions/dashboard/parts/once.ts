@@ -42,7 +42,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   await next()
   if (!form || isUsedForm(c.error)) return undefined
   const { status, headers } = c.res
-  const isRefused = c.error !== undefined || status >= 400
+  const isRefused = c.error !== undefined || status >= 400 || c.get('isRefused')
   if (isRefused && (status < 500 || isTakenBefore)) await releaseForm(db, form)
   else await keepAnswer(db, form, headers.get('location') ?? cameFrom(c) ?? '/')
   return undefined

@@ -11,13 +11,14 @@ import { ApiError } from '../../../lib/errors.ts'
 import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { ConnectEnv } from '../../../lib/stripe/connect.ts'
+import type { RefusedVariables } from './form.ts'
 
 export interface DashboardEnv extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv {
   EMAIL_HASH_KEY: string
   RATE_LIMIT?: RateLimit
 }
 
-interface Variables {
+interface Variables extends RefusedVariables {
   requestId: string
   db: Database
   viewer: Viewer | undefined

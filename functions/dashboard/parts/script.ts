@@ -1,6 +1,6 @@
 /**
  * The dashboard's only script, served as a file. Pages work without it; it copies to the clipboard, asks before what cannot
- * be undone, keeps the parts marked `data-poll` fresh, and brings the current page into view in a navigation that scrolls.
+ * be undone, keeps the parts marked `data-poll` fresh, gives a page that a post answered the address in `data-address`, and brings the current page into view in a navigation that scrolls.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -54,6 +54,10 @@ async function poll(part) {
   }
 }
 for (const part of document.querySelectorAll('[data-poll]')) poll(part)
+
+// Reloading a secret that is shown once, or coming back to it, sends nothing again.
+const answered = document.querySelector('[data-address]')
+if (answered) history.replaceState(null, '', answered.dataset.address)
 
 document.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 `

@@ -2,20 +2,23 @@ import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
 import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
-import { emptyForm } from '../parts/form.ts'
+import type { FormState } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { Table } from '../parts/table.tsx'
 
 interface ApiKeysProps {
-  address: string
+  /** Of the page that this stands on. */
+  page: string
   keys: StoredApiKey[]
   /** One that was just made: nobody can be shown it again. */
   made: string | undefined
   proxyKey: string
+  form: FormState
 }
 
 /** A program's API keys, and the key by which its proxy signs. */
-export function ApiKeys({ address, keys, made, proxyKey }: ApiKeysProps) {
+export function ApiKeys({ page, keys, made, proxyKey, form: shown }: ApiKeysProps) {
+  const address = `${page}/keys`
   return (
     <Card title="API keys">
       <p class="muted">
@@ -23,7 +26,7 @@ export function ApiKeys({ address, keys, made, proxyKey }: ApiKeysProps) {
         this program alone. The <a href="/docs">documentation</a> has the code.
       </p>
       {made !== undefined && (
-        <div class="message good stack tight" role="status">
+        <div class="message good stack tight" role="status" data-address={page}>
           <p>
             <strong>This is the new key. Copy it now: it is not shown again.</strong>
           </p>
@@ -46,9 +49,9 @@ export function ApiKeys({ address, keys, made, proxyKey }: ApiKeysProps) {
         />
       )}
       <form method="post" action={address} class="row end">
-        <Field name="key_name" label="Name of a new key" value="server" form={emptyForm} />
-        <Field name="key_scope" label="For" options={scopeOptions} form={emptyForm} />
-        <Field name="key_days" label="Expires" options={expiryOptions} form={emptyForm} />
+        <Field name="key_name" label="Name of a new key" value="server" form={shown} />
+        <Field name="key_scope" label="For" options={scopeOptions} form={shown} />
+        <Field name="key_days" label="Expires" options={expiryOptions} form={shown} />
         <button type="submit">Make a key</button>
       </form>
       <p class="muted">

@@ -6,7 +6,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import { type CommissionStatus, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
 import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
+import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { PostButton, ReasonMenu } from '../parts/fields.tsx'
@@ -148,7 +148,7 @@ commissionPages.post(
     const { id: programId } = c.get('program')
     const approved = await approveCommissions(c.get('db'), programId, [idInPath(c, 'commissionId', missing)])
     if (approved === 0) throw new ApiError('conflict', 'This commission was decided on already.')
-    return redirectWith(c, addressIn(programId), "Approved: it is in the partner's balance.")
+    return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
   },
 )
 
@@ -164,6 +164,6 @@ commissionPages.post(
     const commissionId = idInPath(c, 'commissionId', missing)
     const { outbox } = await rejectCommission(c.get('db'), programId, commissionId, reason)
     await sendSoon(c.env, outbox)
-    return redirectWith(c, addressIn(programId), 'Rejected. The partner is told the reason.')
+    return redirectWith(c, backTo(c, addressIn(programId)), 'Rejected. The partner is told the reason.')
   },
 )

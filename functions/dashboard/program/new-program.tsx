@@ -6,7 +6,7 @@ import { createWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { emptyForm, form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
 import { newProgramForm, ProgramFields } from './program-form.tsx'
@@ -19,14 +19,13 @@ function ownWorkspaces(viewer: Viewer) {
   return viewer.workspaces.filter(({ role }) => may([role], 'program:create'))
 }
 
-newProgramPages.get('/programs/new', requireViewer, (c) => renderNew(c, emptyForm))
+newProgramPages.get('/programs/new', requireViewer, (c) => renderNew(c, withCompany(c, shownForm(c))))
 
 function renderNew(c: ViewerContext, shown: FormState) {
   const viewer = c.get('viewer')
   const workspaces = ownWorkspaces(viewer)
   return renderAccount(c, viewer, {
     title: 'New program',
-    status: shown.status,
     children: (
       <>
         <Heading
@@ -63,23 +62,30 @@ function renderNew(c: ViewerContext, shown: FormState) {
 }
 
 /** Says with everything else that the first program needs a company. */
-function renderRefused(c: ViewerContext, refused: FormState) {
-  const missing = ownWorkspaces(c.get('viewer')).length === 0 && !refused.values['workspace']?.trim()
-  const errors = { ...refused.errors, ...(missing && { workspace: 'Enter the name of your company.' }) }
-  return renderNew(c, { ...refused, errors })
+function withCompany(c: ViewerContext, shown: FormState): FormState {
+  if (shown === emptyForm || ownWorkspaces(c.get('viewer')).length > 0 || shown.values['workspace']?.trim())
+    return shown
+  return { ...shown, errors: { workspace: 'Enter the name of your company.', ...shown.errors } }
 }
 
-newProgramPages.post('/programs/new', requireViewer, form(newProgramForm, renderRefused), async (c) => {
-  const viewer = c.get('viewer')
-  const { workspace: company, workspace_id: asked, ...settings } = c.req.valid('form')
-  const workspaces = ownWorkspaces(viewer)
-  const chosen = asked ?? workspaces[0]?.id
-  if (chosen === undefined && company === '') return renderRefused(c, await formAgain(c, {}))
-  if (chosen !== undefined && !workspaces.some(({ id }) => id === chosen)) {
-    throw new ApiError('forbidden', 'Choose a workspace in which you may make programs.')
-  }
-  const db = c.get('db')
-  const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
-  const programId = await createProgram(db, workspaceId, settings)
-  return redirectWith(c, `/programs/${programId}`, `${settings.name} is ready.`)
-})
+const newProgramPage = '/programs/new'
+
+newProgramPages.post(
+  '/programs/new',
+  requireViewer,
+  form(newProgramForm, () => newProgramPage),
+  async (c) => {
+    const viewer = c.get('viewer')
+    const { workspace: company, workspace_id: asked, ...settings } = c.req.valid('form')
+    const workspaces = ownWorkspaces(viewer)
+    const chosen = asked ?? workspaces[0]?.id
+    if (chosen === undefined && company === '') return await refuseForm(c, newProgramPage, {})
+    if (chosen !== undefined && !workspaces.some(({ id }) => id === chosen)) {
+      throw new ApiError('forbidden', 'Choose a workspace in which you may make programs.')
+    }
+    const db = c.get('db')
+    const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
+    const programId = await createProgram(db, workspaceId, settings)
+    return redirectWith(c, `/programs/${programId}`, `${settings.name} is ready.`)
+  },
+)

@@ -7,11 +7,11 @@ import { addPartner, listPartners, type PartnerOfProgram, updatePartner } from '
 import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { idInPath, positiveInteger } from '../parts/address.ts'
+import { backTo, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { conflictOf, emptyForm, form, type FormState, optionalText } from '../parts/form.ts'
+import { emptyForm, form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
@@ -21,6 +21,7 @@ import { partnerColumns, partnerRow } from './partner-columns.tsx'
 export const partnerPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/partners`
+const partnersPage = (c: ProgramContext) => addressIn(c.get('program').id)
 
 async function renderPartners(c: ProgramContext, shown: FormState) {
   const program = c.get('program')
@@ -33,7 +34,6 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
   return renderProgram(c, {
     title: 'Partners',
     current: '/partners',
-    status: shown.status,
     children: (
       <ListPage
         title="Partners"
@@ -136,7 +136,9 @@ function Actions({ partner, address }: { partner: PartnerOfProgram; address: str
   )
 }
 
-partnerPages.get('/programs/:programId/partners', requireProgram('partner:list'), (c) => renderPartners(c, emptyForm))
+partnerPages.get('/programs/:programId/partners', requireProgram('partner:list'), (c) =>
+  renderPartners(c, shownForm(c)),
+)
 
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
@@ -181,7 +183,7 @@ const addForm = z.object({
 partnerPages.post(
   '/programs/:programId/partners',
   requireProgram('partner:manage'),
-  form(addForm, renderPartners),
+  form(addForm, partnersPage),
   async (c) => {
     const { id: programId } = c.get('program')
     const { name, email, code } = c.req.valid('form')
@@ -197,7 +199,7 @@ partnerPages.post(
       })
       return redirectWith(c, addressIn(programId), `${text} ${invited}`)
     } catch (error) {
-      return await renderPartners(c, await conflictOf(c, 'code', error))
+      return await refuseConflict(c, partnersPage(c), 'code', error)
     }
   },
 )
@@ -228,7 +230,7 @@ partnerPages.post(
   '/programs/:programId/partners/:partnerId/invite',
   requireProgram('partner:manage'),
   requireVerified,
-  async (c) => redirectWith(c, addressIn(c.get('program').id), await invite(c, await partnerOf(c))),
+  async (c) => redirectWith(c, backTo(c, partnersPage(c)), await invite(c, await partnerOf(c))),
 )
 
 partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram('partner:manage'), async (c) => {
@@ -237,7 +239,7 @@ partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram
   await endPartnership(c.get('db'), { programId, partnerId: partner.id })
   return redirectWith(
     c,
-    addressIn(programId),
+    backTo(c, partnersPage(c)),
     `The partnership with ${partner.name} ended. What they earned stays theirs.`,
   )
 })
@@ -250,6 +252,6 @@ for (const [verb, active, done] of [
     const { id: programId } = c.get('program')
     const partner = await partnerOf(c)
     await updatePartner(c.get('db'), programId, partner.id, { is_active: active })
-    return redirectWith(c, addressIn(programId), `${partner.name} is ${done}.`)
+    return redirectWith(c, backTo(c, partnersPage(c)), `${partner.name} is ${done}.`)
   })
 }

@@ -17,7 +17,7 @@ import { positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Empty, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, formAgain, type FormState } from '../parts/form.ts'
+import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { List, type Page, readPage } from '../parts/list.tsx'
@@ -32,7 +32,7 @@ import { leftOutTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 export const payoutRunPages = createPages()
 
 payoutRunPages.get('/programs/:programId/payouts', requireProgram('withdrawal:list'), (c) =>
-  renderPayouts(c, emptyForm),
+  renderPayouts(c, shownForm(c)),
 )
 
 async function renderPayouts(c: ProgramContext, shown: FormState) {
@@ -53,7 +53,6 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
   return renderProgram(c, {
     title: 'Payouts',
     current: '/payouts',
-    status: shown.status,
     children: (
       <>
         <Heading
@@ -204,14 +203,14 @@ const minimumForm = z.object({
 payoutRunPages.post(
   '/programs/:programId/payouts/minimum',
   requireProgram('program:update'),
-  form(minimumForm, renderPayouts),
+  form(minimumForm, (c: ProgramContext) => payoutsOf(c.get('program').id)),
   async (c) => {
     const { id: programId } = c.get('program')
     const { currency, minimum } = c.req.valid('form')
     const cents = smallestUnits(minimum, currency)
     if (!(cents >= 0 && cents <= maxAmountCents)) {
       const errors = { minimum: `Enter an amount of ${currency.toUpperCase()}, for example 50.` }
-      return await renderPayouts(c, await formAgain(c, { errors }))
+      return await refuseForm(c, payoutsOf(programId), { errors })
     }
     await setMinimumPayout(c.get('db'), programId, currency, cents)
     return redirectWith(c, payoutsOf(programId), 'The minimum payout is saved.')

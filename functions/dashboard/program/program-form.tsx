@@ -74,7 +74,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             form={form}
           />
           <Field
-            name="lead_commission"
+            name="lead_commission_cents"
             label="Commission on each signup"
             value={String(majorUnits(settings.lead_commission_cents, settings.currency))}
             inputmode="decimal"
@@ -112,7 +112,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
 /** The settings as typed, for a schema of them to check. */
 function readSettings(values: Record<string, string>): unknown {
   const { currency = '', commission_duration_months: months = '' } = values
-  const leadCents = smallestUnits(values['lead_commission'] ?? '0', currency)
+  const leadCents = smallestUnits(values['lead_commission_cents'] ?? '0', currency)
   return {
     ...values,
     commission_bp: decimalToInteger(values['commission_bp'] ?? '', 2),

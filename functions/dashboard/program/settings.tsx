@@ -11,7 +11,7 @@ import { idInPath } from '../parts/address.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, shortText } from '../parts/form.ts'
+import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { ApiKeys, keyUses, scopesOf } from './api-keys.tsx'
@@ -23,8 +23,11 @@ import { TrackerTag } from './tracker-tag.tsx'
 export const settingsPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/settings`
+const settingsPage = (c: ProgramContext) => addressIn(c.get('program').id)
 
-settingsPages.get('/programs/:programId/settings', requireProgram('program:read'), (c) => renderSettings(c, emptyForm))
+settingsPages.get('/programs/:programId/settings', requireProgram('program:read'), (c) =>
+  renderSettings(c, shownForm(c)),
+)
 
 async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: string) {
   const program = c.get('program')
@@ -39,7 +42,6 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
   return renderProgram(c, {
     title: 'Settings',
     current: '/settings',
-    status: shown.status,
     children: (
       <>
         <Heading
@@ -54,9 +56,10 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
         {may(program.roles, 'program:update') && <Terms address={address} form={shown} settings={settings} />}
         {keys && (
           <ApiKeys
-            address={`${address}/keys`}
+            page={address}
             keys={keys}
             made={madeKey}
+            form={shown}
             proxyKey={await proxyKey(c.env, program.id)}
           />
         )}
@@ -70,7 +73,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
             state={stripe}
           />
         )}
-        {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}
+        {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} form={shown} />}
         {may(program.roles, 'member:manage') && (
           <Card title="Members">
             <p class="muted">Who may see and change this program is set for the whole workspace.</p>
@@ -98,23 +101,17 @@ function Terms({ address, form: shown, settings }: { address: string; form: Form
   )
 }
 
-function EraseCustomer({ address }: { address: string }) {
+function EraseCustomer({ address, form: shown }: { address: string; form: FormState }) {
   return (
-    <Card title="Forget a customer">
+    <Card title="Erase a customer">
       <p class="muted">
         Removes what identifies one of your customers: their id, e-mail hash, addresses, device and place. Amounts, days
         and commissions stay. It cannot be undone.
       </p>
       <form method="post" action={address} class="row end">
-        <Field
-          name="forgotten"
-          label="Customer key or click id"
-          placeholder="user-1 or cust_…"
-          form={emptyForm}
-          required
-        />
-        <button type="submit" class="danger" data-confirm="Forget this customer? It cannot be undone.">
-          Forget
+        <Field name="forgotten" label="Customer key or click id" placeholder="user-1 or cust_…" form={shown} required />
+        <button type="submit" class="danger" data-confirm="Erase this customer? It cannot be undone.">
+          Erase
         </button>
       </form>
     </Card>
@@ -124,7 +121,7 @@ function EraseCustomer({ address }: { address: string }) {
 settingsPages.post(
   '/programs/:programId/settings',
   requireProgram('program:update'),
-  form(programForm, renderSettings),
+  form(programForm, settingsPage),
   async (c) => {
     const { id: programId } = c.get('program')
     await updateProgram(c.get('db'), programId, c.req.valid('form'))
@@ -132,19 +129,24 @@ settingsPages.post(
   },
 )
 
-const nobody = 'Enter the customer key or the click id of whom to forget.'
+const nobody = 'Enter the customer key or the click id of the customer.'
 const eraseForm = z.object({ forgotten: z.string(nobody).check(z.trim(), z.minLength(1, nobody)) })
 
 settingsPages.post(
   '/programs/:programId/settings/forget',
   requireProgram('customer:forget'),
-  form(eraseForm),
+  form(eraseForm, settingsPage),
   async (c) => {
     const { id: programId } = c.get('program')
     const { forgotten } = c.req.valid('form')
     const customer = programOfClickId(forgotten) ? { click_id: forgotten } : { customer_key: forgotten }
-    await eraseCustomer(c.get('db'), programId, customer)
-    return redirectWith(c, addressIn(programId), 'The customer is forgotten. Amounts and days stay as they were.')
+    try {
+      await eraseCustomer(c.get('db'), programId, customer)
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'not_found') throw error
+      return await refuseForm(c, addressIn(programId), { errors: { forgotten: error.message } })
+    }
+    return redirectWith(c, addressIn(programId), 'The customer is erased. Amounts and days stay as they were.')
   },
 )
 
@@ -154,15 +156,20 @@ const keyForm = z.object({
   key_days: z.prefault(z.enum(['', '30', '90', '365'], 'Choose when the key expires.'), ''),
 })
 
-settingsPages.post('/programs/:programId/settings/keys', requireProgram('api-key:manage'), form(keyForm), async (c) => {
-  const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
-  const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
-    scopes: scopesOf(scope),
-    ...(days && { days: Number(days) }),
-    createdBy: c.get('viewer').user.id,
-  })
-  return await renderSettings(c, emptyForm, key)
-})
+settingsPages.post(
+  '/programs/:programId/settings/keys',
+  requireProgram('api-key:manage'),
+  form(keyForm, settingsPage),
+  async (c) => {
+    const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
+    const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
+      scopes: scopesOf(scope),
+      ...(days && { days: Number(days) }),
+      createdBy: c.get('viewer').user.id,
+    })
+    return await renderSettings(c, emptyForm, key)
+  },
+)
 
 settingsPages.post('/programs/:programId/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')

@@ -12,7 +12,7 @@ import {
   type WithdrawalStatus,
 } from '../../../lib/money/withdrawals.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
+import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
 import { ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, reasonField } from '../parts/form.ts'
@@ -160,7 +160,7 @@ withdrawalPages.post(
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
     const withdrawalId = idInPath(c, 'withdrawalId', missing)
     await sendSoon(c.env, await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer))
-    return redirectWith(c, addressIn(programId), 'Marked as paid.')
+    return redirectWith(c, backTo(c, addressIn(programId)), 'Marked as paid.')
   },
 )
 
@@ -175,6 +175,6 @@ withdrawalPages.post(
     const { reason } = c.req.valid('form')
     const withdrawalId = idInPath(c, 'withdrawalId', missing)
     await sendSoon(c.env, await refuseWithdrawal(c.get('db'), programId, withdrawalId, reason))
-    return redirectWith(c, addressIn(programId), 'Refused. The amount is available to the partner again.')
+    return redirectWith(c, backTo(c, addressIn(programId)), 'Refused. The amount is available to the partner again.')
   },
 )
