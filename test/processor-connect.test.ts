@@ -182,6 +182,11 @@ describe("connecting the deployment's own account", () => {
     ['of another type', ({ code }) => tell(coded(code), {}, 'customer.created'), ''],
     ['with a made-up code', () => tell(coded('x'.repeat(43))), ''],
     [
+      'whose code could not be stored',
+      async () => expect(await tell(coded('a\0b'))).toMatchObject({ status: 200, body: { outcome: 'ignored' } }),
+      '',
+    ],
+    [
       'that nobody signed',
       async ({ code }) => {
         const body = JSON.stringify({

@@ -15,7 +15,7 @@ const product = z.looseObject({ metadata: z.nullish(z.record(z.string(), z.unkno
  */
 export function readOwnership(object: unknown): Fact {
   const code = product.parse(object).metadata?.[ownershipField]
-  return typeof code === 'string'
+  return typeof code === 'string' && /^[\w-]{43}$/.test(code)
     ? { kind: 'ownership', code }
     : ignored('It is a product, and says nothing of a payment.')
 }
