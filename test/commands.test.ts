@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -111,11 +111,21 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
 })
 
-test.each(['ledger', 'sandbox', 'queue', 'restore'])('%s says with --help how it is used', async (command) => {
-  const { stdout } = await run('npm', ['run', '-s', command, '--', '--help'], {
-    env: { PATH: process.env['PATH'], LOCAL_DATA_FOLDER: folder },
+test('every command says with --help how it is used, and does nothing', { timeout: 60_000 }, async () => {
+  const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const commands = Object.entries(scripts).flatMap(([name, script]) => {
+    const [node, ...args] = script.split(' ')
+    return node === 'node' ? [{ name, args }] : []
   })
-  expect(stdout).toMatch(/npm run|Options:/)
+  expect(commands.length).toBeGreaterThan(15)
+  const env = { PATH: process.env['PATH'], LOCAL_DATA_FOLDER: folder }
+  const said = await Promise.all(
+    commands.map(async ({ name, args }) => {
+      const { stdout } = await run(process.execPath, [...args, name.length % 2 ? '--help' : '-h'], { env })
+      return [name, /npm (run|start|test)|Options:/.test(stdout)]
+    }),
+  )
+  expect(said).toEqual(commands.map(({ name }) => [name, true]))
 })
 
 test('npm does not greet a newcomer with warnings about the version of Node', async () => {

@@ -14,7 +14,8 @@ import {
 import { openStripe } from '../stripe/client.ts'
 import { runCommand } from './command.ts'
 
-const usage = 'npm run -s backfill -- PROGRAM [--months 12]   (goes on where it stopped unless --months is given)'
+const usage =
+  'npm run -s backfill -- PROGRAM [--months 12]    reads the past of its Stripe account; goes on where it stopped unless --months is given'
 
 /** Stripe's limits are of seconds. */
 const pauseMilliseconds = 5000

@@ -3,15 +3,19 @@ import { DatabaseError } from 'pg'
 import { ApiError } from '../errors.ts'
 import { LocalStackError } from '../local/postgres.ts'
 
+/** Prints the usage and ends the process where `--help` asks for it. */
+export function answerHelp(usage: string): void {
+  if (!process.argv.includes('--help') && !process.argv.includes('-h')) return
+  console.log(usage)
+  process.exit(0)
+}
+
 /**
  * Runs a command of `npm run`. `--help` prints its usage. What goes wrong ends the process with 1, an option that there is not with 2; it is
  * said in a sentence with what to do about it, and only what nobody foresaw has a stack.
  */
 export async function runCommand(usage: string, main: () => Promise<void>): Promise<void> {
-  if (process.argv.includes('--help')) {
-    console.log(usage)
-    return
-  }
+  answerHelp(usage)
   try {
     await main()
   } catch (error) {

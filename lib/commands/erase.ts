@@ -5,7 +5,8 @@ import { readState } from '../local/state.ts'
 import { eraseCustomer } from '../tracking/erase-customer.ts'
 import { runCommand } from './command.ts'
 
-const usage = 'npm run -s erase -- --program 1 --customer-key user-1   (or --click-id cust_…)'
+const usage =
+  'npm run -s erase -- --program 1 --customer-key user-1    removes what identifies a customer; or --click-id cust_…'
 
 /** `npm run -s erase -- …`: removes what identifies a customer, on Neon by DATABASE_URL or on the running stack. */
 async function erase(): Promise<void> {

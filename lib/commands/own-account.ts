@@ -6,7 +6,8 @@ import { connectProcessor } from '../stripe/connect.ts'
 import { ownAccount } from '../stripe/facts.ts'
 import { runCommand } from './command.ts'
 
-const usage = 'npm run -s own-account -- 1'
+const usage =
+  'npm run -s own-account -- PROGRAM    connects a program to the Stripe account whose key the deployment has'
 
 /**
  * `npm run -s own-account -- PROGRAM`: connects a program to the account whose key the deployment has, without Connect. Whoever deploys

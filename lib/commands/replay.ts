@@ -6,7 +6,8 @@ import { openStripe } from '../stripe/client.ts'
 import { listUnreadEvents, replayWebhookEvent } from '../stripe/webhook-events.ts'
 import { runCommand } from './command.ts'
 
-const usage = 'npm run -s replay -- --program 1   (or no option: of every program)'
+const usage =
+  'npm run -s replay -- --program 1    applies the events of Stripe that wait; without an option those of every program'
 
 /**
  * `npm run -s replay -- [--program 1]`: after a mend, applies the events of Stripe that no schema could read, whose payloads are kept for

@@ -2,12 +2,16 @@ import { exec } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { styleText } from 'node:util'
 import { startVitest, type TestModule } from 'vitest/node'
+import { answerHelp } from '../../lib/commands/command.ts'
 
 /**
  * `npm test`: formatter, linter, type checkers and bundles, then every test. `npm test -- <part of a file's name>` runs the tests of
  * these files only. `npm run check` leaves out the bundles and every test that starts more than a database. The last line is
  * `N passed, N failed`, where a check counts as one.
  */
+answerHelp(`npm test            checks everything, on a database of its own
+npm test -- NAME    the test files whose names hold that
+npm run check       what needs no stack: formatter, linter, types and the quick tests`)
 const isCheck = process.argv.includes('--check')
 const filters = process.argv.slice(2).filter((argument) => argument !== '--check')
 
