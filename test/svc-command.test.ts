@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -53,7 +53,7 @@ describe('svc init', () => {
         `PAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\nSVC_BASE_URL=${stack.baseUrl}\nSVC_PROXY_KEY=${key}\n`,
     )
     expect(statSync(inFolder('.svc/.env')).mode & 0o777).toBe(0o600)
-    expect(read('.gitignore')).toBe('.svc/.env\n.svc/.env.*\n')
+    expect(read('.gitignore')).toBe('.svc/.env\n.svc/.env.*\n!.svc/.env.example\n')
     expect(read('.svc/.env.example')).toMatch(/^SVC_API_KEY=\nSVC_PROGRAM_ID=\nPAYMENT_CONNECTED_ACCOUNT_ID=\n/m)
 
     const instructions = read('.svc/AGENTS.md')
@@ -82,6 +82,7 @@ describe('svc init', () => {
       '.svc/.env.example',
       '.svc/AGENTS.md',
       '.svc/skills.md',
+      'AGENTS.md',
     ])
   })
 
@@ -122,7 +123,55 @@ describe('svc init', () => {
       `# Ours\nOTHER=1\nSVC_API_KEY=${sandbox.apiKey}\nPAYMENT_CONNECTED_ACCOUNT_ID=${sandbox.connectedAccountId}\n` +
         `SVC_PROGRAM_ID=${sandbox.programId}\nSVC_BASE_URL=${stack.baseUrl}\nSVC_PROXY_KEY=${key}\n`,
     )
-    expect(read('.gitignore')).toBe('node_modules\n.svc/.env\n.svc/.env.*\n')
+    expect(read('.gitignore')).toBe('node_modules\n.svc/.env\n.svc/.env.*\n!.svc/.env.example\n')
+  })
+
+  test.each([
+    ['no file', undefined, (section: string) => `${section}\n`],
+    ['an empty file', '', (section: string) => `${section}\n`],
+    ['a file of others', '# Ours\n\nUse tabs.', (section: string) => `# Ours\n\nUse tabs.\n\n${section}\n`],
+    [
+      'a section of an earlier run between words of others',
+      '# Ours\n<!-- svc:start. Old. -->\nold words\n<!-- svc:end -->\nUse tabs.\n',
+      (section: string) => `# Ours\n${section}\nUse tabs.\n`,
+    ],
+    [
+      'a marker whose end was lost',
+      '<!-- svc:start. Old. -->\nUse tabs.\n',
+      (section: string) => `<!-- svc:start. Old. -->\nUse tabs.\n\n${section}\n`,
+    ],
+  ])('leads to .svc/ by a section of AGENTS.md, with %s there before', async (_, before, expected) => {
+    if (before !== undefined) writeFileSync(inFolder('AGENTS.md'), before)
+    await svc(['init'])
+    const text = read('AGENTS.md')
+    const [section = ''] = /<!-- svc:start\. `[^]*<!-- svc:end -->/.exec(text) ?? []
+    expect(section).toContain(`${stack.baseUrl}/programs/${sandbox.programId}/check`)
+    expect(section).not.toMatch(/svc_live_|\{\{|old words/)
+    expect(text).toBe(expected(section))
+    // What stands in one of the files is not said again in the other.
+    const instructions = read('.svc/AGENTS.md')
+    for (const line of section.split('\n').filter((one) => one.length > 40)) expect(instructions).not.toContain(line)
+    expect(await json(['init', '--json'])).toMatchObject({ files: { 'AGENTS.md': 'unchanged' } })
+    expect(read('AGENTS.md')).toBe(text)
+  })
+
+  test('leaves the template for git to see, and hides the keys', async () => {
+    execFileSync('git', ['init', '-q'], { cwd: folder })
+    writeFileSync(inFolder('.gitignore'), '.env*\n')
+    await svc(['init'])
+    writeFileSync(inFolder('.svc/.env.local'), '')
+    const seen = execFileSync('git', ['status', '--short', '-uall'], { cwd: folder, encoding: 'utf8' })
+    expect(seen).toContain('.svc/.env.example')
+    expect(seen).not.toMatch(/\.svc\/\.env($|\.local)/m)
+  })
+
+  test('says http where the service does', async () => {
+    await svc(['init'])
+    const instructions = read('.svc/AGENTS.md')
+    expect(instructions).toContain(`http://shop.example.com/?aff=svc-test-${sandbox.programId}`)
+    expect(instructions).not.toContain('https://shop.example.com')
+    const { sent } = await json(['test', 'click', '--json'])
+    expect(sent.body.page_url).toBe('http://shop.example.com/')
   })
 
   test('writes nothing where the key is refused', async () => {
@@ -174,6 +223,19 @@ describe('svc status', () => {
     const after = await svc(['status'], own)
     expect([after.exitCode, after.stdout]).toEqual([0, expect.not.stringContaining('✗')])
     expect(await json(['status', '--json'], own)).toMatchObject({ success: true, program: { id: fresh.programId } })
+  })
+
+  test('says what was refused, and what to do about it', async () => {
+    const fresh = await createSandbox(stack.db, env)
+    await fetch(`${stack.baseUrl}/api/v1/track/lead`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${fresh.apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ customer_key: 'u' }),
+    })
+    const own = { SVC_API_KEY: fresh.apiKey, SVC_BASE_URL: stack.baseUrl }
+    expect((await svc(['status'], own)).stdout).toContain('✗ A lead came without a click id')
+    await svc(['test', 'lead'], own)
+    expect((await svc(['status'], own)).stdout).not.toContain('without a click id')
   })
 
   test('does not ask for a processor of a shop that sends its sales itself', async () => {

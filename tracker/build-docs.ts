@@ -47,6 +47,7 @@ const tag = '<script async src="{{api_base_url}}/js/svc-tracker.js" data-svc-pro
 const examples: Record<string, string> = {
   program_id: 'PROGRAM_ID',
   domain: 'shop.example.com',
+  site: 'https://shop.example.com',
   currency: 'PROGRAM_CURRENCY',
   proxy_path: 'YOUR_PATH',
 }

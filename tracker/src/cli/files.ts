@@ -67,3 +67,27 @@ export function addLines(path: string, lines: string[]): Written {
   writeFileSync(path, `${present ?? ''}${separator}${missing.join('\n')}\n`)
   return present === undefined ? 'created' : 'updated'
 }
+
+/**
+ * Writes a section of a file that is somebody else's, between two markers: in place where they stand, else at the end. What is around it
+ * stays as it is.
+ */
+export function writeSection(path: string, text: string): Written {
+  const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
+  const section = `${sectionStart}\n${text.trim()}\n${sectionEnd}`
+  const at = present === undefined ? null : sectionPattern.exec(present)
+  const whole =
+    present === undefined
+      ? `${section}\n`
+      : at
+        ? present.slice(0, at.index) + section + present.slice(at.index + at[0].length)
+        : `${present.trimEnd()}${present.trim() ? '\n\n' : ''}${section}\n`
+  if (whole === present) return 'unchanged'
+  writeFileSync(path, whole)
+  return present === undefined ? 'created' : 'updated'
+}
+
+const sectionStart = '<!-- svc:start. `svc init` writes what stands from here to svc:end anew. -->'
+const sectionEnd = '<!-- svc:end -->'
+/** The first start that an end follows before another start does, so that nothing between a lost marker and a later section goes. */
+const sectionPattern = /<!-- svc:start\b(?:(?!<!-- svc:start\b)[^])*?<!-- svc:end -->/

@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { addLines, writeEnv, writeGenerated, type Written } from './files.ts'
-import { type Connection, envFile, fetchStatus, type Status } from './service.ts'
+import { addLines, writeEnv, writeGenerated, writeSection, type Written } from './files.ts'
+import { type Connection, envFile, fetchStatus, siteAddress, type Status } from './service.ts'
 
-/** The `.svc/` folder as `svc init` left it. */
+/** The `.svc/` folder and what tells of it, as `svc init` left them. */
 export interface Initialised {
   status: Status
   files: Record<string, Written>
 }
 
 /**
- * Checks the key, fetches the program and writes `.svc/` and the two lines of `.gitignore`. May be run again: `replace` is
- * asked before a file that was changed by hand is written over.
+ * Checks the key, fetches the program and writes `.svc/`, the lines of `.gitignore` and a section of `AGENTS.md`. May be run again: `replace`
+ * is asked before a file that was changed by hand is written over.
  */
 export async function init(connection: Connection, replace: (path: string) => Promise<boolean>): Promise<Initialised> {
   const status = await fetchStatus(connection)
   const instructions = fillIn(readTemplate('AGENTS.md'), connection, status)
   const files: Record<string, Written> = {}
   // First, so that the key is never in a file that git would take.
-  files['.gitignore'] = addLines('.gitignore', ['.svc/.env', '.svc/.env.*'])
+  files['.gitignore'] = addLines('.gitignore', ['.svc/.env', '.svc/.env.*', '!.svc/.env.example'])
   files[envFile] = writeEnv(envFile, {
     SVC_API_KEY: connection.apiKey,
     SVC_PROGRAM_ID: String(status.program.id),
@@ -30,6 +30,7 @@ export async function init(connection: Connection, replace: (path: string) => Pr
   for (const path of ['.svc/AGENTS.md', '.svc/skills.md']) {
     files[path] = await writeGenerated(path, instructions, 'markdown', replace)
   }
+  files['AGENTS.md'] = writeSection('AGENTS.md', fillIn(readTemplate('section.md'), connection, status))
   return { status, files }
 }
 
@@ -47,7 +48,7 @@ export function proxyPath({ id, domain }: Pick<Status['program'], 'id' | 'domain
 }
 
 /** Replaces `{{name}}` in the instructions by the program's value. Values stay on one line and in their cell. */
-function fillIn(template: string, { baseUrl }: Connection, { program, processor }: Status): string {
+function fillIn(template: string, connection: Connection, { program, processor }: Status): string {
   const values: Record<string, string> = {
     program_id: String(program.id),
     program_name: program.name,
@@ -57,8 +58,9 @@ function fillIn(template: string, { baseUrl }: Connection, { program, processor 
     cookie_window_days: String(program.cookie_window_days),
     lead_auth_policy: program.lead_auth_policy,
     processor: processor.connected ? 'connected' : 'not connected',
-    api_base_url: baseUrl,
+    api_base_url: connection.baseUrl,
     proxy_path: proxyPath(program),
+    site: siteAddress(connection, program),
   }
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name]

@@ -48,6 +48,8 @@ export interface Status {
   /** Null for a key without the scope `track`. */
   proxy_key: string | null
   processor: { connected: boolean; account_id: string | null }
+  /** What was refused since something of its kind came, newest first. */
+  refusals: { call: string; code: string; refused_at: string; message: string }[]
   /** ISO 8601; null where never. */
   activity: Record<'last_click' | 'last_lead' | 'last_sale' | 'last_webhook', LastSeen>
   checks: { name: string; ok: boolean; message: string }[]
@@ -152,5 +154,9 @@ function parse(text: string): Answer | undefined {
     return undefined
   }
 }
+
+/** Address of the program's site: without TLS where the service itself is, as on one machine. */
+export const siteAddress = ({ baseUrl }: Connection, { domain }: Status['program']) =>
+  `${baseUrl.startsWith('http:') ? 'http' : 'https'}://${domain}`
 
 export const fetchStatus = (connection: Connection) => request<Status>(connection, '/api/v1/cli/status')

@@ -70,10 +70,14 @@ subcommand(svc, 'init', 'Check the API key and write .svc/ with instructions and
     'after',
     `
 Writes .svc/AGENTS.md and .svc/skills.md (how to integrate, for you or a coding agent), .svc/.env (your settings; git
-ignores it) and .svc/.env.example. Can be run again: files that you changed are kept, unless you say otherwise.
+ignores it) and .svc/.env.example. AGENTS.md in this folder gets a section between two markers that leads there; the rest
+of it stays. Can be run again: files that you changed are kept, unless you say otherwise.
+
+The dashboard has this command filled in: it is shown with each new key.
 
 Examples:
   $ svc init
+  $ svc init --base-url https://api.example.com --api-key svc_live_…
   $ SVC_API_KEY=svc_live_… svc init --json`,
   )
   .action(async (flags: ConnectionFlags & { force?: boolean }) => {
@@ -93,7 +97,9 @@ Examples:
       `${green('✓')} ${status.program.name}, program ${status.program.id}`,
       ...lines,
       '',
-      'Next: follow .svc/AGENTS.md, or hand it to your coding agent. Then run `svc status`.',
+      'Next: follow .svc/AGENTS.md, or hand it to your coding agent. Then run `npx svc status`.',
+      `Watch what arrives: ${connection.baseUrl}/programs/${status.program.id}/check`,
+      `Documentation: ${connection.baseUrl}/docs`,
     ]
     print(flags, { program: status.program, files }, text.join('\n'))
   })
@@ -115,8 +121,17 @@ const describeActivity = ([name, { live, test: inTest }]: [string, Status['activ
 const describeCheck = ({ name, ok, message }: Status['checks'][number]) =>
   `${ok ? green('✓') : name === optionalCheck ? dim('–') : red('✗')} ${message}`
 
-const describeStatus = ({ program, activity, checks }: Status) =>
-  [
+/** That a lead was nobody's says something only as long as none has come: most visitors come through no partner. */
+const isTelling = ({ checks }: Status) => {
+  const hasLeads = checks.some(({ name, ok }) => name === 'lead_seen' && ok)
+  return ({ code }: Status['refusals'][number]) => !(hasLeads && code === 'no_attribution')
+}
+
+const describeRefusal = ({ message, refused_at: at }: Status['refusals'][number]) => `${red('✗')} ${message} ${dim(at)}`
+
+const describeStatus = (status: Status) => {
+  const { program, activity, checks, refusals } = status
+  return [
     `${program.name}, program ${program.id}`,
     `  domain         ${program.domain}`,
     `  commission     ${program.commission_percent} % of a sale`,
@@ -125,7 +140,9 @@ const describeStatus = ({ program, activity, checks }: Status) =>
     ...Object.entries(activity).map(describeActivity),
     '',
     ...checks.map(describeCheck),
+    ...refusals.filter(isTelling(status)).map(describeRefusal),
   ].join('\n')
+}
 
 const test = svc
   .command('test')

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { CommandError, type Connection, fetchStatus, request } from './service.ts'
+import { CommandError, type Connection, fetchStatus, request, siteAddress } from './service.ts'
 
 export type TestEventKind = 'click' | 'lead' | 'sale'
 
@@ -24,7 +24,7 @@ export async function sendTestEvent(
   const { program, activity } = await fetchStatus(connection)
   const additional_data = { test_mode: true, program_id: program.id }
   const customer_key = `svc_test_${randomUUID()}`
-  const page_url = `https://${program.domain}/`
+  const page_url = `${siteAddress(connection, program)}/`
   const bodies = {
     click: { affiliate_url: `${page_url}?aff=svc-test`, page_url, additional_data },
     lead: { customer_key, additional_data },
