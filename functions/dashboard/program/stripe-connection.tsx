@@ -22,7 +22,7 @@ import type { ConnectionState } from '../../../lib/stripe/connection-state.ts'
 import { attributeKnownCustomers } from '../../../lib/stripe/known-customers.ts'
 import { applyParkedEvents, type WaitingEvents } from '../../../lib/stripe/parked-events.ts'
 import { ownAccount } from '../../../lib/stripe/facts.ts'
-import { Badge, Card } from '../parts/blocks.tsx'
+import { Badge, Card, Copy } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form } from '../parts/form.ts'
@@ -74,6 +74,7 @@ export function StripeConnection({ env, programId, accountId, mayOwn, attributes
           <a href={ownAccountAddress(programId)}>Connect that one</a>
         </p>
       )}
+      {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}
       {accountId && <LeftOut programId={programId} payments={state.leftOut} isOn={attributesKnown} />}
       {accountId && <Past programId={programId} backfill={state.backfill} />}
       {state.waiting.map((events) => (
@@ -104,6 +105,60 @@ function Connected({ accountId, address }: { accountId: string; address: string 
         Disconnect
       </PostButton>
     </>
+  )
+}
+
+/** How to see a payment of Stripe arrive: on one machine by lines to copy, and where the service is deployed by a payment in test mode. */
+function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: number; isOwn: boolean }) {
+  const check = <a href={`/programs/${programId}/check`}>Check that it works</a>
+  if (!isOnThisMachine(baseUrl)) {
+    return (
+      <p>
+        To try it, pay on your site in Stripe's test mode, for example with the card 4242 4242 4242 4242: {check}. There
+        is no secret to copy and nothing to forward, since Stripe reaches this service by itself; each event is in the{' '}
+        <a href={`/programs/${programId}/test/deliveries`}>delivery log of the test data</a>.
+      </p>
+    )
+  }
+  const fixture = (rest: string) => `npm run -s stripe:fixture -- ${rest} --program ${programId} --test-mode`
+  return (
+    <details class="more">
+      <summary>Try it on this machine</summary>
+      <div class="stack">
+        <p>
+          Without an account at Stripe: these lines, in the folder of the service, sign events as Stripe does and send
+          them here. They are a payment, its refund, and a month that passes. Without <code>--test-mode</code> they
+          count, and without a name all are listed. {check}
+        </p>
+        <Copy
+          text={['checkout.session.completed', 'refund.created', '--advance 31d'].map(fixture).join('\n')}
+          label="lines that send events"
+        />
+        <p>
+          With your own account in test mode: start the service with its key and with the secret by which Stripe's
+          command signs, and have that forward what happens.
+        </p>
+        <Copy
+          text={`STRIPE_SECRET_KEY=sk_test_... STRIPE_WEBHOOK_SECRET=$(stripe listen --print-secret) npm start`}
+          label="line that starts the service"
+        />
+        <Copy text={`stripe listen --forward-to ${baseUrl}/api/v1/webhooks/stripe`} label="line that forwards events" />
+        {!isOwn && (
+          <>
+            <p>Its events name no account. This line says that they are this program's:</p>
+            <Copy text={`npm run -s own-account -- ${programId}`} label="line that connects your own account" />
+          </>
+        )}
+        <p>
+          Without both variables the webhook's secret is one of this machine. It is for tests of your own that sign
+          events:
+        </p>
+        <Copy
+          text={`node -p "JSON.parse(fs.readFileSync('.local/secrets.json')).STRIPE_WEBHOOK_SECRET"`}
+          label="line that prints the secret"
+        />
+      </div>
+    </details>
   )
 }
 
@@ -227,7 +282,14 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
       </p>
       <form method="post" action={`${address}/connect`} class="row end">
         {way === 'name' && (
-          <Field name="account_id" label="Stripe account id" placeholder="acct_…" form={emptyForm} required />
+          <Field
+            name="account_id"
+            label="Stripe account id"
+            placeholder="acct_…"
+            hint="There is no Stripe on this machine, so any name will do: acct_test."
+            form={emptyForm}
+            required
+          />
         )}
         <button type="submit" class="primary">
           Connect Stripe
