@@ -198,10 +198,14 @@ export const style = css`
       border-right: 0;
       border-bottom: 1px solid var(--line);
     }
+    nav {
+      padding: 0.75rem 1rem;
+    }
     nav ul {
       display: flex;
-      overflow-x: auto;
-      white-space: nowrap;
+      flex-wrap: wrap;
+      gap: 0 0.25rem;
+      margin-top: 0.5rem;
     }
   }
 `
