@@ -8,7 +8,7 @@ const app = createApp<KeyedEnv & ProxyEnv & { API_BASE_URL: string }>()
 
 /**
  * GET /api/v1/cli/status, program API key: whether the program is set up and what it has received.
- * 200 `{success, program, api_base_url, proxy_key, processor, activity, checks}`, as `ProgramStatus` says.
+ * 200 `{success, program, api_base_url, proxy_key, processor, activity, refusals, checks}`, as `readStatus` says.
  */
 for (const path of ['/', '/api/v1/cli/status']) {
   app.get(path, readKey, async (c) => {

@@ -31,6 +31,7 @@ import { redirectWith } from './dashboard/parts/flash.tsx'
 import { renderPlain } from './dashboard/parts/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
+import { checkPages } from './dashboard/program/check.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
 import { firstStepsPages } from './dashboard/program/first-steps.tsx'
@@ -45,7 +46,6 @@ import { settingsPages } from './dashboard/program/settings.tsx'
 import { ownAccountPages } from './dashboard/program/own-account.tsx'
 import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
 import { testDataPages } from './dashboard/program/test-data.tsx'
-import { trackerTagPages } from './dashboard/program/tracker-tag.tsx'
 import { webhookEventPages } from './dashboard/program/webhook-events.tsx'
 import { withdrawalPages } from './dashboard/program/withdrawals.tsx'
 
@@ -137,6 +137,7 @@ const groups = [
   partnerInvitationPages,
   partnerNotificationPages,
   partnerWithdrawalPages,
+  checkPages,
   commissionPages,
   eventPages,
   firstStepsPages,
@@ -151,7 +152,6 @@ const groups = [
   ownAccountPages,
   stripeConnectionPages,
   testDataPages,
-  trackerTagPages,
   webhookEventPages,
   withdrawalPages,
 ]

@@ -6,8 +6,16 @@ import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { campaignOf } from '../lib/tracking/campaign.ts'
-import { type Click, clickIdOrNull, recordClick, recordTestClick, unknownPartnerCode } from '../lib/tracking/clicks.ts'
+import {
+  type Click,
+  clickIdOrNull,
+  newClickIdStem,
+  recordClick,
+  recordTestClick,
+  unknownPartnerCode,
+} from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
+import { programOfTestCode, testClickId, testCode, testDays } from '../lib/tracking/test-links.ts'
 import type { ProxiedVisitor } from '../lib/tracking/proxied-visitor.ts'
 import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
 
@@ -23,7 +31,7 @@ const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RAT
 /**
  * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`.
  * 200 `{success, click_id, partner_code, cookie_window_days}`; a test click answers `{success, message, data: {eventId, programId,
- * test_mode}}`. 400 and 410 as lib/errors.ts says; nothing is recorded then.
+ * test_mode}}`, one by a test link all of these. 400 and 410 as lib/errors.ts says; nothing is recorded then.
  */
 for (const path of ['/', '/api/v1/track/click']) {
   app.post(
@@ -40,10 +48,12 @@ for (const path of ['/', '/api/v1/track/click']) {
       }
       const db = openDatabase(c.env)
       const visitor = c.get('visitor')
-      const { test_mode: isTest, program_id: named } = body.additional_data ?? {}
+      const { test_mode: saysTest, program_id: named } = body.additional_data ?? {}
+      const tested = programOfTestCode(aff ?? '')
       // Through a proxy come the clicks of its own program alone.
-      const programId = visitor?.programId ?? named
-      if (named && named !== programId) throw unknownPartnerCode()
+      const programId = visitor?.programId ?? named ?? tested
+      if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
+      const isTest = saysTest || tested !== undefined
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = asClick(body, code, c.req.raw, visitor)
@@ -53,6 +63,11 @@ for (const path of ['/', '/api/v1/track/click']) {
           success: true,
           message: 'The test click was recorded. It counts for nothing.',
           data: { eventId: event_id, programId: program_id, test_mode: true },
+          ...(tested && {
+            click_id: testClickId(newClickIdStem(Date.now()), tested),
+            partner_code: testCode(tested),
+            cookie_window_days: testDays,
+          }),
         })
       }
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))

@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import { createMiddleware } from 'hono/factory'
-import { checkApiKey } from '../lib/access/api-keys.ts'
+import { checkKeyOfRefused } from '../lib/access/api-keys.ts'
 import { type KeyedEnv, readApiKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
@@ -9,6 +9,7 @@ import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
+import { isTestEvent, programOfTestClick, testClickIdOrNull } from '../lib/tracking/test-links.ts'
 import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
 
 interface Types {
@@ -27,9 +28,9 @@ const readCaller = createMiddleware<Types>(async (c, next) => {
   return await next()
 })
 
-async function checkCaller(c: Context<Types>): Promise<void> {
+async function checkCaller(c: Context<Types>, reason: unknown): Promise<void> {
   if (isFromBrowser(c)) await countVisitor(c, c.env.BROWSER_RATE_LIMIT)
-  else await checkApiKey(openDatabase(c.env), c.get('keyHash'))
+  else await checkKeyOfRefused(openDatabase(c.env), c.get('keyHash'), { call: 'lead', reason })
 }
 
 /**
@@ -50,7 +51,8 @@ for (const path of ['/', '/api/v1/track/lead']) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
         // Through a proxy come the leads of its own program alone.
-        const programId = c.get('visitor')?.programId ?? body.program_id ?? body.additional_data?.program_id ?? null
+        const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
+        const programId = c.get('visitor')?.programId ?? named ?? null
         return c.json({ success: true, ...(await recordBrowserLead(db, lead, programId)) })
       }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
@@ -63,13 +65,14 @@ for (const path of ['/', '/api/v1/track/lead']) {
 }
 
 async function asLead(body: LeadRequest, emailHashKey: string): Promise<Lead> {
+  const clickId = body.click_id || body.clickId
   return {
     customer_key: body.customer_key,
-    click_id: clickIdOrNull(body.click_id || body.clickId),
+    click_id: clickIdOrNull(clickId) ?? testClickIdOrNull(clickId),
     email_hash: body.email ? await emailHash(emailHashKey, body.email) : null,
     session_id: body.session_id ?? null,
     page_url: body.page_url ?? null,
-    is_test: body.additional_data?.test_mode ?? false,
+    is_test: isTestEvent(body, clickId),
     additional_data: body.additional_data ?? null,
   }
 }

@@ -14,7 +14,7 @@ const app = createApp<KeyedEnv & RelayEnv>()
  * skipped, reason, commission_id}`, or `{success, status: no_commission, message}`; 404 `not_found`.
  */
 for (const path of ['/', '/api/v1/track/refund']) {
-  app.post(path, limitBody, readKey, accept('json', refundRequest, checkKey), async (c) => {
+  app.post(path, limitBody, readKey, accept('json', refundRequest, checkKey('refund')), async (c) => {
     const body = c.req.valid('json')
     const amountCents = body.refund_amount_cents || null
     const refund = {

@@ -5,6 +5,7 @@ import { saleRequest } from '../lib/api/track-sale.ts'
 import { openDatabase } from '../lib/database.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { clickIdOrNull } from '../lib/tracking/clicks.ts'
+import { isTestEvent } from '../lib/tracking/test-links.ts'
 
 const paths = ['/', '/api/v1/track/sale']
 const app = createApp<KeyedEnv>()
@@ -15,7 +16,7 @@ const app = createApp<KeyedEnv>()
  * `duplicate_transaction` with `same_payload`, and of the stored sale `sale_id`, `attributed` and `commission_id`.
  */
 for (const path of paths) {
-  app.post(path, limitBody, readKey, accept('json', saleRequest, checkKey), async (c) => {
+  app.post(path, limitBody, readKey, accept('json', saleRequest, checkKey('sale')), async (c) => {
     const body = c.req.valid('json')
     const isRecurring = body.is_recurring ?? body.isRecurring ?? false
     const sale = {
@@ -28,12 +29,14 @@ for (const path of paths) {
       sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),
       is_recurring: isRecurring,
       subscription_id: body.subscription_id ?? body.subscriptionId ?? null,
-      is_test: body.additional_data?.test_mode ?? false,
+      is_test: isTestEvent(body, body.click_id || body.clickId),
       additional_data: body.additional_data ?? null,
     }
     const programId = body.additional_data?.program_id ?? null
-    const recorded = await recordSale(openDatabase(c.env), c.get('keyHash'), sale, programId, c.get('requestId'))
-    return c.json({ success: true, ...recorded, ...(sale.is_test && { test_mode: true }) })
+    return c.json({
+      success: true,
+      ...(await recordSale(openDatabase(c.env), c.get('keyHash'), sale, programId, c.get('requestId'))),
+    })
   })
   app.all(path, onlyMethods('POST'))
 }

@@ -551,6 +551,14 @@ export interface Refunds {
   sale_id: Int8;
 }
 
+export interface RefusedCalls {
+  call: 'click' | 'lead' | 'sale' | 'refund' | 'key';
+  code: string;
+  detail: string | null;
+  program_id: Int8;
+  refused_at: Generated<Timestamp>;
+}
+
 export interface Sales {
   additional_data: Json | null;
   amount_cents: Int8;
@@ -746,6 +754,7 @@ export interface DB {
   public_test_events: PublicTestEvents;
   referral_links: ReferralLinks;
   refunds: Refunds;
+  refused_calls: RefusedCalls;
   sales: Sales;
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
@@ -790,6 +799,10 @@ export interface DatabaseFunctions {
   check_api_key: {
     arguments: { hash: Uint8Array | null; scope: string | null }
     row: { key_refusal: string | null; key_id: number | null; program_id: number | null }
+  }
+  check_key_of_refused: {
+    arguments: { hash: Uint8Array | null; refused_call: string | null; code: string | null; detail: string | null }
+    row: { key_refusal: string | null }
   }
   clear_test_data: {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
@@ -913,7 +926,7 @@ export interface DatabaseFunctions {
   }
   track_sale: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
-    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null }
   }
   track_test_click: {
     arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
@@ -943,6 +956,7 @@ export const functionCalls: {
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
+  check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },

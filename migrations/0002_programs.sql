@@ -91,6 +91,18 @@ create table api_keys (
 create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
 
+-- Calls that were refused, the latest of each code: what stands in an integration's way. A few rows a program; see note_refusal.
+create table refused_calls (
+  program_id bigint not null references programs (id) on delete cascade,
+  -- `key` for what goes for every call of an API key.
+  call text not null check (call in ('click', 'lead', 'sale', 'refund', 'key')),
+  code text not null check (length(code) between 1 and 64),
+  -- What of the call was refused: a partner's code, or fields and the rules they break. Never whom it is about.
+  detail text check (length(detail) <= 300),
+  refused_at timestamptz not null default now(),
+  primary key (program_id, call, code)
+);
+
 -- A partner of one program: what the program typed, and once they accepted an invitation, who signs in as them. One person can be a
 -- partner of many programs, which know nothing of each other.
 create table partners (
@@ -171,7 +183,8 @@ create table invitation_mails (
 -- may arrive so. A complete link is held to a partner of its own program.
 create table referral_links (
   id bigint generated always as identity primary key,
-  code text not null check (code ~ '^[A-Za-z0-9._@-]{1,64}$'),
+  -- Those that begin with svc-test- are the codes of test links, which need no row.
+  code text not null check (code ~ '^[A-Za-z0-9._@-]{1,64}$' and code !~* '^svc-test-'),
   program_id bigint references programs (id),
   partner_id bigint,
   -- The page that the copied link opens; null is the program's domain.

@@ -750,7 +750,7 @@ create table referral_links (
   constraint referral_links_pkey PRIMARY KEY (id),
   constraint referral_links_external_id_key UNIQUE (program_id, external_id),
   constraint referral_links_program_id_id_partner_id_key UNIQUE (program_id, id, partner_id),
-  constraint referral_links_code_check CHECK ((code ~ '^[A-Za-z0-9._@-]{1,64}$'::text)),
+  constraint referral_links_code_check CHECK (((code ~ '^[A-Za-z0-9._@-]{1,64}$'::text) AND (code !~* '^svc-test-'::text))),
   constraint referral_links_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint referral_links_page_url_check CHECK ((length(page_url) <= 2048)),
   constraint referral_links_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
@@ -781,6 +781,19 @@ create table refunds (
 );
 CREATE INDEX refunds_continues_idx ON public.refunds USING btree (program_id, continues_refund_id) WHERE (continues_refund_id IS NOT NULL);
 CREATE UNIQUE INDEX refunds_reversal_key ON public.refunds USING btree (program_id, sale_id, processor_reversal_id) WHERE (processor_reversal_id IS NOT NULL);
+
+create table refused_calls (
+  program_id bigint not null,
+  call text not null,
+  code text not null,
+  detail text,
+  refused_at timestamp with time zone not null default now(),
+  constraint refused_calls_pkey PRIMARY KEY (program_id, call, code),
+  constraint refused_calls_call_check CHECK ((call = ANY (ARRAY['click'::text, 'lead'::text, 'sale'::text, 'refund'::text, 'key'::text]))),
+  constraint refused_calls_code_check CHECK (((length(code) >= 1) AND (length(code) <= 64))),
+  constraint refused_calls_detail_check CHECK ((length(detail) <= 300)),
+  constraint refused_calls_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
 
 create table sales (
   program_id bigint not null,
@@ -2020,6 +2033,23 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.check_key_of_refused(hash bytea, refused_call text, code text, detail text, OUT key_refusal text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  key api_keys;
+begin
+  select k.* into key from api_keys k where k.key_hash = hash;
+  if found then
+    key_refusal := use_key(key, 'track');
+    if key_refusal = '' then
+      perform note_refusal(key.program_id, refused_call, code, detail);
+    end if;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.claim_api_refunds(sale sales, told processor_reversals[])
  RETURNS void
  LANGUAGE plpgsql
@@ -2642,6 +2672,7 @@ begin
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
   delete from processor_customer_metadata m where m.account_id = any (account_ids);
+  delete from refused_calls r where r.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
@@ -3788,6 +3819,23 @@ begin
   select coalesce(max(b.entry_count), 0) into new.made_at_entry_number from balances b
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.note_refusal(of_program_id bigint, refused_call text, of_code text, of_detail text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (
+    select from refused_calls r where r.program_id = of_program_id and r.call = refused_call and r.code = of_code
+      and r.refused_at > now() - interval '5 seconds'
+  ) then
+    return;
+  end if;
+  insert into refused_calls as r (program_id, call, code, detail)
+  select p.id, refused_call, of_code, of_detail from programs p where p.id = of_program_id and p.deleted_at is null
+  on conflict (program_id, call, code) do update set detail = excluded.detail, refused_at = excluded.refused_at;
 end $function$
 ;
 
@@ -4975,17 +5023,20 @@ declare
   link record;
   customer bigint;
   customer_click_id text;
+  refusal text;
 begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
     p.deleted_at is not null as is_deleted into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
   if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
-    return json_build_object('refused', case
+    refusal := case
       when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
-    end);
+    end;
+    perform note_refusal(coalesce(named_program_id, link.program_id), 'click', refusal, aff);
+    return json_build_object('refused', refusal);
   end if;
 
   if existing_click_id is not null then
@@ -5040,6 +5091,9 @@ begin
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
     page_url, additional_data);
   perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
+  if settled.lead_id is null then
+    perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
+  end if;
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -5115,7 +5169,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5143,6 +5197,14 @@ begin
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
+  -- Nobody's customer who signed up as a test, as by a test link, buys as one too, for a day.
+  if given.customer_id is null and of_click_id is null and not is_test then
+    given.is_test := exists (
+      select from affiliate_lead_events e where e.program_id = given.program_id and e.is_test
+        and e.lead_timestamp > now() - interval '1 day' and e.customer_key = track_sale.customer_key
+    );
+  end if;
+  is_tested := given.is_test;
   if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
     given.transaction_id := known_transaction(given, account_id);
   end if;
@@ -5271,10 +5333,13 @@ CREATE OR REPLACE FUNCTION public.use_key(key api_keys, scope text)
 AS $function$
 begin
   if key.retired_at is not null then
+    perform note_refusal(key.program_id, 'key', 'api_key_retired', key.hint);
     return 'retired';
   elsif key.expires_at <= now() then
+    perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';
   elsif scope <> all (key.scopes) then
+    perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint);
     return 'scope';
   elsif key.last_used_at is null or key.last_used_at < now() - interval '1 hour' then
     update api_keys k set last_used_at = now()

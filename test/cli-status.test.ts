@@ -34,6 +34,7 @@ test('a new program: its settings, no activity, and what is still to do', async 
     proxy_key: await proxyKey(api.stack.environment, program.programId),
     processor: { connected: false, account_id: null },
     activity: { last_click: never, last_lead: never, last_sale: never, last_webhook: never },
+    refusals: [],
     checks: ['link_exists', 'click_seen', 'lead_seen', 'sale_seen', 'processor_connected'].map((name) => ({
       name,
       ok: false,
@@ -83,4 +84,17 @@ test('what was seen, live and in test mode', async () => {
     last_sale: both,
     last_webhook: { live: at, test: null },
   })
+})
+
+test('what was refused, with what to do about it', async () => {
+  const program = await api.program()
+  await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: '1' }, { key: program.apiKey })
+  expect((await statusOf(program.apiKey)).refusals).toEqual([
+    {
+      call: 'sale',
+      code: 'invalid_request',
+      refused_at: expect.stringMatching(/^\d{4}-/),
+      message: expect.stringMatching(/^A sale was refused: amount_cents must be .*Mend these fields\.$/),
+    },
+  ])
 })

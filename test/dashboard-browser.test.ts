@@ -92,14 +92,37 @@ test(
     await page.getByLabel('Commission on each sale, %').fill('12,5')
     await page.getByRole('button', { name: 'Make the program' }).click()
 
-    await page.getByText('Engine is ready.').waitFor()
-    const programId = Number(/\/programs\/(\d+)$/.exec(page.url())?.[1])
+    await page.getByRole('heading', { name: 'Engine is ready' }).waitFor()
+    await page.getByRole('button', { name: 'Copy set-up command' }).click()
+    await page.getByRole('button', { name: 'Copy set-up command' }).getByText('Copied').waitFor()
+    const command = await page.evaluate(() => navigator.clipboard.readText())
+    const [, apiKey = ''] = / --api-key (svc_live_\w+)$/.exec(command) ?? []
+    expect(command).toBe(
+      `npm install ${stack.baseUrl}/svc-tracker.tgz && npx svc init --base-url ${stack.baseUrl} --api-key ${apiKey}`,
+    )
+
+    // Each step ticks off on the page as it stands.
+    const loads = await page.evaluate(() => performance.timeOrigin)
+    const testLink = (await page.getByLabel('test link', { exact: true }).textContent())?.trim() ?? ''
+    const [, programId = ''] = /^https:\/\/engine\.example\.com\/\?aff=svc-test-(\d+)$/.exec(testLink) ?? []
+    const page_url = 'https://elsewhere.example.com/'
+    const tried1 = await call('click', { affiliate_url: testLink, page_url })
+    await page.getByText('Not on engine.example.com').waitFor()
+    await expect(call('lead', { customer_key: 'tester' }, apiKey)).rejects.toThrow('no_attribution')
+    await page.getByText('A lead came without a click id').waitFor()
+    await call('lead', { customer_key: 'tester', click_id: tried1.click_id }, apiKey)
+    await call('sale', { transaction_id: 'try', customer_key: 'tester', amount_cents: 1000 }, apiKey)
+    await page.getByText('All three have come').waitFor()
+    expect(await page.evaluate(() => performance.timeOrigin)).toBe(loads)
+
+    await goTo(page, 'Settings')
     await page.getByRole('button', { name: 'Copy tracker tag' }).click()
     await page.getByRole('button', { name: 'Copy tracker tag' }).getByText('Copied').waitFor()
     expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(
       `<script async src="${stack.baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`,
     )
 
+    await goTo(page, 'Overview')
     await page.getByRole('link', { name: 'Add the first partner' }).click()
     await page.getByLabel('Name').fill('Grace')
     await page.getByLabel('E-mail').fill(partnerEmail)
@@ -109,17 +132,7 @@ test(
     const link = await page.evaluate(() => navigator.clipboard.readText())
     expect(link).toMatch(/^https:\/\/engine\.example\.com\/\?aff=grace\d{4}$/)
 
-    await goTo(page, 'Overview')
-    await page.getByText("Waiting. Open your site through the partner's link").waitFor()
-    const loads = await page.evaluate(() => performance.timeOrigin)
     const { click_id: clickId } = await call('click', { affiliate_url: link, page_url: 'https://engine.example.com/' })
-    await page.getByText('Your first click is here').waitFor()
-    expect(await page.evaluate(() => performance.timeOrigin)).toBe(loads)
-
-    await page.getByRole('link', { name: 'settings', exact: true }).click()
-    await page.getByText('Last click').waitFor()
-    await page.getByRole('button', { name: 'Make a key' }).click()
-    const apiKey = (await page.getByLabel('API key', { exact: true }).textContent())?.trim() ?? ''
     await call('lead', { customer_key: 'u1', click_id: clickId }, apiKey)
     await call('sale', { transaction_id: 't1', customer_key: 'u1', amount_cents: 20_000 }, apiKey)
     await call('sale', { transaction_id: 't2', customer_key: 'u1', amount_cents: 8000 }, apiKey)
@@ -136,10 +149,10 @@ test(
     await data.getByRole('link', { name: 'Test data' }).click()
     await page.getByText('$40.00').waitFor()
     await goTo(page, 'Overview')
-    expect(await figure(page, 'Commission').textContent()).toBe('$5.00')
+    expect(await figure(page, 'Commission').textContent()).toBe('$6.25')
     page.once('dialog', (dialog) => dialog.accept())
     await page.getByRole('button', { name: 'Clear test data' }).click()
-    await page.getByText('The test data is cleared: 1 row is deleted.').waitFor()
+    await page.getByText('The test data is cleared: 4 rows are deleted.').waitFor()
     await call('sale', tried, apiKey)
     await data.getByRole('link', { name: 'Live data' }).click()
     expect(await figure(page, 'Revenue').textContent()).toBe('$280.00')
@@ -356,6 +369,8 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/test/events',
       '/test/deliveries',
       '/settings',
+      '/check',
+      '/first-steps',
     ].map((path) => `/programs/1${path}`),
   ],
   ['advertiser', ['/programs/new', '/members', '/audit', '/account', '/account/sessions', '/account/two-factor']],

@@ -109,7 +109,7 @@ const programPaths = [
   '/deliveries/notifications',
   '/deliveries/notifications.csv',
   '/settings',
-  '/settings/tag',
+  '/check',
 ].map((path) => `/programs/${programId}${path}`)
 const ownerPaths = [...programPaths, '/programs/new', `/workspaces/${workspaceId}/members`, '/account']
 const partnerPaths = [
@@ -196,7 +196,7 @@ test('a member without tracking:list opens the pages of billing and no other', a
     '/commissions',
     '/commissions.csv',
   ]
-  const alsoOpen = ['/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/settings/tag']
+  const alsoOpen = ['/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
   for (const path of programPaths) {
     const { status, text } = await get(path, sandbox.billingToken)
     const own = path.slice(`/programs/${programId}`.length)
@@ -381,8 +381,12 @@ test("a first program makes a workspace of its own, and goes into no other's", a
   expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
   expect(await state()).toEqual(before)
   const made = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
-  expect([made.status, made.headers.get('location')]).toEqual([303, expect.stringMatching(/^\/programs\/\d+$/)])
-  expect((await get(made.headers.get('location') ?? '', founder.token)).text).toContain('First')
+  expect(made.text).toMatch(/npx svc init --base-url \S+ --api-key svc_live_\w+/)
+  const address = made.headers.get('content-location') ?? ''
+  const again = await get(address, founder.token)
+  expect(again.text).toContain('First steps with First')
+  expect(again.text).not.toContain('svc_live_')
+  expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
 })
 
 test('the pages sign up, in and out', async () => {

@@ -25,7 +25,7 @@ import {
 import { addLink } from '../lib/programs/links.ts'
 import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
 import { addPartner, listPartners, topPartners, updatePartner } from '../lib/programs/partners.ts'
-import { createProgram, programDefaults, readProgram, readProgress } from '../lib/programs/programs.ts'
+import { createProgram, hasClicks, programDefaults, readProgram } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { newestEvents, newestTestEvents } from '../lib/tracking/events.ts'
 import { readTestFigures } from '../lib/programs/test-data.ts'
@@ -83,7 +83,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   programs: {
     createProgram: () => createProgram(db, 'workspace', program),
     readProgram: () => readProgram(db, 1),
-    readProgress: () => readProgress(db, 1),
+    hasClicks: () => hasClicks(db, 1),
     // It answers no rows, so that there is no program.
     readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },

@@ -49,7 +49,7 @@ async function open({ programId, dashboardToken }: Sandbox, part: string, form?:
     method: form ? 'POST' : 'GET',
     headers: { cookie, ...(form && { origin: stack.baseUrl }) },
     body: form ? new URLSearchParams(form) : null,
-    redirect: 'manual',
+    redirect: form ? 'manual' : 'follow',
   })
   return { status: response.status, html: await response.text(), requests: stack.neon.requests - before }
 }
@@ -299,4 +299,210 @@ test('no test sale has a commission, and everything agrees', async () => {
   // Events that a test fills in by itself have customers without clicks.
   const found = (await audit(sql)).filter(({ total }) => total > 0)
   expect(found.map(({ check }) => check)).toEqual([])
+})
+
+describe('a test link', () => {
+  const events = async (table: string, { programId }: Sandbox) =>
+    (
+      await sql.query<{ tests: string; live: string }>(
+        `select count(*) filter (where is_test) as tests, count(*) filter (where not is_test) as live from ${table} where program_id = $1`,
+        [programId],
+      )
+    ).rows[0]
+  const oneTest = { tests: '1', live: '0' }
+
+  test.each([
+    ['the click id with the lead', true],
+    ['the click id with the sale alone', false],
+  ])('makes a test of all that follows, by %s', async (_, hasLead) => {
+    const sandbox = await makeProgram()
+    const affiliate_url = `https://shop.example.com/?aff=SVC-test-${sandbox.programId}`
+    const program_id = sandbox.programId
+    const click = await track(sandbox, 'click', { affiliate_url, additional_data: { program_id } }, false)
+    expect(click).toMatchObject({ status: 200, success: true, data: { test_mode: true }, cookie_window_days: 1 })
+    expect(click.click_id).toMatch(/^cust_\d+_\d+$/)
+    const { click_id } = click
+    if (hasLead) {
+      const lead = await track(sandbox, 'lead', { customer_key: 'tried', click_id }, false)
+      expect(lead).toMatchObject({ status: 200, test_mode: true, click_id })
+    }
+    const sale = { customer_key: 'tried', transaction_id: 'order-9', amount_cents: 900, ...(!hasLead && { click_id }) }
+    expect(await track(sandbox, 'sale', sale, false)).toMatchObject({ status: 200, attributed: false, test_mode: true })
+    expect(await track(sandbox, 'sale', sale, false)).toMatchObject({ status: 409 })
+    expect(await track(sandbox, 'refund', { transaction_id: 'order-9' })).toMatchObject({ status: 'no_commission' })
+
+    expect(await events('affiliate_click_events', sandbox)).toEqual(oneTest)
+    expect(await events('sales', sandbox)).toEqual(oneTest)
+    expect(await sql.query('select from customers where program_id = $1', [program_id])).toMatchObject({ rowCount: 0 })
+    expect(figuresIn((await open(sandbox, '/test')).html)).toMatchObject({ 'Test clicks': '1', Revenue: '$9.00' })
+  })
+
+  test('makes no test of who comes by a partner, and of nobody a day later', async () => {
+    const sandbox = await makeProgram()
+    await track(sandbox, 'lead', { customer_key: 'both' })
+    await track(sandbox, 'lead', { customer_key: 'late' })
+    const { click_id } = await track(sandbox, 'click', {}, false)
+    await track(sandbox, 'lead', { customer_key: 'both', click_id }, false)
+    await sql.query(
+      `update affiliate_lead_events set lead_timestamp = lead_timestamp - interval '25 hours' where program_id = $1 and is_test`,
+      [sandbox.programId],
+    )
+    for (const customer_key of ['both', 'late']) {
+      const sale = { customer_key, transaction_id: customer_key, amount_cents: 900 }
+      expect(await track(sandbox, 'sale', sale, false)).toMatchObject({
+        status: 200,
+        attributed: customer_key === 'both',
+      })
+    }
+    expect(await events('sales', sandbox)).toEqual({ tests: '0', live: '2' })
+  })
+
+  test('is no link of another program, and no code of a partner', async () => {
+    const [one, other] = [await makeProgram(), await makeProgram()]
+    const affiliate_url = `https://shop.example.com/?aff=svc-test-${one.programId}`
+    const additional_data = { program_id: other.programId }
+    expect(await track(one, 'click', { affiliate_url, additional_data }, false)).toMatchObject({
+      status: 400,
+      error: { code: 'unknown_partner_code' },
+    })
+    const taken = { name: 'Eve', email: '', code: `svc-test-${one.programId}` }
+    expect((await open(one, '/partners', taken)).html).toContain('does not begin with svc-test-')
+  })
+})
+
+describe('the check', () => {
+  const program = () => makeProgram()
+  const key = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` })
+  async function refuse(path: string, body: object, headers: Record<string, string> = {}): Promise<number> {
+    const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    })
+    await response.body?.cancel()
+    return response.status
+  }
+  const clickOf = (code: string, program_id?: number) => ({
+    affiliate_url: `https://shop.example.com/?aff=${code}`,
+    additional_data: { program_id },
+  })
+
+  test.each<[refused: string, call: (of: Sandbox) => Promise<unknown>, shown: string | undefined]>([
+    [
+      'a code of no link',
+      ({ programId }) => refuse('click', clickOf('nobody', programId)),
+      'A click came with the code &quot;nobody&quot;, which no link of this program has.',
+    ],
+    ['a code that names no program', () => refuse('click', clickOf('nobody')), undefined],
+    ['a code that names a program that is not there', () => refuse('click', clickOf('nobody', 999_999_999)), undefined],
+    [
+      'a link that is off',
+      async ({ programId, partnerCode }) => {
+        await sql.query('update referral_links set is_active = false where program_id = $1', [programId])
+        await refuse('click', clickOf(partnerCode))
+      },
+      'whose link is switched off',
+    ],
+    [
+      'a lead without a click id',
+      ({ apiKey }) => refuse('lead', { customer_key: 'secret-user' }, key(apiKey)),
+      'A lead came without a click id',
+    ],
+    [
+      'a lead with a click id of another program',
+      async ({ apiKey }) => {
+        const click_id = `cust_${Date.now()}_${'1'.repeat(20)}999`
+        await refuse('lead', { customer_key: 'secret-user', click_id }, key(apiKey))
+      },
+      'none of this program or older than 30 days',
+    ],
+    [
+      'a sale with a bad amount',
+      ({ apiKey }) =>
+        refuse('sale', { transaction_id: 'secret-order', customer_key: 'secret-user', amount_cents: -1 }, key(apiKey)),
+      'A sale was refused: amount_cents must be a positive integer',
+    ],
+    [
+      'a lead that is no JSON',
+      ({ apiKey }) =>
+        fetch(`${stack.baseUrl}/api/v1/track/lead`, {
+          method: 'POST',
+          headers: { ...key(apiKey), 'content-type': 'application/json' },
+          body: '{',
+        }),
+      'The body is not valid JSON',
+    ],
+    [
+      'a retired key',
+      async ({ programId, apiKey }) => {
+        await sql.query('update api_keys set retired_at = now() where program_id = $1', [programId])
+        await refuse('sale', {}, key(apiKey))
+      },
+      'which is retired. Put the new key',
+    ],
+    [
+      'an expired key',
+      async ({ programId, apiKey }) => {
+        await sql.query(`update api_keys set expires_at = now() where program_id = $1`, [programId])
+        await refuse('lead', { customer_key: 'u' }, key(apiKey))
+      },
+      'which has expired. Make a new one',
+    ],
+    [
+      'a key that may only read',
+      async ({ programId, apiKey }) => {
+        await sql.query(`update api_keys set scopes = '{read}' where program_id = $1`, [programId])
+        await refuse('refund', { transaction_id: 't' }, key(apiKey))
+      },
+      'which is not for such calls',
+    ],
+  ])('says of %s what is wrong', async (_, call, shown) => {
+    const sandbox = await program()
+    await call(sandbox)
+    const { html, requests } = await open(sandbox, '/check')
+    expect(html.includes('>Refused<')).toBe(shown !== undefined)
+    if (shown) expect(html).toContain(shown)
+    expect(html).not.toMatch(/secret-/)
+    expect(requests).toBeLessThanOrEqual(2)
+  })
+
+  test('lets go of what was refused before it came right, and begins anew when asked', async () => {
+    const sandbox = await program()
+    await refuse('click', clickOf('nobody', sandbox.programId))
+    const { click_id } = await track(
+      sandbox,
+      'click',
+      { affiliate_url: `https://shop.example.com/?aff=svc-test-${sandbox.programId}` },
+      false,
+    )
+    const waiting = (await open(sandbox, '/check')).html
+    expect(waiting).not.toContain('>Refused<')
+    expect(waiting).toContain('<noscript><meta http-equiv="refresh" content="5"/></noscript>')
+    expect(waiting).toContain(`data-poll="/programs/${sandbox.programId}/check"`)
+    await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)
+    await track(sandbox, 'sale', { customer_key: 'u', transaction_id: 't', amount_cents: 1 }, false)
+    const done = (await open(sandbox, '/check')).html
+    expect(done).toContain('All three have come')
+    expect(done).not.toMatch(/data-poll|http-equiv="refresh"/)
+    const anew = (await open(sandbox, `/check?since=${Date.now() + 1000}`)).html
+    expect(anew).toContain('data-poll="')
+    expect(anew).toContain('Waiting. Open your site')
+  })
+
+  test('takes a signup that a browser told for no lead where the server has to tell it', async () => {
+    const sandbox = await program()
+    const { click_id } = await track(sandbox, 'click', {}, false)
+    await refuse('lead', { customer_key: 'u', click_id })
+    expect((await open(sandbox, '/check')).html).toContain('A browser told of a signup, which settles no lead')
+  })
+
+  test("names the host that is not the program's, and a sale that is nobody's", async () => {
+    const sandbox = await program()
+    const { click_id } = await track(sandbox, 'click', { page_url: 'https://other.example.org/' }, false)
+    await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)
+    await track(sandbox, 'sale', { customer_key: 'another', transaction_id: 't', amount_cents: 1 }, false)
+    const { html } = await open(sandbox, '/check')
+    expect(html).toContain('Not on shop.example.com')
+    expect(html).toContain('No partner brought this customer')
+  })
 })

@@ -111,3 +111,31 @@ export async function checkApiKey(
   if (row.key_id === null || row.program_id === null) throw new Error('The database has no answer for a key.')
   return { keyId: row.key_id, programId: row.program_id }
 }
+
+/** What is wrong with the body of a call. */
+export interface Refusal {
+  call: 'lead' | 'sale' | 'refund'
+  reason: unknown
+}
+
+/**
+ * The same for a tracking call whose body is refused. What is wrong with the
+ * body is noted for who integrates the key's program: fields and rules, no values.
+ */
+export async function checkKeyOfRefused(
+  db: Database,
+  keyHash: string,
+  { call: refused_call, reason }: Refusal,
+): Promise<void> {
+  const { code, message, details } = asRefusal(reason)
+  const fields = details?.map(({ field, message: rule }) => `${field || 'the body'} ${rule}`).join('; ')
+  const detail = (fields ?? message).slice(0, 300).toWellFormed()
+  const check = { hash: hexBytes(keyHash), refused_call, code, detail }
+  const [row] = await retryOnce(() => db.query(call('check_key_of_refused', check)))
+  requireActiveKey(row)
+}
+
+function asRefusal(reason: unknown): ApiError {
+  if (reason instanceof ApiError) return reason
+  throw reason
+}

@@ -1,6 +1,6 @@
 import type { Context, Next } from 'hono'
 import { createMiddleware } from 'hono/factory'
-import { apiKeyHash, checkApiKey } from '../access/api-keys.ts'
+import { apiKeyHash, checkKeyOfRefused, type Refusal } from '../access/api-keys.ts'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
 
@@ -36,6 +36,8 @@ export async function readApiKey(c: Context, limiter: RateLimit | undefined, nex
 export const readKey = createMiddleware<Keyed>((c, next) => readApiKey(c, c.env.RATE_LIMIT, next))
 
 /** Refuses a key that is unknown or retired. For a request whose input is refused: the call's own statement is not sent then. */
-export async function checkKey(c: Context<Keyed>): Promise<void> {
-  await checkApiKey(openDatabase(c.env), c.get('keyHash'))
+export function checkKey(call: Refusal['call']) {
+  return async (c: Context<Keyed>, reason: unknown): Promise<void> => {
+    await checkKeyOfRefused(openDatabase(c.env), c.get('keyHash'), { call, reason })
+  }
 }

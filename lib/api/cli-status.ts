@@ -25,6 +25,7 @@ const statusResponse = () =>
       last_sale: lastSeen(),
       last_webhook: lastSeen(),
     }),
+    refusals: z.array(z.object({ call: z.string(), code: z.string(), refused_at: time(), message: z.string() })),
     checks: z.array(z.object({ name: z.string(), ok: z.boolean(), message: z.string() })),
   })
 
@@ -37,7 +38,7 @@ export const cliStatus = (): Operation => ({
   path: '/api/v1/cli/status',
   summary: 'Check the health of a program',
   description:
-    'How the program of the key is set up, what it has received, and what is still to do. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
+    'How the program of the key is set up, what it has received, what was refused since, and what is still to do. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
   errors: [...keyErrors.filter((code) => code !== 'insufficient_scope'), ...serverErrors],
@@ -61,6 +62,14 @@ export const cliStatus = (): Operation => ({
         proxy_key: `svc_proxy_1_${'x'.repeat(43)}`,
         processor: { connected: true, account_id: 'acct_1' },
         activity: { last_click: seen, last_lead: seen, last_sale: seen, last_webhook: { live: null, test: null } },
+        refusals: [
+          {
+            call: 'sale',
+            code: 'invalid_request',
+            refused_at: '2026-01-01T12:00:00.000Z',
+            message: 'A sale was refused: amount_cents must be a positive integer. Mend these fields.',
+          },
+        ],
         checks: [{ name: 'link_exists', ok: true, message: 'The program has an active referral link.' }],
       },
     },

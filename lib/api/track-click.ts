@@ -37,6 +37,9 @@ const testClickResponse = () =>
     success: success(),
     message: z.string(),
     data: z.object({ eventId: id(), programId: id(), test_mode: z.literal(true) }),
+    click_id: z.optional(clickId()),
+    partner_code: z.optional(z.string()),
+    cookie_window_days: z.optional(z.number()),
   })
 
 /** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
@@ -67,7 +70,7 @@ export const trackClick = (): Operation => ({
   success: {
     schemas: [clickResponse(), testClickResponse()],
     description:
-      'The click is recorded. The click id stays valid for `cookie_window_days` from the latest click. A test click has the second form.',
+      'The click is recorded. The click id stays valid for `cookie_window_days` from the latest click. A test click has the second form; by a program’s test link (`?aff=svc-test-<program id>`) it gets a click id too, whose lead and sale are tests as well.',
   },
   errors: [
     ...bodyErrors,

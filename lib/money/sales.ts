@@ -28,6 +28,8 @@ export interface RecordedSale {
   commission_id: number | null
   commission_cents: number
   currency: string
+  /** It counts for nothing: the call said so, or its customer signed up as a test within a day. */
+  test_mode?: true
   /** What is to be known of it though it is recorded: that it is in another currency than the program's. */
   warning?: string
 }
@@ -87,6 +89,7 @@ export async function recordSale(
     commission_id: row.commission_id,
     commission_cents: row.commission_cents ?? 0,
     currency: sale.currency,
+    ...(row.is_tested && { test_mode: true }),
     ...(row.program_currency !== sale.currency && {
       warning: otherCurrencyWarning(sale.currency, row.program_currency ?? ''),
     }),

@@ -21,7 +21,10 @@ export function refuseTakenCode(error: unknown): never {
     throw new ApiError('conflict', 'This code is taken. Codes are unique over all programs: choose another.')
   }
   if (violatedConstraint(error) === 'referral_links_code_check') {
-    throw new ApiError('invalid_request', 'A code has 1 to 64 letters, digits and . _ @ - only. Choose another.')
+    throw new ApiError(
+      'invalid_request',
+      'A code has 1 to 64 letters, digits and . _ @ - only, and does not begin with svc-test-. Choose another.',
+    )
   }
   throw error
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import type { Database } from '../database.ts'
+import { generateApiKey } from '../access/api-keys.ts'
+import { type Database, hexBytes } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import { nameField } from '../names.ts'
@@ -74,6 +75,41 @@ export async function createProgram(db: Database, workspaceId: string, settings:
   return made.id
 }
 
+/** Makes a program in a workspace with its first API key, which is not kept and cannot be shown again. */
+export async function startProgram(
+  db: Database,
+  workspaceId: string,
+  settings: ProgramSettings,
+  createdBy: string,
+): Promise<{ programId: number; apiKey: string }> {
+  const { key, keyHash, hint } = await generateApiKey()
+  const [made] = await db.query(
+    kysely
+      .with('made', (cte) =>
+        cte
+          .insertInto('programs')
+          .values({ workspace_id: workspaceId, ...settings })
+          .returning('id'),
+      )
+      .insertInto('api_keys')
+      .columns(['program_id', 'key_hash', 'name', 'hint', 'created_by'])
+      .expression((eb) =>
+        eb
+          .selectFrom('made')
+          .select((program) => [
+            'made.id',
+            program.val(hexBytes(keyHash)).as('key_hash'),
+            program.val('server').as('name'),
+            program.val(hint).as('hint'),
+            program.val(createdBy).as('created_by'),
+          ]),
+      )
+      .returning('program_id'),
+  )
+  if (!made) throw new Error('a program was started without an answer')
+  return { programId: made.program_id, apiKey: key }
+}
+
 /** Changes a program's settings. Commissions that exist already keep the rate and hold they were made with. */
 export async function updateProgram(db: Database, programId: number, settings: ProgramSettings): Promise<void> {
   await db.query(kysely.updateTable('programs').set(settings).where('id', '=', programId))
@@ -95,20 +131,15 @@ export async function readProgram(
   return program
 }
 
-export type ProgramProgress = Awaited<ReturnType<typeof readProgress>>
-
-/** How far a new program has come, for its first steps; `last_click` is the latest that the tracker reported. */
-export async function readProgress(db: Database, programId: number) {
-  const [[partner], [lastClick]] = await db.batch([
-    kysely.selectFrom('partners').select('id').where('program_id', '=', programId).limit(1),
+/** Whether a click by a partner's link has come. */
+export async function hasClicks(db: Database, programId: number): Promise<boolean> {
+  const [click] = await db.query(
     kysely
       .selectFrom('affiliate_click_events')
-      .select(['click_timestamp as at', 'page_url'])
+      .select('id')
       .where('program_id', '=', programId)
       .where((eb) => eb.not('is_test'))
-      .orderBy('click_timestamp', 'desc')
-      .orderBy('id', 'desc')
       .limit(1),
-  ])
-  return { partners: partner !== undefined, last_click: lastClick ?? null }
+  )
+  return click !== undefined
 }

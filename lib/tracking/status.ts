@@ -1,7 +1,10 @@
-import { type InferResult, sql } from 'kysely'
+import { type ExpressionBuilder, type InferResult, sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { requireActiveKey } from '../access/api-keys.ts'
 import { type Database, hexBytes, retryOnce } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import type { DB } from '../schema.ts'
+import { explainRefusal } from './refusals.ts'
 
 /** When something was last seen, live and in test mode; null where never. */
 interface LastSeen {
@@ -9,81 +12,171 @@ interface LastSeen {
   test: Date | null
 }
 
-export type ProgramStatus = ReturnType<typeof asStatus>
-
 /** How a program is set up and what it has received, for whoever integrates it: one request, one row of each index. */
-export async function readStatus(db: Database, keyHash: string): Promise<ProgramStatus> {
-  const [row] = await retryOnce(() => db.query(statusStatement(keyHash)))
+export async function readStatus(db: Database, keyHash: string) {
+  const [row] = await retryOnce(() => db.query(statusByKey(keyHash)))
   requireActiveKey(row)
-  return asStatus(row)
+  return { may_track: row.scopes.includes('track'), ...asStatus(row) }
 }
 
-function statusStatement(keyHash: string) {
+/** The same for who is signed in, with what the latest click and sale say of themselves. */
+export async function readIntegration(db: Database, programId: number) {
+  const [row] = await db.query(
+    kysely
+      .selectFrom('programs as p')
+      .where('p.id', '=', programId)
+      .select(statusColumns)
+      .select((eb) => [
+        latestClick(eb, false).as('live_page'),
+        latestClick(eb, true).as('test_page'),
+        latestSale(eb).as('latest_sale'),
+        keysOf(eb).as('keys'),
+      ]),
+  )
+  if (!row) throw new Error(`there is no program ${programId}`)
+  const [live, test, sale, keys] = [row.live_page[0], row.test_page[0], row.latest_sale[0], row.keys[0]]
+  return {
+    ...asStatus(row),
+    /** Whether browsers have told of signups that settled no lead. */
+    has_provisional_leads: row.provisional_lead !== null,
+    /** Where it came from; undefined before the first. */
+    latest_click: live && test ? (test.at > live.at ? test : live) : (live ?? test),
+    latest_sale: sale,
+    active_keys: keys?.active ?? 0,
+    /** To the hour. */
+    key_used_at: keys?.last_used_at ? new Date(keys.last_used_at) : null,
+  }
+}
+
+export type Integration = Awaited<ReturnType<typeof readIntegration>>
+
+function statusByKey(keyHash: string) {
   return kysely
     .selectFrom('api_keys as k')
     .innerJoin('programs as p', 'p.id', 'k.program_id')
     .where('k.key_hash', '=', hexBytes(keyHash))
-    .select((eb) => {
-      const lastClick = (isTest: boolean) =>
-        eb
-          .selectFrom('affiliate_click_events as e')
-          .select((event) => event.fn.max('e.click_timestamp').as('at'))
-          .whereRef('e.program_id', '=', 'p.id')
-          .where('e.is_test', '=', eb.lit(isTest))
-      const lastLead = (isTest: boolean) =>
-        eb
-          .selectFrom('affiliate_lead_events as e')
-          .select((event) => event.fn.max('e.lead_timestamp').as('at'))
-          .whereRef('e.program_id', '=', 'p.id')
-          .where('e.is_test', '=', eb.lit(isTest))
-      const lastSale = (isTest: boolean) =>
-        eb
-          .selectFrom('sales as s')
-          .select('s.created_at')
-          .whereRef('s.program_id', '=', 'p.id')
-          .where('s.is_test', '=', eb.lit(isTest))
-          .orderBy('s.id', 'desc')
-          .limit(1)
-      const lastWebhook = (live: boolean) =>
-        eb
-          .selectFrom('processor_events as e')
-          .select((event) => event.fn.max('e.received_at').as('at'))
-          .whereRef('e.program_id', '=', 'p.id')
-          .where('e.livemode', '=', live)
-      return [
-        sql<string>`use_key(k, null)`.as('key_refusal'),
-        'k.scopes',
-        'p.id',
-        'p.name',
-        'p.domain',
-        'p.currency',
-        'p.commission_bp',
-        'p.cookie_window_days',
-        'p.lead_auth_policy',
-        'p.processor_account_id',
-        eb
-          .exists(
-            eb
-              .selectFrom('referral_links as l')
-              .whereRef('l.program_id', '=', 'p.id')
-              .where('l.partner_id', 'is not', null)
-              .where('l.is_active', '=', true),
-          )
-          .$castTo<boolean>()
-          .as('has_link'),
-        lastClick(false).as('live_click'),
-        lastClick(true).as('test_click'),
-        lastLead(false).as('live_lead'),
-        lastLead(true).as('test_lead'),
-        lastSale(false).as('live_sale'),
-        lastSale(true).as('test_sale'),
-        lastWebhook(true).as('live_webhook'),
-        lastWebhook(false).as('test_webhook'),
-      ]
-    })
+    .select(statusColumns)
+    .select([sql<string>`use_key(k, null)`.as('key_refusal'), 'k.scopes'])
 }
 
-function asStatus(row: InferResult<ReturnType<typeof statusStatement>>[number]) {
+type OfProgram = ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>
+
+/** Leads of a browser alone can come in any number before one that is settled; so many are looked through for it. */
+const leadsLookedThrough = 50
+
+function statusColumns(eb: OfProgram) {
+  const lastClick = (isTest: boolean) =>
+    eb
+      .selectFrom('affiliate_click_events as e')
+      .select((event) => event.fn.max('e.click_timestamp').as('at'))
+      .whereRef('e.program_id', '=', 'p.id')
+      .where('e.is_test', '=', eb.lit(isTest))
+  const lastLead = (isTest: boolean, provisional: boolean) =>
+    eb
+      .selectFrom((inner) =>
+        inner
+          .selectFrom('affiliate_lead_events as e')
+          .select(['e.lead_timestamp', 'e.provisional'])
+          .whereRef('e.program_id', '=', 'p.id')
+          .where('e.is_test', '=', eb.lit(isTest))
+          .orderBy('e.lead_timestamp', 'desc')
+          .limit(leadsLookedThrough)
+          .as('t'),
+      )
+      .select((lead) => lead.fn.max('t.lead_timestamp').as('at'))
+      .where('t.provisional', '=', eb.lit(provisional))
+  const lastSale = (isTest: boolean) =>
+    eb
+      .selectFrom('sales as s')
+      .select('s.created_at')
+      .whereRef('s.program_id', '=', 'p.id')
+      .where('s.is_test', '=', eb.lit(isTest))
+      .orderBy('s.id', 'desc')
+      .limit(1)
+  const lastWebhook = (live: boolean) =>
+    eb
+      .selectFrom('processor_events as e')
+      .select((event) => event.fn.max('e.received_at').as('at'))
+      .whereRef('e.program_id', '=', 'p.id')
+      .where('e.livemode', '=', live)
+  return [
+    'p.id',
+    'p.name',
+    'p.domain',
+    'p.currency',
+    'p.commission_bp',
+    'p.cookie_window_days',
+    'p.lead_auth_policy',
+    'p.processor_account_id',
+    eb
+      .exists(
+        eb
+          .selectFrom('referral_links as l')
+          .whereRef('l.program_id', '=', 'p.id')
+          .where('l.partner_id', 'is not', null)
+          .where('l.is_active', '=', true),
+      )
+      .$castTo<boolean>()
+      .as('has_link'),
+    lastClick(false).as('live_click'),
+    lastClick(true).as('test_click'),
+    lastLead(false, false).as('live_lead'),
+    lastLead(true, false).as('test_lead'),
+    lastLead(false, true).as('provisional_lead'),
+    lastSale(false).as('live_sale'),
+    lastSale(true).as('test_sale'),
+    lastWebhook(true).as('live_webhook'),
+    lastWebhook(false).as('test_webhook'),
+    jsonArrayFrom(
+      eb
+        .selectFrom('refused_calls as r')
+        .select(['r.call', 'r.code', 'r.detail', 'r.refused_at'])
+        .whereRef('r.program_id', '=', 'p.id')
+        .orderBy('r.refused_at', 'desc'),
+    ).as('refused'),
+  ] as const
+}
+
+/** When the latest click came, and from which page. */
+function latestClick(eb: OfProgram, isTest: boolean) {
+  return jsonArrayFrom(
+    eb
+      .selectFrom('affiliate_click_events as e')
+      .select(['e.click_timestamp as at', 'e.page_url'])
+      .whereRef('e.program_id', '=', 'p.id')
+      .where('e.is_test', '=', eb.lit(isTest))
+      .orderBy('e.click_timestamp', 'desc')
+      .limit(1),
+  )
+}
+
+function latestSale(eb: OfProgram) {
+  return jsonArrayFrom(
+    eb
+      .selectFrom('sales as s')
+      .select((sale) => ['s.is_test', sale('s.customer_id', 'is not', null).$castTo<boolean>().as('attributed')])
+      .whereRef('s.program_id', '=', 'p.id')
+      .orderBy('s.id', 'desc')
+      .limit(1),
+  )
+}
+
+/** How many keys a program has that work, and when one was used last, to the hour. */
+function keysOf(eb: OfProgram) {
+  return jsonArrayFrom(
+    eb
+      .selectFrom('api_keys as k')
+      .select((key) => [
+        key.fn.countAll<number>().filterWhere('k.retired_at', 'is', null).as('active'),
+        key.fn.max('k.last_used_at').as('last_used_at'),
+      ])
+      .whereRef('k.program_id', '=', 'p.id'),
+  )
+}
+
+type StatusRow = Omit<InferResult<ReturnType<typeof statusByKey>>[number], 'key_refusal' | 'scopes'>
+
+function asStatus(row: StatusRow) {
   const click = { live: row.live_click, test: row.test_click }
   const lead = { live: row.live_lead, test: row.test_lead }
   const sale = { live: row.live_sale, test: row.test_sale }
@@ -99,14 +192,19 @@ function asStatus(row: InferResult<ReturnType<typeof statusStatement>>[number]) 
       cookie_window_days: row.cookie_window_days,
       lead_auth_policy: row.lead_auth_policy,
     },
-    may_track: row.scopes.includes('track'),
     processor: { connected: account !== null, account_id: account },
     activity: {
       last_click: click,
-      last_lead: lead,
+      last_lead: { live: later(row.live_lead, row.provisional_lead), test: row.test_lead },
       last_sale: sale,
       last_webhook: { live: row.live_webhook, test: row.test_webhook },
     },
+    /** What was refused since something of its kind came, the latest of each code, newest first; none older than a week. */
+    refusals: openRefusals(row, {
+      click: later(click.live, click.test),
+      lead: later(lead.live, lead.test),
+      sale: later(sale.live, sale.test),
+    }),
     checks: [
       {
         name: 'link_exists',
@@ -116,7 +214,13 @@ function asStatus(row: InferResult<ReturnType<typeof statusStatement>>[number]) 
           : 'The program has no active referral link. Add a partner in the dashboard.',
       },
       seen('click', click, 'Put the tracker on the site, or run `svc test click`.'),
-      seen('lead', lead, 'Send a lead when somebody signs up, or run `svc test lead`.'),
+      row.provisional_lead && !lead.live && !lead.test
+        ? {
+            name: 'lead_seen',
+            ok: false,
+            message: 'Only browsers have told of a signup, which settles no lead here. Have your server send it.',
+          }
+        : seen('lead', lead, 'Send a lead when somebody signs up, or run `svc test lead`.'),
       seen('sale', sale, 'Send a sale or connect the payment processor, or run `svc test sale`.'),
       {
         name: 'processor_connected',
@@ -127,6 +231,26 @@ function asStatus(row: InferResult<ReturnType<typeof statusStatement>>[number]) 
       },
     ],
   }
+}
+
+/** The later of two times, of which each may be missing. */
+export function later(a: Date | null, b: Date | null): Date | null {
+  return a === null || (b !== null && b > a) ? b : a
+}
+
+const weekMilliseconds = 7 * 24 * 60 * 60 * 1000
+
+function openRefusals(row: StatusRow, came: Record<'click' | 'lead' | 'sale', Date | null>) {
+  const since: Record<string, Date | null> = { ...came, key: later(came.lead, came.sale) }
+  return row.refused
+    .map((refused) => ({ ...refused, refused_at: new Date(refused.refused_at) }))
+    .filter(({ call, refused_at: at }) => at > (since[call] ?? 0) && Date.now() - at.getTime() < weekMilliseconds)
+    .map((refused) => ({
+      call: refused.call,
+      code: refused.code,
+      refused_at: refused.refused_at,
+      message: explainRefusal(refused, row.id, row.cookie_window_days),
+    }))
 }
 
 function seen(what: string, { live, test }: LastSeen, advice: string) {

@@ -13,17 +13,20 @@ declare
   link record;
   customer bigint;
   customer_click_id text;
+  refusal text;
 begin
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
     p.deleted_at is not null as is_deleted into link
   from referral_links l left join programs p on p.id = l.program_id
   where lower(l.code) = lower(aff);
   if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
-    return json_build_object('refused', case
+    refusal := case
       when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
-    end);
+    end;
+    perform note_refusal(coalesce(named_program_id, link.program_id), 'click', refusal, aff);
+    return json_build_object('refused', refusal);
   end if;
 
   if existing_click_id is not null then

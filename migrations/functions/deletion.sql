@@ -48,6 +48,7 @@ begin
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
   delete from processor_customer_metadata m where m.account_id = any (account_ids);
+  delete from refused_calls r where r.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null

@@ -94,6 +94,9 @@ begin
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
     page_url, additional_data);
   perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
+  if settled.lead_id is null then
+    perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
+  end if;
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;

@@ -231,7 +231,7 @@ create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
-  out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text
+  out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean
 ) language plpgsql as $$
 #variable_conflict use_variable
 declare
@@ -257,6 +257,14 @@ begin
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
+  -- Nobody's customer who signed up as a test, as by a test link, buys as one too, for a day.
+  if given.customer_id is null and of_click_id is null and not is_test then
+    given.is_test := exists (
+      select from affiliate_lead_events e where e.program_id = given.program_id and e.is_test
+        and e.lead_timestamp > now() - interval '1 day' and e.customer_key = track_sale.customer_key
+    );
+  end if;
+  is_tested := given.is_test;
   if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
     given.transaction_id := known_transaction(given, account_id);
   end if;

@@ -8,15 +8,10 @@ select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "
 from "programs"
 where "id" = $1;
 
--- readProgress
+-- hasClicks
 select "id"
-from "partners"
-where "program_id" = $1
-limit $2;
-select "click_timestamp" as "at", "page_url"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"
-order by "click_timestamp" desc, "id" desc
 limit $2;
 
 -- readTestFigures

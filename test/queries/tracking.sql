@@ -1,5 +1,5 @@
 -- readStatus
-select use_key(k, null) as "key_refusal", "k"."scopes", "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", "p"."cookie_window_days", "p"."lead_auth_policy", "p"."processor_account_id", exists (
+select "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", "p"."cookie_window_days", "p"."lead_auth_policy", "p"."processor_account_id", exists (
   select
   from "referral_links" as "l"
   where "l"."program_id" = "p"."id" and "l"."partner_id" is not null and "l"."is_active" = $1) as "has_link", (
@@ -9,31 +9,55 @@ select use_key(k, null) as "key_refusal", "k"."scopes", "p"."id", "p"."name", "p
   select max("e"."click_timestamp") as "at"
   from "affiliate_click_events" as "e"
   where "e"."program_id" = "p"."id" and "e"."is_test" = true) as "test_click", (
-  select max("e"."lead_timestamp") as "at"
-  from "affiliate_lead_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."is_test" = false) as "live_lead", (
-  select max("e"."lead_timestamp") as "at"
-  from "affiliate_lead_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."is_test" = true) as "test_lead", (
+  select max("t"."lead_timestamp") as "at"
+  from (
+    select "e"."lead_timestamp", "e"."provisional"
+    from "affiliate_lead_events" as "e"
+    where "e"."program_id" = "p"."id" and "e"."is_test" = false
+    order by "e"."lead_timestamp" desc
+    limit $2) as "t"
+  where "t"."provisional" = false) as "live_lead", (
+  select max("t"."lead_timestamp") as "at"
+  from (
+    select "e"."lead_timestamp", "e"."provisional"
+    from "affiliate_lead_events" as "e"
+    where "e"."program_id" = "p"."id" and "e"."is_test" = true
+    order by "e"."lead_timestamp" desc
+    limit $3) as "t"
+  where "t"."provisional" = false) as "test_lead", (
+  select max("t"."lead_timestamp") as "at"
+  from (
+    select "e"."lead_timestamp", "e"."provisional"
+    from "affiliate_lead_events" as "e"
+    where "e"."program_id" = "p"."id" and "e"."is_test" = false
+    order by "e"."lead_timestamp" desc
+    limit $4) as "t"
+  where "t"."provisional" = true) as "provisional_lead", (
   select "s"."created_at"
   from "sales" as "s"
   where "s"."program_id" = "p"."id" and "s"."is_test" = false
   order by "s"."id" desc
-  limit $2) as "live_sale", (
+  limit $5) as "live_sale", (
   select "s"."created_at"
   from "sales" as "s"
   where "s"."program_id" = "p"."id" and "s"."is_test" = true
   order by "s"."id" desc
-  limit $3) as "test_sale", (
+  limit $6) as "test_sale", (
   select max("e"."received_at") as "at"
   from "processor_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."livemode" = $4) as "live_webhook", (
+  where "e"."program_id" = "p"."id" and "e"."livemode" = $7) as "live_webhook", (
   select max("e"."received_at") as "at"
   from "processor_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."livemode" = $5) as "test_webhook"
+  where "e"."program_id" = "p"."id" and "e"."livemode" = $8) as "test_webhook", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "r"."call", "r"."code", "r"."detail", "r"."refused_at"
+    from "refused_calls" as "r"
+    where "r"."program_id" = "p"."id"
+    order by "r"."refused_at" desc) as agg) as "refused", use_key(k, null) as "key_refusal", "k"."scopes"
 from "api_keys" as "k"
 inner join "programs" as "p" on "p"."id" = "k"."program_id"
-where "k"."key_hash" = $6;
+where "k"."key_hash" = $9;
 
 -- eraseCustomer
 select

@@ -1,7 +1,7 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
 import type { Child } from 'hono/jsx'
-import type { Viewer } from '../../../lib/access/viewer.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { errorCodes } from '../../../lib/errors.ts'
 import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
 import { assets } from './assets.ts'
@@ -22,7 +22,7 @@ import type { ProgramContext } from './page.ts'
 
 const productName = 'Partner Tracking'
 
-function Document({ title, children }: { title: string; children: Child }) {
+function Document({ title, refreshSeconds, children }: Pick<Framed, 'title' | 'refreshSeconds' | 'children'>) {
   return (
     <html lang="en">
       <head>
@@ -33,6 +33,11 @@ function Document({ title, children }: { title: string; children: Child }) {
         <link rel="stylesheet" href={assets.style.path} />
         <link rel="icon" href={assets.icon.path} type="image/svg+xml" />
         <script src={assets.script.path} defer></script>
+        {refreshSeconds !== undefined && (
+          <noscript>
+            <meta http-equiv="refresh" content={String(refreshSeconds)} />
+          </noscript>
+        )}
       </head>
       <body>{children}</body>
     </html>
@@ -68,10 +73,20 @@ interface Framed {
   current: string
   children: Child
   status?: 200 | ErrorStatus
+  /** Where the page changes by itself: how often a browser without scripts loads it again. */
+  refreshSeconds?: number
 }
 
-async function renderDocument(c: Context, { title, status = 200 }: Omit<Framed, 'current'>, body: Child) {
-  const page = await html`<!doctype html>${(<Document title={title}>{body}</Document>)}`
+async function renderDocument(
+  c: Context,
+  { title, status = 200, refreshSeconds }: Omit<Framed, 'current'>,
+  body: Child,
+) {
+  const page = await html`<!doctype html>${(
+      <Document title={title} {...(refreshSeconds && { refreshSeconds })}>
+        {body}
+      </Document>
+    )}`
   return c.html(withFormTokens(page.toString()), status)
 }
 
@@ -154,7 +169,11 @@ function renderFrame(c: Context, viewer: Viewer, { label, items, aside, notice }
 
 /** A page of one program. `current` is the part of its path after the program. One of its test data says so, in its title too. */
 export function renderProgram(c: ProgramContext, page: Framed) {
-  const program = c.get('program')
+  return renderProgramOf(c, c.get('viewer'), c.get('program'), page)
+}
+
+/** The same for a program that the path does not name. */
+export function renderProgramOf(c: Context, viewer: Viewer, program: ViewerProgram, page: Framed) {
   const base = `/programs/${program.id}`
   const isTest = isTestPage(page.current)
   const around = {
@@ -164,7 +183,7 @@ export function renderProgram(c: ProgramContext, page: Framed) {
     notice: isTest && <TestNotice />,
   }
   const title = isTest ? `Test data: ${page.title}` : page.title
-  return renderFrame(c, c.get('viewer'), around, { ...page, title, current: base + page.current })
+  return renderFrame(c, viewer, around, { ...page, title, current: base + page.current })
 }
 
 function TestNotice() {

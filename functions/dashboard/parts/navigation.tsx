@@ -21,6 +21,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/notices`, label: 'Notices', action: 'notice:list', count: program.unread },
     { href: `${base}/deliveries`, label: 'Delivery log', action: 'delivery:list' },
     { href: `${base}/settings`, label: 'Settings', action: 'program:read' },
+    { href: `${base}/check`, label: 'Check set-up', action: 'program:read' },
     { href: '/docs', label: 'Documentation' },
   ]
   return items.filter(({ action }) => action === undefined || may(program.roles, action))

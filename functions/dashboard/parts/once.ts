@@ -44,7 +44,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   const { status, headers } = c.res
   const isRefused = c.error !== undefined || status >= 400 || c.get('isRefused')
   if (isRefused && (status < 500 || isTakenBefore)) await releaseForm(db, form)
-  else await keepAnswer(db, form, headers.get('location') ?? cameFrom(c) ?? '/')
+  else await keepAnswer(db, form, headers.get('location') ?? headers.get('content-location') ?? cameFrom(c) ?? '/')
   return undefined
 })
 

@@ -5,8 +5,10 @@ import { Field, PostButton } from '../parts/fields.tsx'
 import type { FormState } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { Table } from '../parts/table.tsx'
+import { SetUp } from './first-steps.tsx'
 
 interface ApiKeysProps {
+  baseUrl: string
   /** Of the page that this stands on. */
   page: string
   keys: StoredApiKey[]
@@ -17,7 +19,7 @@ interface ApiKeysProps {
 }
 
 /** A program's API keys, and the key by which its proxy signs. */
-export function ApiKeys({ page, keys, made, proxyKey, form: shown }: ApiKeysProps) {
+export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: ApiKeysProps) {
   const address = `${page}/keys`
   return (
     <Card title="API keys">
@@ -25,14 +27,7 @@ export function ApiKeys({ page, keys, made, proxyKey, form: shown }: ApiKeysProp
         Your server sends leads, sales and refunds with one of these, or reads and changes the program. A key is for
         this program alone. The <a href="/docs">documentation</a> has the code.
       </p>
-      {made !== undefined && (
-        <div class="message good stack tight" role="status" data-address={page}>
-          <p>
-            <strong>This is the new key. Copy it now: it is not shown again.</strong>
-          </p>
-          <Copy text={made} label="API key" />
-        </div>
-      )}
+      {made !== undefined && <SetUp baseUrl={baseUrl} apiKey={made} page={page} />}
       {keys.length > 0 && (
         <Table
           caption="API keys"

@@ -1,14 +1,14 @@
 import { may } from '../../../lib/access/roles.ts'
-import type { Viewer } from '../../../lib/access/viewer.ts'
+import { findViewer, type Viewer } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { createProgram, programDefaults } from '../../../lib/programs/programs.ts'
+import { programDefaults, startProgram } from '../../../lib/programs/programs.ts'
 import { createWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { renderFirstSteps } from './first-steps.tsx'
 import { newProgramForm, ProgramFields } from './program-form.tsx'
 
 /** Making a program, and with the first one a workspace. */
@@ -85,7 +85,10 @@ newProgramPages.post(
     }
     const db = c.get('db')
     const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
-    const programId = await createProgram(db, workspaceId, settings)
-    return redirectWith(c, `/programs/${programId}`, `${settings.name} is ready.`)
+    const { programId, apiKey } = await startProgram(db, workspaceId, settings, viewer.user.id)
+    const seen = await findViewer(db, c.env, c.req.raw.headers)
+    const program = seen?.programs.find(({ id }) => id === programId)
+    if (!seen || !program) throw new Error('a program is not seen by who made it')
+    return await renderFirstSteps(c, { db, baseUrl: c.env.BASE_URL, viewer: seen, program }, apiKey)
   },
 )

@@ -3,7 +3,7 @@ import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { topPartners } from '../../../lib/programs/partners.ts'
-import { readProgress } from '../../../lib/programs/programs.ts'
+import { hasClicks } from '../../../lib/programs/programs.ts'
 import { readPerformance } from '../../../lib/tracking/performance.ts'
 import type { Performance, Trend } from '../../../lib/tracking/performance-answer.ts'
 import { Card, Empty, Heading, Metric, Segments } from '../parts/blocks.tsx'
@@ -14,7 +14,7 @@ import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
-import { FirstSteps } from './first-steps.tsx'
+import { firstStepsOf } from './first-steps.tsx'
 
 /** A program at a glance. */
 export const overviewPages = createPages()
@@ -51,19 +51,8 @@ async function readFigures(c: ProgramContext) {
 overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
-  const [figures, progress] = await Promise.all([readFigures(c), readProgress(db, program.id)])
-  if (!progress.last_click) {
-    return renderProgram(c, {
-      title: program.name,
-      current: '',
-      children: (
-        <>
-          <Heading title={program.name} lead="Figures stand here once the first click has come." />
-          <FirstSteps baseUrl={c.env.BASE_URL} program={program} progress={progress} />
-        </>
-      ),
-    })
-  }
+  const [figures, isBegun] = await Promise.all([readFigures(c), hasClicks(db, program.id)])
+  if (!isBegun) return c.redirect(firstStepsOf(program.id), 303)
   const { performance } = figures
   const range = { from: new Date(performance.meta.dateFrom), to: new Date(performance.meta.dateTo) }
   const top = may(program.roles, 'partner:list') ? await topPartners(db, program, range, 5) : undefined

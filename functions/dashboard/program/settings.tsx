@@ -56,6 +56,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
         {may(program.roles, 'program:update') && <Terms address={address} form={shown} settings={settings} />}
         {keys && (
           <ApiKeys
+            baseUrl={c.env.BASE_URL}
             page={address}
             keys={keys}
             made={madeKey}
