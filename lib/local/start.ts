@@ -209,6 +209,7 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
           line('link', `https://shop.example.com/?aff=${demo.partnerCode}`),
         ]
       : []),
+    line('docs', `${baseUrl}/docs  how a site is tracked; ${baseUrl}/api/v1/reference has every endpoint`),
     line('sandbox', 'npm run -s sandbox  makes another program and prints its keys and tokens'),
     line(
       'data',

@@ -103,6 +103,9 @@ export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
         <FlashMessage flash={takeFlash(c)} />
         {page.children}
       </main>
+      <footer class="small">
+        <a href="/docs">Documentation</a> · <a href="/api/v1/reference">API reference</a>
+      </footer>
     </div>,
   )
 }
@@ -203,5 +206,6 @@ export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
 /** A page that belongs to the person and to no program. */
 export function renderAccount(c: Context, viewer: Viewer, page: Omit<Framed, 'current'>) {
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
-  return renderFrame(c, viewer, { label: viewer.user.name, items: programs }, { ...page, current: '' })
+  const items = [...programs, { href: '/docs', label: 'Documentation' }]
+  return renderFrame(c, viewer, { label: viewer.user.name, items }, { ...page, current: '' })
 }
