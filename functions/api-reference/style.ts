@@ -201,6 +201,9 @@ export const style = css`
     nav {
       padding: 0.75rem 1rem;
     }
+    table:not(:has(th:nth-child(3))) {
+      min-width: 0;
+    }
     nav ul {
       display: flex;
       flex-wrap: wrap;

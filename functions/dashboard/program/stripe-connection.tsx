@@ -127,11 +127,18 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
       <div class="stack">
         <p>
           Without an account at Stripe: these lines, in the folder of the service, sign events as Stripe does and send
-          them here. They are a payment, its refund, and a month that passes. Without <code>--test-mode</code> they
-          count, and without a name all are listed. {check}
+          them here. They are a payment, its refund, a subscription, and a month that passes and renews it. Without{' '}
+          <code>--test-mode</code> they count, and without a name all are listed. {check}
         </p>
         <Copy
-          text={['checkout.session.completed', 'refund.created', '--advance 31d'].map(fixture).join('\n')}
+          text={[
+            'checkout.session.completed',
+            'refund.created',
+            'checkout.session.completed:subscription --order 2',
+            '--advance 31d',
+          ]
+            .map(fixture)
+            .join('\n')}
           label="lines that send events"
         />
         <p>
