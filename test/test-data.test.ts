@@ -301,14 +301,15 @@ test('no test sale has a commission, and everything agrees', async () => {
   expect(found.map(({ check }) => check)).toEqual([])
 })
 
+const events = async (table: string, { programId }: Sandbox) =>
+  (
+    await sql.query<{ tests: string; live: string }>(
+      `select count(*) filter (where is_test) as tests, count(*) filter (where not is_test) as live from ${table} where program_id = $1`,
+      [programId],
+    )
+  ).rows[0]
+
 describe('a test link', () => {
-  const events = async (table: string, { programId }: Sandbox) =>
-    (
-      await sql.query<{ tests: string; live: string }>(
-        `select count(*) filter (where is_test) as tests, count(*) filter (where not is_test) as live from ${table} where program_id = $1`,
-        [programId],
-      )
-    ).rows[0]
   const oneTest = { tests: '1', live: '0' }
 
   test.each([
@@ -370,23 +371,22 @@ describe('a test link', () => {
   })
 })
 
-describe('the check', () => {
-  const program = () => makeProgram()
-  const key = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` })
-  async function refuse(path: string, body: object, headers: Record<string, string> = {}): Promise<number> {
-    const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body),
-    })
-    await response.body?.cancel()
-    return response.status
-  }
-  const clickOf = (code: string, program_id?: number) => ({
-    affiliate_url: `https://shop.example.com/?aff=${code}`,
-    additional_data: { program_id },
+const key = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` })
+async function refuse(path: string, body: object, headers: Record<string, string> = {}): Promise<number> {
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
   })
+  await response.body?.cancel()
+  return response.status
+}
+const clickOf = (code: string, program_id?: number) => ({
+  affiliate_url: `https://shop.example.com/?aff=${code}`,
+  additional_data: { program_id },
+})
 
+describe('the check', () => {
   test.each<[refused: string, call: (of: Sandbox) => Promise<unknown>, shown: string | undefined]>([
     [
       'a code of no link',
@@ -457,7 +457,7 @@ describe('the check', () => {
       'which is not for such calls',
     ],
   ])('says of %s what is wrong', async (_, call, shown) => {
-    const sandbox = await program()
+    const sandbox = await makeProgram()
     await call(sandbox)
     const { html, requests } = await open(sandbox, '/check')
     expect(html.includes('>Refused<')).toBe(shown !== undefined)
@@ -467,7 +467,7 @@ describe('the check', () => {
   })
 
   test('lets go of what was refused before it came right, and begins anew when asked', async () => {
-    const sandbox = await program()
+    const sandbox = await makeProgram()
     await refuse('click', clickOf('nobody', sandbox.programId))
     const { click_id } = await track(
       sandbox,
@@ -490,14 +490,14 @@ describe('the check', () => {
   })
 
   test('takes a signup that a browser told for no lead where the server has to tell it', async () => {
-    const sandbox = await program()
+    const sandbox = await makeProgram()
     const { click_id } = await track(sandbox, 'click', {}, false)
     await refuse('lead', { customer_key: 'u', click_id })
     expect((await open(sandbox, '/check')).html).toContain('A browser told of a signup, which settles no lead')
   })
 
   test("names the host that is not the program's, and a sale that is nobody's", async () => {
-    const sandbox = await program()
+    const sandbox = await makeProgram()
     const { click_id } = await track(sandbox, 'click', { page_url: 'https://other.example.org/' }, false)
     await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)
     await track(sandbox, 'sale', { customer_key: 'another', transaction_id: 't', amount_cents: 1 }, false)

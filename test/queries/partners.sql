@@ -20,11 +20,12 @@ select keep_made((
               where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
           select coalesce(json_agg(agg), '[]')
           from (
-            select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce((
-                select cast("k"."clicks" as bigint) as "clicks"
-                from "link_click_counts" as "k"
-                where "k"."program_id" = "l"."program_id" and "k"."link_id" = "l"."id"), 0) as "clicks"
+            select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
             from "referral_links" as "l"
+            left join lateral (
+              select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks"
+              from "link_click_counts" as "c"
+              where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
             where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
             order by "l"."id") as agg) as "links", (
           select count(*) as "sales"
@@ -75,11 +76,12 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
   from (
-    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce((
-        select cast("k"."clicks" as bigint) as "clicks"
-        from "link_click_counts" as "k"
-        where "k"."program_id" = "l"."program_id" and "k"."link_id" = "l"."id"), 0) as "clicks"
+    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
     from "referral_links" as "l"
+    left join lateral (
+      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks"
+      from "link_click_counts" as "c"
+      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
