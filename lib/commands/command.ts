@@ -29,10 +29,7 @@ export function readOptions<const Config extends ParseArgsConfig>(
   usage: string,
   config: Config,
 ): ReturnType<typeof parseArgs<Config>> {
-  if (process.argv.includes('--help')) {
-    console.log(usage)
-    return process.exit(0)
-  }
+  answerHelp(usage)
   try {
     return parseArgs(config)
   } catch (error) {
