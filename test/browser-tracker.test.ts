@@ -174,6 +174,14 @@ describe('links that a mail program or a campaign tool mixed up', () => {
     ['/page#top&aff=CODE', '/page'],
     ['/page?a=1&amp;aff=CODE', '/page'],
     ['/page?aff=CODE#aff=other', '/page'],
+    ['/page#section?aff=CODE', '/page'],
+    ['/page#section?utm_source=mail&amp;aff=CODE', '/page'],
+    ['/page?utm_source=a?aff=CODE&utm_medium=b', '/page'],
+    ['/page?&aff=CODE', '/page'],
+    ['/page??aff=CODE', '/page'],
+    ['/page?#aff=CODE', '/page'],
+    ['/page/?a=1;aff=CODE', '/page/'],
+    ['/page#/route?tab=1&aff=CODE', '/page'],
   ])('%s still brings the visitor', async (path, landing) => {
     const code = await newCode()
     await open(`http://shop.example.test${path.replace('CODE', code)}`)
@@ -545,6 +553,97 @@ describe('payment links, buy buttons and pricing tables', () => {
     await page.evaluate(() => window.svc?.consent())
     await expect.poll(async () => (await shown())['table']).toMatch(/^cust_/)
     expect(await shown()).toEqual(filled(await clickId()))
+  })
+})
+
+/** The helpers of several programs, by the names of their tags. */
+const helperOf = (name: string) =>
+  page.evaluate((global) => (Reflect.get(window, global) as typeof window.svc)?.getClickId() ?? null, name)
+const both = async () => [await helperOf('svc'), await helperOf('partners')]
+const openAll = (url: string) => page.goto(url, { waitUntil: 'networkidle' })
+const cookieNames = async () => (await context.cookies()).map(({ name }) => name).toSorted()
+const signUpWith = (name: string) =>
+  page.evaluate((global) => (Reflect.get(window, global) as typeof window.svc)?.signup('several-1'), name)
+
+describe('several programs on one site', () => {
+  const further = 'data-svc-name="partners"'
+
+  beforeEach(() => {
+    shop.html = html(tag(), tag(further, allowed.programId))
+  })
+
+  test('each keeps the click of its own links in a cookie of its own, whichever came first', async () => {
+    await openAll(referral())
+    const [first] = await both()
+    expect([first, await helperOf('partners')]).toEqual([expect.stringMatching(/^cust_/), null])
+    await openAll(referral('/', allowed.partnerCode))
+    const [kept, second] = await both()
+    expect([kept, second]).toEqual([first, expect.stringMatching(/^cust_/)])
+    expect(second).not.toBe(first)
+    expect(await cookieNames()).toEqual(['partners_click_id', 'svc_click_id'])
+    await openAll(referral())
+    expect(await both()).toEqual([first, second])
+    expect(await signUpWith('svc')).toMatchObject({ success: true, click_id: first, provisional: true })
+    expect(await signUpWith('partners')).toMatchObject({ success: true, click_id: second, customer_status: 'lead' })
+  })
+
+  test('of other sub-domains too, where the tag of one of them has a name', async () => {
+    shop.html = html(tag())
+    await openAll(referral())
+    const first = await helperOf('svc')
+    shop.html = html(tag(further, allowed.programId))
+    await openAll(`http://app.example.test/?aff=${allowed.partnerCode}`)
+    expect(await helperOf('partners')).toMatch(/^cust_/)
+    expect(await cookies()).toEqual([{ domain: '.example.test', value: first }])
+  })
+
+  test('each consents for itself, and fills links to Stripe by its name', async () => {
+    shop.html = html(
+      tag('data-svc-consent="required"'),
+      tag(further, allowed.programId),
+      `<script async src="http://api.svc.test/js/svc-payment-links.js" ${further}></script>`,
+      '<a href="https://buy.stripe.com/test_1">Buy</a>',
+    )
+    await openAll(referral('/', allowed.partnerCode))
+    const [none, id] = await both()
+    expect([none, id]).toEqual([null, expect.stringMatching(/^cust_/)])
+    const href = `https://buy.stripe.com/test_1?client_reference_id=${id}`
+    await expect.poll(() => page.locator('a').getAttribute('href')).toBe(href)
+  })
+
+  test('through a proxy of its own, each on the own domain', async () => {
+    const first = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
+    const key = await proxyKey(stack.environment, allowed.programId)
+    const second = createTrackerProxy({ baseUrl: stack.baseUrl, key, name: 'partners' })
+    shop.handler = async (request) => {
+      const { pathname } = new URL(request.url)
+      return pathname === '/first' ? first(request) : pathname === '/second' ? second(request) : undefined
+    }
+    shop.html = html(
+      `<script async src="/first" data-svc-program-id="${verified.programId}"></script>`,
+      `<script async src="/second" data-svc-program-id="${allowed.programId}" ${further}></script>`,
+    )
+    await openAll(`http://app.example.test/?aff=${verified.partnerCode}`)
+    await openAll(`http://app.example.test/?aff=${allowed.partnerCode}`)
+    const ids = await both()
+    expect(await cookieNames()).toEqual([
+      'partners_click_id',
+      'partners_click_id_kept',
+      'svc_click_id',
+      'svc_click_id_kept',
+    ])
+    expect(ids).toEqual([expect.stringMatching(/^cust_/), expect.stringMatching(/^cust_/)])
+    expect(new Set(ids).size).toBe(2)
+  })
+
+  test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])('through the proxy a code is taken from %s', async (name) => {
+    const proxy = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
+    shop.handler = async (request) => (isMount(request) ? proxy(request) : undefined)
+    shop.html = html(
+      `<script async src="/mount" data-svc-program-id="${verified.programId}" data-svc-params="via,ref,fpr,fp_ref,tolt"></script>`,
+    )
+    await openAll(`http://app.example.test/?${name}=${verified.partnerCode}`)
+    expect(await clickId()).toMatch(/^cust_/)
   })
 })
 

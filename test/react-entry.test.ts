@@ -142,8 +142,8 @@ describe('in the browser', () => {
       .toBe(`https://buy.stripe.com/test_1?client_reference_id=${id}`)
   })
 
-  test("takes other vendors' parameters", async () => {
-    await open('', { params: 'via' }, 'via')
+  test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])("takes other vendors' parameter %s", async (name) => {
+    await open('', { params: 'via,ref,fpr,fp_ref,tolt' }, name)
     expect(await page.evaluate('early')).toMatchObject({ success: true })
     expect(clicks()).toBe(1)
   })

@@ -25,6 +25,7 @@ const names = [
   'own-calls',
   'refunds',
   'own-domain',
+  'several-programs',
   'consent',
   'test-data',
   'figures',

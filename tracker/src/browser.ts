@@ -5,6 +5,8 @@
  * - `data-svc-program-id`: the program's id, so that links and clicks of another program are refused.
  * - `data-svc-consent="required"`: nothing is read, stored or sent before `svc.consent()`.
  * - `data-svc-params="via,ref,fpr"`: further names under which a partner code is accepted beside `aff`.
+ * - `data-svc-name="partners"`: the name of a further program on the same site. Its helper is `window.partners`, its cookie
+ *   `partners_click_id`; without it they are `window.svc` and `svc_click_id`. Each program has a tag of its own.
  *
  * The calls go to the service that the script is from; a script at another address than the service's `/js/` is behind a proxy on the page's
  * own domain, which takes the calls at that address too.
@@ -57,10 +59,12 @@ declare global {
 }
 
 try {
-  const script = document.querySelector<HTMLScriptElement>('[data-svc-program-id]')
-  const svc = (window.svc ??= Object())
-  if (script && !svc.v) {
-    const { svcProgramId, svcConsent, svcParams } = script.dataset
+  // oxlint-disable-next-line no-unsafe-type-assertion -- a page's script is no SVG's
+  const script = document.currentScript as HTMLScriptElement
+  const { svcProgramId, svcConsent, svcParams, svcName = 'svc' } = script.dataset
+  // oxlint-disable-next-line no-unsafe-type-assertion -- what else the page has under this name is kept
+  const svc = ((window as unknown as Record<string, StubbedSvc>)[svcName] ??= Object())
+  if (svcProgramId && !svc.v) {
     // Sent with click and signup, so that those of another program are refused; null where the tag has no number.
     const program_id = Number(svcProgramId) || null
     const names = `aff,${svcParams ?? 'aff'}`.replace(/[^\w-]+/g, '|')
@@ -70,7 +74,9 @@ try {
     let consented: 1 | undefined
     let unsavedClickId: string | null = null
     let lastCode: string | undefined
-    // Session storage: `svc_click` is the click not answered yet, `svc_session` the session's id.
+    // Session storage: the click not answered yet, and the session's id.
+    const clickKey = svcName + '_click'
+    const sessionKey = svcName + '_session'
     let store: Record<string, string> = {}
     let consent: (value: unknown) => void
     let queue = new Promise<unknown>((resolve) => {
@@ -83,7 +89,7 @@ try {
 
     const getClickId = () => {
       try {
-        return (consented && document.cookie.match(/(^| )svc_click_id=([^;]+)/)?.[2]) ?? unsavedClickId
+        return (consented && document.cookie.match(`(^| )${clickKey}_id=([^;]+)`)?.[2]) ?? unsavedClickId
       } catch {
         return unsavedClickId
       }
@@ -106,21 +112,21 @@ try {
     const writeCookie = (clickId: string, seconds: number) => {
       const labels = location.hostname.split('.')
       for (let i = 1; i < labels.length + 2 && getClickId() != clickId; i++)
-        document.cookie = `svc_click_id=${clickId};path=/;max-age=${seconds};samesite=lax;domain=${
+        document.cookie = `${clickKey}_id=${clickId};path=/;max-age=${seconds};samesite=lax;domain=${
           labels[i - 1] ? labels.slice(-i).join('.') : ''
         };${location.protocol[5] && 'secure'}`
     }
 
     const sendClick = async () => {
-      if (store.svc_click) {
+      if (store[clickKey]) {
         const response = await post('click', {
-          ...JSON.parse(store.svc_click),
+          ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),
         })
         // What is not the service's answer (a page of the shop, say) throws here, and the click stays for the next page.
         const { click_id, cookie_window_days, cookie_set } = response.ok ? await response.json() : {}
         // A refusal is final; anything else (429, 5xx, no answer) is tried again on the next page.
-        if (response.status < 429) delete store.svc_click
+        if (response.status < 429) delete store[clickKey]
         // A proxy on the page's own domain sets the cookie itself, which lasts longer; it is not written over.
         if (click_id)
           try {
@@ -140,13 +146,13 @@ try {
         lastCode = code
         void enqueue(() => {
           // The page before kept its code itself, had consent been given there.
-          if (isBefore && (store.svc_session || getClickId())) return
-          store.svc_session ??= '' + Math.random()
-          store.svc_click = JSON.stringify({
+          if (isBefore && (store[sessionKey] || getClickId())) return
+          store[sessionKey] ??= '' + Math.random()
+          store[clickKey] = JSON.stringify({
             affiliate_url: url + '?aff=' + code,
             page_url: url,
             referrer_url: document.referrer,
-            session_id: store.svc_session,
+            session_id: store[sessionKey],
             additional_data: { program_id },
           })
         })
@@ -183,7 +189,7 @@ try {
                   click_id,
                   email,
                   page_url: location.origin + location.pathname,
-                  session_id: store.svc_session,
+                  session_id: store[sessionKey],
                   program_id,
                 })
               ).json()

@@ -1,6 +1,6 @@
-/** The cookie with a copy of the click id that scripts cannot read; see `createTrackerProxy`. */
-export const keptName = 'svc_click_id_kept'
+/** The cookie of a program by its name on the page, and the copy of it that scripts cannot read; see `createTrackerProxy`. */
+export const cookieOf = (name = 'svc') => `${name}_click_id`
+export const keptOf = (name?: string) => `${cookieOf(name)}_kept`
 
-/** The click id in a `Cookie` header, or undefined. */
-export const clickIdOf = (cookies: string, name = 'svc_click_id') =>
-  cookies.match(`(?:^|; *)${name}=(cust_\\d+_\\d+)`)?.[1]
+/** The click id of this cookie in a `Cookie` header, or undefined. */
+export const clickIdOf = (cookies: string, cookie: string) => cookies.match(`(?:^|; *)${cookie}=(cust_\\d+_\\d+)`)?.[1]

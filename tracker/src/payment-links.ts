@@ -1,7 +1,7 @@
 /**
  * The script that fills the visitor's click id into what leads to Stripe's own pages, for shops that sell by Payment Links, buy buttons or
  * pricing tables: `<script async src="{base_url}/js/svc-payment-links.js"></script>` beside the tracker's tag. A file of its own, so that
- * it costs nobody else a byte.
+ * it costs nobody else a byte. `data-svc-name` says whose click id it is where the tracker's tag has that attribute.
  *
  * Filled is `client_reference_id` of links to buy.stripe.com and `client-reference-id` of `stripe-buy-button` and `stripe-pricing-table`,
  * also of what the page adds or writes anew later. A value that the page set stays.
@@ -9,6 +9,7 @@
 import type { Svc } from './browser.ts'
 
 try {
+  const name = document.currentScript?.dataset['svcName'] ?? 'svc'
   /** What Stripe takes; anything else it drops without a word. */
   const taken = /^[\w-]{1,200}$/
   const parameter = /([?&]client_reference_id=)([^&]*)/
@@ -18,7 +19,7 @@ try {
 
   const clickId = () => {
     // Before the tracker and without its stub there is none, and a page may have something else under its name.
-    const svc: Partial<Svc> | undefined = window.svc
+    const svc: Partial<Svc> | undefined = Reflect.get(window, name)
     const id = svc?.getClickId?.() ?? ''
     if (!taken.test(id)) return undefined
     given.add(id)

@@ -1,5 +1,5 @@
 import { address, type Addresses, type Headers as HeadersLike } from './addresses.ts'
-import { clickIdOf, keptName } from './cookies.ts'
+import { clickIdOf, cookieOf, keptOf } from './cookies.ts'
 
 export interface ProxyOptions extends Addresses {
   /**
@@ -9,6 +9,8 @@ export interface ProxyOptions extends Addresses {
   key?: string | undefined
   /** Domain of the cookies. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
+  /** The name of the tag (`data-svc-name`) where the site has several programs: each has a proxy of its own, at a path of its own. */
+  name?: string | undefined
 }
 
 const secondsOfDay = 86400
@@ -61,6 +63,8 @@ const scriptOf = ({ url }: Request) => (new URL(url).search === '?links' ? 'paym
  * the script's answer brings it back where a browser dropped it, as Safari does after seven days with what it takes for a tracker's.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
+  const cookieName = cookieOf(options.name)
+  const keptName = keptOf(options.name)
   return async (request: Request): Promise<Response> => {
     try {
       const { method, headers: sent } = request
@@ -100,15 +104,15 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       if (route === 'click' && status === 200) {
         const click = await response.json()
         const seconds = Math.min(click.cookie_window_days, longestDays) * secondsOfDay
-        setCookie(`svc_click_id=${click.click_id}`, seconds)
+        setCookie(`${cookieName}=${click.click_id}`, seconds)
         setCookie(`${keptName}=${click.click_id}.${now + seconds}`, longestDays * secondsOfDay, '; HttpOnly')
         return Response.json({ ...click, cookie_set: true }, { headers: answer })
       }
       if (call) return new Response(response.body, { status, headers: answer })
 
       const secondsLeft = Number(cookies.split(`${kept}.`)[1]?.match(/^\d+/)) - now
-      if (kept && secondsLeft > 0 && !clickIdOf(cookies)) {
-        setCookie(`svc_click_id=${kept}`, secondsLeft)
+      if (kept && secondsLeft > 0 && !clickIdOf(cookies, cookieName)) {
+        setCookie(`${cookieName}=${kept}`, secondsLeft)
         // This answer is for this visitor alone.
         answer.set('cache-control', 'no-store')
       }

@@ -17,11 +17,13 @@ export interface SvcProviderProps {
   params?: string | undefined
   /** Fills the click id into links to buy.stripe.com, Stripe's buy buttons and its pricing tables, as `client_reference_id`. */
   paymentLinks?: boolean | undefined
+  /** Of a further program on the same site: its helper is `useSvc(name)`, its cookie `<name>_click_id`. Providers stand inside one another. */
+  name?: string | undefined
   children?: ReactNode
 }
 
-/** Whether a provider is there, and whether it waits for consent. */
-const Provided = createContext<{ consent: boolean } | null>(null)
+/** The providers around, by name: whether each waits for consent. */
+const Provided = createContext<Record<string, boolean>>({})
 
 /** Loads the tracker once, in the browser only. On the server it renders its children and does nothing else. */
 export function SvcProvider({
@@ -30,18 +32,20 @@ export function SvcProvider({
   consent,
   params,
   paymentLinks,
+  name = 'svc',
   children,
 }: SvcProviderProps) {
   useEffect(() => {
-    if (document.querySelector('[data-svc-program-id]')) return
+    if (document.querySelector(`[data-svc-program-id][data-svc-name="${name}"]`)) return
     // An address with a path is the proxy's, which serves both scripts there.
     const [tracker, links] = /^\/|\w\/\w/.test(baseUrl)
       ? [baseUrl, `${baseUrl}?links`]
-      : ['tracker', 'payment-links'].map((name) => `${baseUrl.replace(/\/+$/, '')}/js/svc-${name}.js`)
+      : ['tracker', 'payment-links'].map((file) => `${baseUrl.replace(/\/+$/, '')}/js/svc-${file}.js`)
     const load = (src = '') => {
       const script = document.createElement('script')
       script.async = true
       script.src = src
+      script.dataset['svcName'] = name
       document.head.append(script)
       return script
     }
@@ -50,28 +54,32 @@ export function SvcProvider({
     if (consent) script.dataset['svcConsent'] = consent
     if (params) script.dataset['svcParams'] = params
     if (paymentLinks) load(links)
-  }, [programId, baseUrl, consent, params, paymentLinks])
-  const value = useMemo(() => ({ consent: consent === 'required' }), [consent])
+  }, [programId, baseUrl, consent, params, paymentLinks, name])
+  const outer = useContext(Provided)
+  const value = useMemo(() => ({ ...outer, [name]: consent === 'required' }), [outer, name, consent])
   return <Provided value={value}>{children}</Provided>
 }
 
-/** The helper of the nearest `SvcProvider`: null on the server and while the page hydrates, there from then on. */
-export function useSvc(): Svc | null {
-  const provided = useContext(Provided)
+/** The helper of the `SvcProvider` of this name: null on the server and while the page hydrates, there from then on. */
+export function useSvc(name = 'svc'): Svc | null {
+  const consent = useContext(Provided)[name]
   return useSyncExternalStore(
     subscribe,
-    () => provided && (window.svc ??= stub(provided.consent)),
+    () => (consent === undefined ? null : (helpers()[name] ??= stub(name, consent))),
     () => null,
   )
 }
 
+// oxlint-disable-next-line no-unsafe-type-assertion -- under these names the page has what is put there here and by the script
+const helpers = () => window as unknown as Record<string, StubbedSvc | undefined>
+
 const subscribe = () => () => {}
 
-/** `window.svc` before the script has loaded: keeps calls for the script, which fills in this same object. */
-function stub(consent: boolean): StubbedSvc {
+/** `window.svc`, or what it is called, before the script has loaded: keeps calls for the script, which fills in this same object. */
+function stub(name: string, consent: boolean): StubbedSvc {
   const svc: StubbedSvc = {
     q: [],
-    getClickId: () => (consent ? null : (document.cookie.match(/(?:^|; )svc_click_id=([^;]+)/)?.[1] ?? null)),
+    getClickId: () => (consent ? null : (document.cookie.match(`(?:^|; )${name}_click_id=([^;]+)`)?.[1] ?? null)),
     signup: (...args) => new Promise((resolve) => svc.q?.push(['signup', args, resolve])),
     consent: () => void svc.q?.push(['consent', [''], () => {}]),
   }

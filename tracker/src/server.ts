@@ -1,5 +1,5 @@
 import { address, type Addresses, type Headers, type Route } from './addresses.ts'
-import { clickIdOf, keptName } from './cookies.ts'
+import { clickIdOf, cookieOf, keptOf } from './cookies.ts'
 import { stripeAmount } from './stripe-amounts.ts'
 
 export { stripeAmount }
@@ -213,11 +213,17 @@ export class SvcClient {
   }
 }
 
-/** The click id in a request's cookies, or null. Takes a `Request`, a Node or Express request, or `{ headers: await headers() }`. */
-export function getClickId(request: { headers: Headers | { cookie?: string | undefined } }): string | null {
+/**
+ * The click id in a request's cookies, or null. Takes a `Request`, a Node or Express request, or `{ headers: await headers() }`. `name` is
+ * that of the tag (`data-svc-name`) where the site has several programs.
+ */
+export function getClickId(
+  request: { headers: Headers | { cookie?: string | undefined } },
+  name?: string,
+): string | null {
   const { headers } = request
   const cookies = ('get' in headers ? headers.get('cookie') : headers.cookie) ?? ''
-  return clickIdOf(cookies) ?? clickIdOf(cookies, keptName) ?? null
+  return clickIdOf(cookies, cookieOf(name)) ?? clickIdOf(cookies, keptOf(name)) ?? null
 }
 
 /**
