@@ -22,8 +22,10 @@ export interface PostgresOptions {
   password: string
   /** Settings beside the ones below, as `name=value`. */
   settings?: string[]
-  /** Told when the server ends without having been stopped. */
+  /** Told when the server ends without having been stopped, and will not start again. */
   onExit?: (message: string) => void
+  /** Told in a sentence what an operator should know: that the disk is full, or has room again. The console, unless given. */
+  onProblem?: (sentence: string) => void
 }
 
 /** What goes wrong with the local stack and can be said in a sentence; shown without a stack trace. */
@@ -57,33 +59,73 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     'jit=off',
     ...(options.settings ?? []),
   ]
-  const server = spawn(
-    path.join(binaries, 'postgres'),
-    ['-D', folderArgument(dataFolder, identity), '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
-    // Its own process group, so that Ctrl-C in a terminal reaches the stack only, which then stops things in order.
-    { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
-  )
-  const log = openLog(`${dataFolder}.log`, (problem) => console.error(problem))
-  // Read whether or not it can be written: a pipe that nobody empties stops the server.
-  server.stderr?.on('data', (chunk: Buffer) => log.write(chunk.toString()))
-  server.once('close', () => log.close())
-  await untilReady(server, `${dataFolder}.log`)
-  stopWithThisProcess(server)
-
+  const onProblem = options.onProblem ?? ((sentence) => console.error(sentence))
+  const logFile = `${dataFolder}.log`
+  let server: ChildProcess
   let stopping = false
-  server.once('exit', (code, signal) => {
-    if (!stopping) options.onExit?.(`Postgres ended by itself (${signal ?? `code ${code}`}). See ${dataFolder}.log.`)
-  })
+  let relaunching: Promise<void> | undefined
+  async function launch(): Promise<void> {
+    const launched = spawn(
+      path.join(binaries, 'postgres'),
+      [
+        '-D',
+        folderArgument(dataFolder, identity),
+        '-p',
+        String(port),
+        ...settings.flatMap((setting) => ['-c', setting]),
+      ],
+      // Its own process group, so that Ctrl-C in a terminal reaches the stack only, which then stops things in order.
+      { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
+    )
+    server = launched
+    const log = openLog(logFile, onProblem)
+    let lastLines = ''
+    // Read whether or not it can be written: a pipe that nobody empties stops the server.
+    launched.stderr.on('data', (chunk: Buffer) => {
+      log.write(chunk.toString())
+      lastLines = (lastLines + chunk.toString()).slice(-4000)
+    })
+    launched.once('close', () => log.close())
+    await untilReady(launched, logFile)
+    stopWithThisProcess(launched)
+    launched.once('close', (code: number | null, signal: string | null) => {
+      if (stopping) return
+      if (lastLines.includes('No space left on device')) relaunching = relaunch()
+      else options.onExit?.(`Postgres ended by itself (${signal ?? `code ${code}`}). See ${logFile}.`)
+    })
+  }
+  /** Postgres ends where its log of transactions cannot be written, and recovers what was committed when it starts. */
+  async function relaunch(): Promise<void> {
+    onProblem(
+      `The disk of ${dataFolder} is full, so Postgres ended. Calls are answered 503, and nothing that was acknowledged is lost. Make room there: Postgres then starts again by itself.`,
+    )
+    for (;;) {
+      await sleep(1000)
+      if (stopping) return
+      try {
+        await launch()
+        return onProblem('Postgres runs again.')
+      } catch {
+        // There is no room yet.
+      }
+    }
+  }
+  await launch()
+
   return {
     port,
-    pid: server.pid ?? 0,
+    get pid() {
+      return server.pid ?? 0
+    },
     urlOf: (database) => `postgresql://postgres:${password}@127.0.0.1:${port}/${database}`,
     async stop() {
       stopping = true
-      if (server.exitCode !== null || server.signalCode !== null) return
-      const exited = once(server, 'exit')
-      server.kill('SIGINT')
-      await exited
+      if (server.exitCode === null && server.signalCode === null) {
+        const exited = once(server, 'exit')
+        server.kill('SIGINT')
+        await exited
+      }
+      await relaunching
     },
   }
 }

@@ -1,0 +1,149 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from 'pg'
+import { afterAll, expect, inject, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { migrate } from '../lib/commands/migrate.ts'
+import { Database } from '../lib/database.ts'
+import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../lib/local/environment.ts'
+import { startNeonEndpoint } from '../lib/local/neon.ts'
+import { startPostgres } from '../lib/local/postgres.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { startWorkers } from '../lib/local/workers.ts'
+import { readTestFunctions } from './support/functions.ts'
+
+/** A disk of so many bytes, in memory. It takes a process that may mount one, which root on Linux mostly may. */
+function mountDisk(bytes: number): string | undefined {
+  const folder = mkdtempSync(path.join(tmpdir(), 'svc-disk-'))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes},mode=755`, 'tmpfs', folder], { stdio: 'ignore' })
+  } catch {
+    rmSync(folder, { recursive: true })
+    return undefined
+  }
+  afterAll(() => {
+    execFileSync('umount', ['--lazy', folder])
+    rmSync(folder, { recursive: true })
+  })
+  return folder
+}
+
+/** Whether the stack said that Postgres ended for want of room. */
+const isEnd = (problem: string) => /is full.*Make room there/.test(problem)
+
+const disk = mountDisk(128 * 1024 * 1024)
+
+test.skipIf(!disk)(
+  'a full disk is answered 503 and loses nothing, and the service comes back when there is room',
+  async () => {
+    const folder = disk ?? ''
+    const problems: string[] = []
+    const postgres = await startPostgres({
+      dataFolder: path.join(folder, 'postgres'),
+      password: 'test',
+      settings: ['min_wal_size=32MB', 'max_wal_size=32MB'],
+      onProblem: (sentence) => void problems.push(sentence),
+      onExit: (message) => expect.unreachable(message),
+    })
+    const databaseUrl = postgres.urlOf('postgres')
+    await migrate(databaseUrl)
+    const neon = await startNeonEndpoint()
+    const addresses = {
+      baseUrl: 'http://127.0.0.1',
+      databaseUrl,
+      neonEndpoint: neon.url,
+      awsEndpoint: undefined,
+      queueUrl: '',
+      deadLetterQueueUrl: '',
+      stripeApiUrl: undefined,
+    }
+    const env = { ...localEnvironment(addresses, generateSecrets()), ...localOnlyEnvironment(addresses) }
+    const db = new Database(env)
+    const { apiKey, partnerCode } = await createSandbox(db, env)
+    const functions = readTestFunctions()
+      .filter(({ name }) => ['track-click', 'track-sale', 'cli-status'].includes(name))
+      .map((entry) => ({ ...entry, rateLimits: [] }))
+    const workers = await startWorkers({
+      functions,
+      scripts: new Map(
+        functions.map(({ name }) => [name, readFileSync(path.join(inject('scriptsFolder'), `${name}.js`), 'utf8')]),
+      ),
+      environment: env,
+      common: localOnlyEnvironment(addresses),
+    })
+    try {
+      const call = async (name: string, body?: object) => {
+        const response = await fetch(`${workers.baseUrl}/api/v1/${name}`, {
+          ...(body && { method: 'POST', body: JSON.stringify(body) }),
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` },
+        })
+        return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.text() }
+      }
+      const clicks: string[] = []
+      const sales: string[] = []
+      const affiliate_url = `https://shop.example.com/?aff=${partnerCode}`
+      /** Calls until one is not answered 200, and returns that; undefined where all were. */
+      async function callUntilRefused(count: number) {
+        for (let n = 0; n < count; n++) {
+          const click = await call('track/click', {
+            affiliate_url,
+            additional_data: { text: crypto.randomUUID().repeat(50) },
+          })
+          if (click.status !== 200) return click
+          const { click_id } = JSON.parse(click.body) as { click_id: string }
+          clicks.push(click_id)
+          const transaction_id = crypto.randomUUID()
+          const sale = await call('track/sale', {
+            transaction_id,
+            customer_key: click_id,
+            click_id,
+            amount_cents: 1000,
+          })
+          if (sale.status !== 200) return sale
+          sales.push(transaction_id)
+        }
+        return undefined
+      }
+      expect(await callUntilRefused(3)).toBe(undefined)
+
+      const ballast = path.join(folder, 'ballast')
+      const { bavail, bsize } = statfsSync(folder)
+      writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
+      const refused = await callUntilRefused(20_000)
+      expect(refused).toMatchObject({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) })
+      expect(JSON.parse(refused?.body ?? '')).toMatchObject({ error: { code: 'unavailable' } })
+      // Now its log of transactions, which takes a file more with each switch, until Postgres itself ends.
+      const filler = new Client({ connectionString: databaseUrl })
+      filler.on('error', () => {})
+      await filler.connect()
+      for (let n = 0; n < 20 && !problems.some(isEnd); n++) {
+        await filler.query('select txid_current(); select pg_switch_wal()').catch(() => {})
+      }
+      await expect.poll(() => problems.some(isEnd), { timeout: 10_000 }).toBe(true)
+      for (let n = 0; n < 5; n++) {
+        expect(await callUntilRefused(1)).toMatchObject({ status: 503 })
+        await sleep(300)
+      }
+
+      rmSync(ballast)
+      await expect.poll(() => callUntilRefused(5), { timeout: 20_000, interval: 200 }).toBe(undefined)
+      expect(problems.at(-1)).toBe('Postgres runs again.')
+
+      const sql = new Client({ connectionString: databaseUrl })
+      await sql.connect()
+      const listOf = async (query: string) => (await sql.query<{ value: string }>(query)).rows.map(({ value }) => value)
+      expect(await listOf('select click_id as value from customers')).toEqual(expect.arrayContaining(clicks))
+      expect(await listOf('select transaction_id as value from sales')).toEqual(expect.arrayContaining(sales))
+      expect(await findDifferences(sql)).toEqual([])
+      await sql.end()
+    } finally {
+      await workers.close()
+      await neon.close()
+      await postgres.stop()
+    }
+  },
+  120_000,
+)
