@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { secretsOf } from '../lib/commands/deploy/plan.ts'
 import { watched } from '../lib/health.ts'
+import { createPerson } from '../lib/local/people.ts'
 import { readFunctions } from '../lib/local/workers.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -54,4 +55,18 @@ test('the SQL of the runbook gives nothing where all is well, and a row each whe
   next.setUTCMonth(next.getUTCMonth() + 1)
   await sql.query(`drop table affiliate_click_events_${next.toISOString().slice(0, 7).replace('-', '_')}`)
   expect(await answers()).toEqual([1, 1, 0, 1])
+})
+
+test('the step after a new AUTH_SECRET turns two-factor codes off for those who had them', async () => {
+  const { sql, db, env } = await startEndpoint()
+  const owner = await createPerson(db, { ...env, AUTH_SECRET: 'old' }, { name: 'Owner', email: 'owner@example.com' })
+  await sql.query('update users set two_factor_enabled = true where id = $1', [owner.userId])
+  await sql.query(
+    "insert into two_factors (id, user_id, secret, backup_codes) values ('one', $1, 'sealed with the old one', 'sealed')",
+    [owner.userId],
+  )
+  const step = /`(with ended as \(delete from two_factors\)[^`]*)`/.exec(runbook)?.[1]?.replaceAll('\n', ' ') ?? ''
+  await sql.query(step)
+  expect((await sql.query('select from two_factors')).rowCount).toBe(0)
+  expect((await sql.query('select two_factor_enabled as is_on from users')).rows).toEqual([{ is_on: false }])
 })
