@@ -579,3 +579,16 @@ test('an unverified account mails nobody, also not by adding a partner', async (
   const { rows } = await stack.sql.query('select from mails where recipient = $1', [email])
   expect(rows).toEqual([])
 })
+
+test("an owner is shown where Stripe must send the deployment's own events, and the code that proves whose the account is", async () => {
+  const { programId: ownId, dashboardToken: token } = await createSandbox(stack.db, env)
+  await stack.sql.query('update programs set processor_account_id = null where id = $1', [ownId])
+  const address = `/programs/${ownId}/settings/processor/own-account`
+  expect((await post(address, {}, token)).status).toBe(303)
+  const { rows } = await stack.sql.query<{ code: string }>('select code from own_account_codes where program_id = $1', [
+    ownId,
+  ])
+  const { text } = await get(address, token)
+  for (const part of [`${stack.baseUrl}/api/v1/webhooks/stripe`, rows[0]?.code, 'svc_connect_code', 'data-poll'])
+    expect(text).toContain(part)
+})
