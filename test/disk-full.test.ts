@@ -1,14 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
-import { afterAll, expect, inject, test } from 'vitest'
+import { afterAll, expect, inject, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { migrate } from '../lib/commands/migrate.ts'
 import { Database } from '../lib/database.ts'
 import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../lib/local/environment.ts'
+import { openLog } from '../lib/local/log.ts'
 import { startNeonEndpoint } from '../lib/local/neon.ts'
 import { startPostgres } from '../lib/local/postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -36,10 +37,13 @@ const isEnd = (problem: string) => /is full.*Make room there/.test(problem)
 
 const disk = mountDisk(128 * 1024 * 1024)
 
-test.skipIf(!disk)(
+/** Where no disk can be mounted, this has nothing to run on. */
+const onDisk = (name: string, run: (folder: string) => Promise<void>, timeout: number) =>
+  disk && test(name, async () => await run(disk), timeout)
+
+onDisk(
   'a full disk is answered 503 and loses nothing, and the service comes back when there is room',
-  async () => {
-    const folder = disk ?? ''
+  async (folder) => {
     const problems: string[] = []
     const postgres = await startPostgres({
       dataFolder: path.join(folder, 'postgres'),
@@ -147,3 +151,38 @@ test.skipIf(!disk)(
   },
   120_000,
 )
+
+const logFolder = mkdtempSync(path.join(tmpdir(), 'log-'))
+afterAll(() => rmSync(logFolder, { recursive: true }))
+
+test('a log on a full disk loses lines, says so once, and ends nothing', () => {
+  const onProblem = vi.fn()
+  const log = openLog('/dev/full', onProblem)
+  for (let line = 0; line < 3; line++) log.write('a line\n')
+  expect(onProblem.mock.calls).toEqual([[expect.stringMatching(/^\/dev\/full cannot be written.*ENOSPC/)]])
+  log.close()
+})
+
+test('a log goes on when its folder is there again, and tells of the next time', () => {
+  const onProblem = vi.fn()
+  const log = openLog(path.join(logFolder, 'later/a.log'), onProblem)
+  log.write('lost\n')
+  mkdirSync(path.join(logFolder, 'later'))
+  log.write('kept\n')
+  log.close()
+  expect(readFileSync(path.join(logFolder, 'later/a.log'), 'utf8')).toBe('kept\n')
+  rmSync(path.join(logFolder, 'later'), { recursive: true })
+  log.write('lost\n')
+  expect(onProblem).toHaveBeenCalledTimes(2)
+})
+
+test('a log keeps twice its most bytes', () => {
+  const name = path.join(logFolder, 'a.log')
+  const log = openLog(name, expect.unreachable, 100)
+  for (let line = 0; line < 50; line++) log.write(`line ${line}\n`)
+  log.close()
+  expect(statSync(name).size).toBeLessThanOrEqual(100)
+  expect(existsSync(`${name}.2`)).toBe(false)
+  expect(readFileSync(`${name}.1`, 'utf8') + readFileSync(name, 'utf8')).toMatch(/line 39\n[^]*line 49\n$/)
+  expect(statSync(name).mode & 0o777).toBe(0o600)
+})
