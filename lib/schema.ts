@@ -19,6 +19,10 @@ export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
   ? ColumnType<S, I | undefined, U>
   : ColumnType<T, T | undefined, T>;
 
+export type GroupedMetric = "bot_clicks" | "clicks" | "commission" | "conversions" | "leads" | "refunded" | "revenue" | "sales";
+
+export type GroupingName = "all" | "browser" | "country" | "device" | "link" | "page" | "partner" | "referrer" | "sub1" | "sub2" | "sub3" | "utm_campaign" | "utm_content" | "utm_medium" | "utm_source" | "utm_term";
+
 export type Int8 = ColumnType<number, bigint | number | string, bigint | number | string>;
 
 export type Json = JsonValue;
@@ -177,6 +181,12 @@ export interface Commissions {
   withdrawal_id: Int8 | null;
 }
 
+export interface CustomerOrigins {
+  customer_id: Int8;
+  origin: Json;
+  program_id: Int8;
+}
+
 export interface Customers {
   click_id: string;
   created_at: Generated<Timestamp>;
@@ -227,6 +237,17 @@ export interface DailyTotals {
   leads_by_hour: ArrayType<Int8> | null;
   program_id: Int8;
   slot: number;
+}
+
+export interface GroupedTotals {
+  currency: string;
+  day: Timestamp;
+  grouping_name: GroupingName;
+  metric: GroupedMetric;
+  program_id: Int8;
+  quarters: number[];
+  sums: ArrayType<Int8>;
+  value: string;
 }
 
 export interface IdempotencyKeys {
@@ -621,9 +642,25 @@ export interface TwoFactors {
 
 export interface UncountedClicks {
   clicked_at: Timestamp;
+  event_id: Int8;
   is_bot: Generated<boolean>;
   link_id: Int8;
   program_id: Int8;
+}
+
+export interface UncountedFigures {
+  at: Timestamp;
+  clicked_at: Timestamp;
+  commission_cents: Generated<Int8>;
+  conversions: Generated<Int8>;
+  currency: string | null;
+  customer_id: Int8;
+  leads: Generated<Int8>;
+  partner_id: Int8;
+  program_id: Int8;
+  refunded_cents: Generated<Int8>;
+  revenue_cents: Generated<Int8>;
+  sales: Generated<Int8>;
 }
 
 export interface UnsettledPartners {
@@ -719,10 +756,12 @@ export interface DB {
   balances: Balances;
   clicks_kept: ClicksKept;
   commissions: Commissions;
+  customer_origins: CustomerOrigins;
   customers: Customers;
   customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
+  grouped_totals: GroupedTotals;
   idempotency_keys: IdempotencyKeys;
   invitation_mails: InvitationMails;
   link_click_counts: LinkClickCounts;
@@ -760,6 +799,7 @@ export interface DB {
   sign_in_attempts: SignInAttempts;
   two_factors: TwoFactors;
   uncounted_clicks: UncountedClicks;
+  uncounted_figures: UncountedFigures;
   unsettled_partners: UnsettledPartners;
   used_forms: UsedForms;
   users: Users;
@@ -815,6 +855,10 @@ export interface DatabaseFunctions {
   count_clicks: {
     arguments: { max_rows: number | null }
     row: { count_clicks: number | null }
+  }
+  count_figures: {
+    arguments: { max_rows: number | null }
+    row: { count_figures: number | null }
   }
   count_invitation_mail: {
     arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null }
@@ -888,6 +932,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
     row: { status: string | null; amount_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
+  read_groups: {
+    arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_by: string | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null }
+    row: { place: number | null; value: string | null; label: string | null; starts: Date | null; starts_local: string | null; clicks: number | null; bot_clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
+  }
   read_performance: {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
@@ -960,6 +1008,7 @@ export const functionCalls: {
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
+  count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
@@ -978,6 +1027,7 @@ export const functionCalls: {
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
+  read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_by', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },

@@ -145,6 +145,7 @@ create table uncounted_clicks (
   program_id bigint not null,
   link_id bigint not null,
   clicked_at timestamptz not null,
+  event_id bigint not null,
   is_bot boolean not null default false
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index uncounted_clicks_link_idx on uncounted_clicks (program_id, link_id);

@@ -40,3 +40,61 @@ create table daily_money (
 -- it stays a heap-only update.
 create index daily_totals_unfolded_idx on daily_totals (day) where slot > 0;
 create index daily_money_unfolded_idx on daily_money (day) where slot > 0;
+
+-- Totals by what a click was: its link, its place, its device, where it came from, what its link named. They are kept by the counting, so
+-- that no call writes them (functions/groupings.sql): a click's from uncounted_clicks, a lead's, sale's and commission's from
+-- uncounted_figures. `all` is a program's whole, of which the part that a grouping does not list had no such value.
+create type grouping_name as enum (
+  'all', 'partner', 'link', 'country', 'device', 'browser', 'referrer', 'page',
+  'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'
+);
+create type grouped_metric as enum ('clicks', 'bot_clicks', 'leads', 'conversions', 'sales', 'revenue', 'commission', 'refunded');
+
+-- A day (UTC) of one value. `quarters` are the quarters of an hour in which something came, 0 to 95, in order, and `sums` what had come by the
+-- end of each: a quarter is the smallest step between time zones. Of a day the first 200 values of a grouping after `device` have rows of
+-- their own, and what comes beyond has one whose value is empty.
+create table grouped_totals (
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  metric grouped_metric not null,
+  -- Empty where it is no money.
+  currency text not null,
+  day date not null,
+  value text not null,
+  quarters smallint[] not null,
+  sums bigint[] not null,
+  primary key (program_id, grouping_name, metric, currency, day, value)
+) with (fillfactor = 70);
+
+-- What is added to them at once.
+create type grouped_figure as (
+  program_id bigint, grouping_name grouping_name, metric grouped_metric, currency text, day date, value text, quarter smallint, amount bigint
+);
+
+-- What leads, sales, refunds and corrections moved of the totals and is not in grouped_totals yet. `clicked_at` is the customer's latest click at
+-- that moment.
+create table uncounted_figures (
+  program_id bigint not null,
+  customer_id bigint not null,
+  partner_id bigint not null,
+  clicked_at timestamptz not null,
+  at timestamptz not null,
+  -- Null with leads and conversions.
+  currency currency_code,
+  leads bigint not null default 0,
+  conversions bigint not null default 0,
+  sales bigint not null default 0,
+  revenue_cents bigint not null default 0,
+  commission_cents bigint not null default 0,
+  refunded_cents bigint not null default 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+-- What the click was that made a customer count: under the names of groupings, written when their first lead or sale is counted, so that all that
+-- follows counts for the same values, however long the click is kept.
+create table customer_origins (
+  program_id bigint not null,
+  customer_id bigint not null,
+  origin jsonb not null,
+  primary key (program_id, customer_id),
+  foreign key (program_id, customer_id) references customers (program_id, id) on delete cascade
+);

@@ -260,6 +260,14 @@ CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_i
 CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 CREATE TRIGGER commissions_sound BEFORE INSERT OR UPDATE ON public.commissions FOR EACH ROW EXECUTE FUNCTION keep_commission_sound();
 
+create table customer_origins (
+  program_id bigint not null,
+  customer_id bigint not null,
+  origin jsonb not null,
+  constraint customer_origins_pkey PRIMARY KEY (program_id, customer_id),
+  constraint customer_origins_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id) ON DELETE CASCADE
+);
+
 create table customers (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -324,6 +332,18 @@ create table daily_totals (
   constraint daily_totals_pkey PRIMARY KEY (program_id, day, slot)
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
+
+create table grouped_totals (
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  metric grouped_metric not null,
+  currency text not null,
+  day date not null,
+  value text not null,
+  quarters smallint[] not null,
+  sums bigint[] not null,
+  constraint grouped_totals_pkey PRIMARY KEY (program_id, grouping_name, metric, currency, day, value)
+) with (fillfactor=70);
 
 create table idempotency_keys (
   program_id bigint not null,
@@ -880,9 +900,25 @@ create table uncounted_clicks (
   program_id bigint not null,
   link_id bigint not null,
   clicked_at timestamp with time zone not null,
+  event_id bigint not null,
   is_bot boolean not null default false
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
 CREATE INDEX uncounted_clicks_link_idx ON public.uncounted_clicks USING btree (program_id, link_id);
+
+create table uncounted_figures (
+  program_id bigint not null,
+  customer_id bigint not null,
+  partner_id bigint not null,
+  clicked_at timestamp with time zone not null,
+  at timestamp with time zone not null,
+  currency currency_code,
+  leads bigint not null default 0,
+  conversions bigint not null default 0,
+  sales bigint not null default 0,
+  revenue_cents bigint not null default 0,
+  commission_cents bigint not null default 0,
+  refunded_cents bigint not null default 0
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
 
 create table used_forms (
   token uuid not null,
@@ -1139,11 +1175,90 @@ CREATE OR REPLACE FUNCTION public.acting_user()
 AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.add_grouped(figures grouped_figure[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into grouped_totals as kept (program_id, grouping_name, metric, currency, day, value, quarters, sums)
+  with counted as materialized (
+    select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount) as amount from unnest(figures)
+    where amount <> 0 group by 1, 2, 3, 4, 5, 6, 7
+  ),
+  new as materialized (
+    select c.program_id, c.grouping_name, c.metric, c.currency, c.day, c.value, row_number() over (
+      partition by c.program_id, c.grouping_name, c.metric, c.currency, c.day order by sum(c.amount) desc, c.value
+    ) as place
+    from counted c
+    where c.grouping_name > 'device' and not exists (
+      select from grouped_totals t where t.program_id = c.program_id and t.grouping_name = c.grouping_name and t.metric = c.metric
+        and t.currency = c.currency and t.day = c.day and t.value = c.value
+    )
+    group by c.program_id, c.grouping_name, c.metric, c.currency, c.day, c.value
+  ),
+  beyond as materialized (
+    select n.* from new n
+    join (
+      select d.*, (
+        select count(*) from grouped_totals t where t.program_id = d.program_id and t.grouping_name = d.grouping_name
+          and t.metric = d.metric and t.currency = d.currency and t.day = d.day and t.value <> ''
+      ) as known
+      from (select distinct program_id, grouping_name, metric, currency, day from new) d
+    ) of_day using (program_id, grouping_name, metric, currency, day)
+    where of_day.known + n.place > max_values_of_day()
+  )
+  select program_id, grouping_name, metric, currency, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
+  from (
+    select c.program_id, c.grouping_name, c.metric, c.currency, c.day, v.value, c.quarter, (sum(sum(c.amount)) over (
+      partition by c.program_id, c.grouping_name, c.metric, c.currency, c.day, v.value order by c.quarter
+    ))::bigint as sum
+    from counted c
+    left join beyond b using (program_id, grouping_name, metric, currency, day, value)
+    cross join lateral (select case when b.place is null then c.value else '' end as value) v
+    group by c.program_id, c.grouping_name, c.metric, c.currency, c.day, v.value, c.quarter
+  ) summed
+  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
+  on conflict (program_id, grouping_name, metric, currency, day, value) do update set (quarters, sums) = (
+    select a.quarters, a.sums from add_quarters(kept.quarters, kept.sums, excluded.quarters, excluded.sums) a
+  );
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.add_hours(a bigint[], b bigint[])
  RETURNS bigint[]
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.add_quarters(INOUT quarters smallint[], INOUT sums bigint[], more_quarters smallint[], more_sums bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+declare
+  latest constant integer := cardinality(quarters);
+begin
+  if cardinality(more_quarters) = 1 and more_quarters[1] = quarters[latest] then
+    sums[latest] := sums[latest] + more_sums[1];
+  elsif cardinality(more_quarters) = 1 and more_quarters[1] > quarters[latest] then
+    quarters := quarters || more_quarters;
+    sums := sums || (sums[latest] + more_sums[1]);
+  else
+    select array_agg(a.quarter order by a.quarter), array_agg(a.sum order by a.quarter) into quarters, sums
+    from (
+      select s.quarter, (sum(sum(s.amount)) over (order by s.quarter))::bigint as sum
+      from (
+        select u.quarter, u.sum - lag(u.sum, 1, 0::bigint) over (order by u.quarter) as amount
+        from unnest(add_quarters.quarters, add_quarters.sums) u (quarter, sum)
+        union all
+        select u.quarter, u.sum - lag(u.sum, 1, 0::bigint) over (order by u.quarter)
+        from unnest(more_quarters, more_sums) u (quarter, sum)
+      ) s
+      group by s.quarter
+    ) a;
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.add_second_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamp with time zone)
@@ -2211,7 +2326,8 @@ begin
         now() + make_interval(days => p.hold_days)
       from programs p where p.id = sale.program_id
       returning * into commission;
-      perform count_money(sale.program_id, commission.created_at, sale.currency, 0, 0, commission.amount_cents);
+      perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
+        commission.amount_cents);
       perform enter_earlier_refunds(sale, commission);
     end if;
     return;
@@ -2243,7 +2359,7 @@ begin
   if change_cents = 0 then
     return;
   end if;
-  perform count_money(was.program_id, was.created_at, was.currency, 0, 0, change_cents);
+  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents);
   if was.credited_at is null then
     return;
   end if;
@@ -2343,10 +2459,12 @@ begin
     return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
   end if;
   if was.payment_status = 'paid' then
-    counted := count_money(sale.program_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0, -was.refunded_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0,
+      -was.refunded_cents);
   end if;
   if sale.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0, sale.refunded_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0,
+      sale.refunded_cents);
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
@@ -2359,11 +2477,12 @@ CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer)
 AS $function$
 declare
   counted bigint;
+  figures grouped_figure[];
 begin
   with taken as (
     delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
-    returning program_id, link_id, clicked_at, is_bot
+    returning program_id, link_id, clicked_at, event_id, is_bot
   ),
   links as (
     insert into link_clicks as c (program_id, link_id, clicks, bot_clicks, last_clicked_at)
@@ -2386,12 +2505,30 @@ begin
     group by 1, 2, 3 order by 1, 2, 3
     on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
   )
-  select count(*) into counted from taken;
+  select (select count(*) from taken), (
+    select array_agg(row(g.program_id, g.grouping_name, g.metric, '', g.day, g.value, g.quarter, g.clicks)::grouped_figure) from (
+      select t.program_id, v.grouping_name, (case when t.is_bot then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
+        utc_day(t.clicked_at) as day, v.value, quarter_of_day(t.clicked_at) as quarter, count(*) as clicks
+      from taken t
+      join referral_links l on l.id = t.link_id
+      cross join lateral (
+        select values_of_click(e) as origin from affiliate_click_events e
+        where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
+        -- So that each click is looked up by its key.
+        offset 0
+      ) e
+      cross join lateral values_grouped_by(l.partner_id, t.link_id, e.origin) v
+      group by 1, 2, 3, 4, 5, 6
+    ) g
+  ) into counted, figures;
+  if figures is not null then
+    perform add_grouped(figures);
+  end if;
   return counted;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
+CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, of_customer_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -2399,6 +2536,9 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
+  select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
+  where c.program_id = of_program_id and c.id = of_customer_id;
   -- Almost always the row is there; an update is cheaper than an insert that finds out.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
@@ -2411,6 +2551,52 @@ begin
     leads = counted.leads + excluded.leads,
     conversions = counted.conversions + excluded.conversions;
   return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_figures(max_rows integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  taken uncounted_figures[];
+begin
+  with moved as (
+    delete from uncounted_figures
+    where ctid = any (array(select ctid from uncounted_figures limit max_rows for update skip locked))
+    returning uncounted_figures
+  )
+  select array_agg(m.uncounted_figures) into taken from moved m;
+  if taken is null then
+    return 0;
+  end if;
+  insert into customer_origins (program_id, customer_id, origin)
+  select f.program_id, f.customer_id, coalesce((
+    select values_of_click(e) from affiliate_click_events e
+    where e.program_id = c.program_id and not e.is_test and e.link_id = c.link_id
+      and e.click_timestamp = any (array[f.clicked_at, timestamptz 'epoch'
+        + interval '1 millisecond' * substring(c.click_id from '^cust_([0-9]{13})_')::bigint])
+    order by e.customer_id = c.id desc, e.click_timestamp desc, e.id limit 1
+  ), '{}')
+  from (select distinct on (program_id, customer_id) * from unnest(taken) order by program_id, customer_id, at, clicked_at) f
+  join customers c on c.program_id = f.program_id and c.id = f.customer_id
+  where not exists (select from customer_origins o where o.program_id = f.program_id and o.customer_id = f.customer_id)
+  order by f.program_id, f.customer_id
+  on conflict (program_id, customer_id) do nothing;
+  perform add_grouped((
+    select array_agg(row(f.program_id, v.grouping_name, m.metric, case when m.is_money then f.currency else '' end, utc_day(f.at), v.value,
+      quarter_of_day(f.at), m.amount)::grouped_figure)
+    from unnest(taken) f
+    join customers c on c.program_id = f.program_id and c.id = f.customer_id
+    join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
+    cross join lateral values_grouped_by(f.partner_id, c.link_id, o.origin) v
+    cross join lateral (values
+      ('leads'::grouped_metric, f.leads, false), ('conversions', f.conversions, false), ('sales', f.sales, true),
+      ('revenue', f.revenue_cents, true), ('commission', f.commission_cents, true), ('refunded', f.refunded_cents, true)
+    ) m (metric, amount, is_money)
+    where m.amount <> 0
+  ));
+  return cardinality(taken);
 end $function$
 ;
 
@@ -2451,7 +2637,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0)
+CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -2459,6 +2645,11 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, sales, revenue_cents, commission_cents,
+    refunded_cents)
+  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_sales, more_revenue_cents,
+    more_commission_cents, more_refunded_cents
+  from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
@@ -2496,7 +2687,7 @@ CREATE OR REPLACE FUNCTION public.count_refunded(sale sales, more_refunded_cents
 AS $function$
 begin
   if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
   end if;
 end $function$
 ;
@@ -2533,6 +2724,16 @@ CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
  LANGUAGE sql
  STABLE
 AS $function$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $function$
+;
+
+CREATE OR REPLACE FUNCTION public.day_begins(day timestamp without time zone, zone text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case when (b.begins - interval '1 hour') at time zone zone = day then b.begins - interval '1 hour' else b.begins end
+  from (select day at time zone zone as begins) b
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commissions, by_cents bigint)
@@ -3701,6 +3902,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.max_values_of_day()
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN 200
+;
+
 CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
  RETURNS date
  LANGUAGE sql
@@ -3730,10 +3938,10 @@ begin
     end
   where c.program_id = sale.program_id and c.id = sale.customer_id;
   if was_date is not null then
-    counted := count_customers(sale.program_id, was_date, 0, -1);
+    counted := count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
   end if;
   if first_date is not null then
-    counted := count_customers(sale.program_id, first_date, 0, 1);
+    counted := count_customers(sale.program_id, sale.customer_id, first_date, 0, 1);
   end if;
   return true;
 end $function$
@@ -4073,11 +4281,121 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.quarter_of_day(at timestamp with time zone)
+ RETURNS smallint
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select (floor(extract(epoch from at) / 900)::bigint % 96)::smallint $function$
+;
+
 CREATE OR REPLACE FUNCTION public.rank_of_id(id text)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE substr(id, 1, 3) WHEN 'in_'::text THEN 3 WHEN 'pi_'::text THEN 2 WHEN 'cs_'::text THEN 1 ELSE 0 END
+;
+
+CREATE OR REPLACE FUNCTION public.read_groups(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_by text, is_ascending boolean, max_groups integer, of_currency text, first_day text, last_day text, every text, zone text)
+ RETURNS TABLE(place integer, value text, label text, starts timestamp with time zone, starts_local text, clicks bigint, bot_clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  from_time constant timestamptz := day_begins(first_day::timestamp, zone);
+  until constant timestamptz := day_begins(last_day::timestamp + interval '1 day', zone);
+  from_day constant date := utc_day(from_time);
+  until_day constant date := utc_day(until);
+  money constant text := coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id));
+begin
+  return query
+  with begin as (
+    select from_time as at, first_day::timestamp as local where every is null
+    union all
+    select day_begins(local, zone), local
+    from generate_series(date_trunc(every, first_day::timestamp), last_day::timestamp, ('1 ' || every)::interval) local
+    where every <> 'hour'
+    union all
+    select at, at at time zone zone from generate_series(from_time, until - interval '1 second', interval '15 minutes') at
+    where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = from_time)
+  ),
+  bucket as materialized (
+    select row_number() over (order by at) as n, at, local, greatest(at, from_time) as from_time,
+      lead(at, 1, until) over (order by at) as until
+    from begin
+  ),
+  part as materialized (
+    select b.n, day.day, (greatest(extract(epoch from b.from_time - day.begins), 0) / 900)::smallint - 1::smallint as before,
+      (least(extract(epoch from b.until - day.begins), 86400) / 900)::smallint - 1::smallint as last
+    from bucket b
+    cross join lateral (
+      select utc_day(b.from_time) + d as day, (utc_day(b.from_time) + d)::timestamp at time zone 'UTC' as begins
+      from generate_series(0, utc_day(b.until - interval '1 second') - utc_day(b.from_time)) d
+    ) day
+  ),
+  cell as materialized (
+    select t.grouping_name = by_name as is_value, case when t.grouping_name = by_name then t.value end as value, p.n, t.metric,
+      sum(coalesce(t.sums[width_bucket(p.last::smallint, t.quarters)], 0)
+        - coalesce(t.sums[width_bucket(p.before::smallint, t.quarters)], 0)) as amount
+    from grouped_totals t join part p on p.day = t.day
+    where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.metric = any (metrics)
+      and t.currency = any (array['', money]) and t.day between from_day and until_day
+    group by 1, 2, 3, 4
+  ),
+  -- What a grouping does not list is what the whole has more.
+  listed as (
+    select false as is_whole, c.value, c.n, c.metric, c.amount from cell c where c.is_value and by_name <> 'all'
+    union all
+    select false, null, c.n, c.metric, sum(case when c.is_value then -c.amount else c.amount end) from cell c
+    where by_name <> 'all' group by c.n, c.metric having sum(case when c.is_value then -c.amount else c.amount end) <> 0
+    union all
+    select true, null, c.n, c.metric, c.amount from cell c where by_name = 'all' or not c.is_value
+  ),
+  wide as materialized (
+    select l.is_whole, l.value, l.n, coalesce(sum(l.amount) filter (where l.metric = 'clicks'), 0)::bigint as clicks,
+      coalesce(sum(l.amount) filter (where l.metric = 'bot_clicks'), 0)::bigint as bot_clicks,
+      coalesce(sum(l.amount) filter (where l.metric = 'leads'), 0)::bigint as leads,
+      coalesce(sum(l.amount) filter (where l.metric = 'conversions'), 0)::bigint as conversions,
+      coalesce(sum(l.amount) filter (where l.metric = 'sales'), 0)::bigint as sales,
+      coalesce(sum(l.amount) filter (where l.metric = 'revenue'), 0)::bigint as revenue_cents,
+      coalesce(sum(l.amount) filter (where l.metric = 'commission'), 0)::bigint as commission_cents,
+      coalesce(sum(l.amount) filter (where l.metric = 'refunded'), 0)::bigint as refunded_cents
+    from listed l group by l.is_whole, l.value, l.n
+  ),
+  ranked as (
+    select s.value, row_number() over (order by s.sorted * case when is_ascending then 1 else -1 end, s.value) as place
+    from (
+      select w.value, coalesce(case sort_by
+        when 'clicks' then sum(w.clicks)
+        when 'bot_clicks' then sum(w.bot_clicks)
+        when 'leads' then sum(w.leads)
+        when 'conversions' then sum(w.conversions)
+        when 'sales' then sum(w.sales)
+        when 'revenue_cents' then sum(w.revenue_cents)
+        when 'commission_cents' then sum(w.commission_cents)
+        when 'refunded_cents' then sum(w.refunded_cents)
+        when 'conversion_rate' then sum(w.conversions) / nullif(sum(w.clicks), 0)
+        when 'average_order_cents' then sum(w.revenue_cents) / nullif(sum(w.conversions), 0)
+      end, 0) as sorted
+      from wide w where not w.is_whole group by w.value
+    ) s
+  )
+  select r.place::integer, r.value, case by_name
+      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
+      when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
+    end, b.at, to_char(b.local, 'YYYY-MM-DD"T"HH24:MI:SS'), w.clicks, w.bot_clicks, w.leads, w.conversions, w.sales, w.revenue_cents, w.commission_cents, w.refunded_cents
+  from ranked r
+  join wide w on not w.is_whole and w.value is not distinct from r.value
+  join bucket b on b.n = w.n
+  where r.place <= max_groups
+  union all
+  select 0, null, null, b.at, to_char(b.local, 'YYYY-MM-DD"T"HH24:MI:SS'), coalesce(w.clicks, 0), coalesce(w.bot_clicks, 0), coalesce(w.leads, 0), coalesce(w.conversions, 0),
+    coalesce(w.sales, 0), coalesce(w.revenue_cents, 0), coalesce(w.commission_cents, 0), coalesce(w.refunded_cents, 0)
+  from bucket b left join wide w on w.is_whole and w.n = b.n
+  order by 1, 4;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.read_performance(of_program_id bigint, previous_from timestamp with time zone, current_from timestamp with time zone, until timestamp with time zone, at timestamp with time zone)
@@ -4303,20 +4621,20 @@ begin
   if (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0 then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    counted := count_customers(sale.program_id, sale.sale_date, 0, 1);
+    counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     if customer.first_purchase_date is not null then
-      counted := count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
+      counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
       perform correct_commissions(sale, false, true);
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
       case when is_counted_now then commission_cents else 0 end, sale.refunded_cents);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    counted := count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
   end if;
 end $function$
 ;
@@ -4336,12 +4654,13 @@ begin
   select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
-  counted := count_customers(customer.program_id, now(), 1, 0);
+  counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
       now() + make_interval(days => program.hold_days));
-    counted := count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
+    counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
+      program.lead_commission_cents);
   end if;
 end $function$
 ;
@@ -4582,7 +4901,8 @@ begin
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
   if by_cents <> 0 then
-    perform count_money(commission.program_id, commission.created_at, commission.currency, 0, 0, -by_cents);
+    perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+      -by_cents);
   end if;
   if notice = 'reversal' then
     perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
@@ -5064,8 +5384,8 @@ begin
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
     device_type, device_os, browser_name, additional_data, campaign);
 
-  insert into uncounted_clicks (program_id, link_id, clicked_at, is_bot)
-  values (link.program_id, link.id, at, coalesce(device_type = 'bot', false));
+  insert into uncounted_clicks (program_id, link_id, clicked_at, event_id, is_bot)
+  values (link.program_id, link.id, at, event_id, coalesce(device_type = 'bot', false));
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $function$
 ;
@@ -5354,6 +5674,25 @@ CREATE OR REPLACE FUNCTION public.utc_day(at timestamp with time zone)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select (at at time zone 'UTC')::date $function$
+;
+
+CREATE OR REPLACE FUNCTION public.values_grouped_by(of_partner_id bigint, of_link_id bigint, origin jsonb)
+ RETURNS TABLE(grouping_name grouping_name, value text)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select 'all'::grouping_name, ''
+  union all select 'partner', of_partner_id::text where of_partner_id is not null
+  union all select 'link', of_link_id::text where of_link_id is not null
+  union all select key::grouping_name, value from jsonb_each_text(origin)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.values_of_click(click affiliate_click_events)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', "left"("substring"(lower((click).referrer_url), '^[a-z][a-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:]+)'::text), 200), 'page', "left"(NULLIF("substring"(COALESCE(NULLIF((click).page_url, ''::text), (click).affiliate_url), '^[^?#]+'::text), ''::text), 200))) || COALESCE((click).campaign, '{}'::jsonb))
 ;
 
 CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)

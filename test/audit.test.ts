@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { audit, findDifferences } from '../lib/commands/audit.ts'
-import { countClicks } from '../lib/tracking/clicks.ts'
+import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
@@ -22,6 +22,7 @@ async function createHistory() {
     program.soldBy(0, 4000, 'jpy'),
   ])
   await countClicks(db, 1000)
+  await countFigures(db, 1000)
   await program.click(1)
   const commissions = [paid, refunded, rejected, kept].map(({ commissionId }) => commissionId)
   for (const id of commissions) await approveCommissions(db, programId, [id])
@@ -141,13 +142,44 @@ const corruptions: [check: string, statement: string][] = [
   ['a click event has its customer', "delete from customers where program_id = $1 and customer_status = 'click'"],
   [
     "a month's clicks of a link",
-    'insert into uncounted_clicks select program_id, link_id, now() from link_clicks where program_id = $1',
+    'insert into uncounted_clicks select program_id, link_id, now(), 1 from link_clicks where program_id = $1',
   ],
   [
     "a day's clicks, leads",
-    'insert into uncounted_clicks select program_id, link_id, now() from link_clicks where program_id = $1',
+    'insert into uncounted_clicks select program_id, link_id, now(), 1 from link_clicks where program_id = $1',
   ],
   ["a day's clicks, leads", 'update daily_totals set leads = leads + 1 where program_id = $1'],
+  [
+    "a day's clicks by what they were",
+    "update grouped_totals set sums[1] = sums[1] + 1 where metric = 'clicks' and grouping_name = 'device' and program_id = $1",
+  ],
+  ["a day's clicks by what they were", "delete from grouped_totals where grouping_name = 'page' and program_id = $1"],
+  [
+    "a day's clicks by what they were",
+    "update grouped_totals set value = 'utm' where grouping_name = 'utm_source' and program_id = $1",
+  ],
+  [
+    "a day's clicks by what they were",
+    "update affiliate_click_events set geo_country = 'XX' where geo_country is not null and program_id = $1",
+  ],
+  [
+    "a day's leads, conversions, sales",
+    "update grouped_totals set sums[1] = sums[1] + 1 where metric = 'revenue' and program_id = $1",
+  ],
+  ["a day's leads, conversions, sales", "delete from grouped_totals where metric = 'leads' and program_id = $1"],
+  [
+    "a day's leads, conversions, sales",
+    `update customer_origins set origin = '{"country": "XX"}' where origin->>'country' is not null and program_id = $1`,
+  ],
+  ["a day's leads, conversions, sales", 'delete from uncounted_figures where program_id = $1'],
+  [
+    'the quarters of an hour',
+    'update grouped_totals set quarters = array_append(quarters, 96::smallint), sums = sums || 1::bigint where program_id = $1',
+  ],
+  [
+    'the quarters of an hour',
+    "update grouped_totals set quarters[1] = (quarters[1] + 1) % 96 where grouping_name = 'all' and metric = 'clicks' and program_id = $1",
+  ],
   ["a day's clicks, leads", 'delete from daily_totals where program_id = $1'],
   [
     "a day's clicks, leads",

@@ -149,8 +149,8 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
         name: 'count_clicks',
         from: `    delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
-    returning program_id, link_id, clicked_at`,
-        to: '    select program_id, link_id, clicked_at from uncounted_clicks order by clicked_at limit max_rows',
+    returning program_id, link_id, clicked_at, event_id, is_bot`,
+        to: '    select program_id, link_id, clicked_at, event_id, is_bot from uncounted_clicks order by clicked_at limit max_rows',
       },
     ],
     plants: [

@@ -47,7 +47,7 @@ test('the SQL of the runbook gives nothing where all is well, and a row each whe
     [programId, partnerIds[0]],
   )
   await sql.query(
-    `insert into uncounted_clicks (program_id, link_id, clicked_at) values ($1, 1, now() - interval '1 day')`,
+    `insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) values ($1, 1, now() - interval '1 day', 1)`,
     [programId],
   )
   const next = new Date()

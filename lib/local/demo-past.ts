@@ -79,24 +79,20 @@ function moves(
   ]
 }
 
-/** Statements that make the counters anew from the events, each in the hour where its event is now. */
+/**
+ * Statements that make the totals anew from the rows, each in the hour where its row is now: those that the counting keeps are left to it, as if nothing
+ * had been counted.
+ */
 function countAgain(programId: number) {
-  const clicks = kysely
-    .selectFrom('affiliate_click_events')
-    .select((eb) => [
-      'click_timestamp as at',
-      eb.lit<number>(1).as('clicks'),
-      eb.lit<number>(0).as('leads'),
-      eb.lit<number>(0).as('conversions'),
-    ])
-    .where('program_id', '=', programId)
   const leads = kysely
     .selectFrom('customers')
     .select((eb) => [
       eb.ref('signup_date').$notNull().as('at'),
-      eb.lit<number>(0).as('clicks'),
       eb.lit<number>(1).as('leads'),
       eb.lit<number>(0).as('conversions'),
+      'id',
+      'partner_id',
+      'last_click_at',
     ])
     .where('program_id', '=', programId)
     .where('signup_date', 'is not', null)
@@ -104,60 +100,93 @@ function countAgain(programId: number) {
     .selectFrom('customers')
     .select((eb) => [
       eb.ref('first_purchase_date').$notNull().as('at'),
-      eb.lit<number>(0).as('clicks'),
       eb.lit<number>(0).as('leads'),
       eb.lit<number>(1).as('conversions'),
+      'id',
+      'partner_id',
+      'last_click_at',
     ])
     .where('program_id', '=', programId)
     .where('first_purchase_date', 'is not', null)
   return [
     // First, because a run of count-clicks may be moving some into the counters: it is waited for.
     kysely.deleteFrom('uncounted_clicks').where('program_id', '=', programId),
+    kysely.deleteFrom('uncounted_figures').where('program_id', '=', programId),
     kysely.deleteFrom('link_clicks').where('program_id', '=', programId),
-    kysely
-      .insertInto('link_clicks')
-      .columns(['program_id', 'link_id', 'clicks', 'last_clicked_at'])
-      .expression((eb) =>
-        eb
-          .selectFrom('affiliate_click_events')
-          .select((event) => [
-            'program_id',
-            'link_id',
-            event.fn.countAll().as('clicks'),
-            event.fn.max('click_timestamp').as('last_clicked_at'),
-          ])
-          .where('program_id', '=', programId)
-          .groupBy(['program_id', 'link_id']),
-      ),
     kysely.deleteFrom('link_months').where('program_id', '=', programId),
+    kysely.deleteFrom('grouped_totals').where('program_id', '=', programId),
+    kysely.deleteFrom('customer_origins').where('program_id', '=', programId),
     kysely
-      .insertInto('link_months')
-      .columns(['program_id', 'link_id', 'month', 'clicks', 'last_clicked_at'])
+      .insertInto('uncounted_clicks')
+      .columns(['program_id', 'link_id', 'clicked_at', 'event_id'])
       .expression((eb) =>
         eb
           .selectFrom('affiliate_click_events')
-          .select((event) => [
-            'program_id',
-            'link_id',
-            event.fn('month_of', ['click_timestamp']).as('month'),
-            event.fn.countAll().as('clicks'),
-            event.fn.max('click_timestamp').as('last_clicked_at'),
+          .select((event) => ['program_id', event.ref('link_id').$notNull().as('link_id'), 'click_timestamp', 'id'])
+          .where('program_id', '=', programId),
+      ),
+    kysely
+      .insertInto('uncounted_figures')
+      .columns(['program_id', 'customer_id', 'partner_id', 'clicked_at', 'at', 'leads', 'conversions'])
+      .expression((eb) =>
+        eb
+          .selectFrom(leads.unionAll(conversions).as('fact'))
+          .select((fact) => [
+            fact.val(programId).as('program_id'),
+            'fact.id',
+            'fact.partner_id',
+            'fact.last_click_at',
+            'fact.at',
+            'fact.leads',
+            'fact.conversions',
+          ]),
+      ),
+    kysely
+      .insertInto('uncounted_figures')
+      .columns([
+        'program_id',
+        'customer_id',
+        'partner_id',
+        'clicked_at',
+        'at',
+        'currency',
+        'sales',
+        'revenue_cents',
+        'commission_cents',
+      ])
+      .expression((eb) =>
+        eb
+          .selectFrom('sales as s')
+          .innerJoin('commissions as m', (join) =>
+            join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
+          )
+          .innerJoin('customers as c', (join) =>
+            join.onRef('c.program_id', '=', 's.program_id').onRef('c.id', '=', 's.customer_id'),
+          )
+          .select((sale) => [
+            's.program_id',
+            'c.id',
+            'c.partner_id',
+            'c.last_click_at',
+            's.sale_date',
+            's.currency',
+            sale.lit<number>(1).as('sales'),
+            's.amount_cents',
+            'm.amount_cents as commission_cents',
           ])
-          .where('program_id', '=', programId)
-          .groupBy((event) => ['program_id', 'link_id', event.fn('month_of', ['click_timestamp'])]),
+          .where('s.program_id', '=', programId),
       ),
     kysely.deleteFrom('daily_totals').where('program_id', '=', programId),
     kysely
       .insertInto('daily_totals')
-      .columns(['program_id', 'day', 'slot', 'clicks', 'leads', 'conversions'])
+      .columns(['program_id', 'day', 'slot', 'leads', 'conversions'])
       .expression((eb) =>
         eb
-          .selectFrom(clicks.unionAll(leads).unionAll(conversions).as('fact'))
+          .selectFrom(leads.unionAll(conversions).as('fact'))
           .select((fact) => [
             fact.val(programId).as('program_id'),
             fact.fn('utc_day', ['at']).as('day'),
             fact.fn('counter_slot', ['at']).as('slot'),
-            fact.fn.sum('clicks').as('clicks'),
             fact.fn.sum('leads').as('leads'),
             fact.fn.sum('conversions').as('conversions'),
           ])

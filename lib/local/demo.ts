@@ -2,7 +2,7 @@ import type { SessionEnv } from '../access/sessions.ts'
 import { apiKeyHash } from '../access/api-keys.ts'
 import { keyScopes } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
-import { recordClick } from '../tracking/clicks.ts'
+import { countClicks, countFigures, recordClick } from '../tracking/clicks.ts'
 import { approveDueCommissions } from '../money/commissions.ts'
 import type { Database } from '../database.ts'
 import { recordServerLead } from '../tracking/leads.ts'
@@ -37,6 +37,7 @@ const agents = [
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
   'Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:145.0) Gecko/20100101 Firefox/145.0',
 ]
+const sources = [null, 'newsletter', 'video']
 const pricesCents = [2900, 4900, 9900, 19900]
 
 /**
@@ -71,6 +72,7 @@ export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
   }
   await Promise.all(Array.from({ length: 8 }, walk))
   await moveBack(db, programId, { weeks, holdDays, journeys })
+  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   await approveDueCommissions(db, 500)
   const refund = { refund_id: null, reason: 'refund' as const, reason_text: 'Did not fit' }
   await refundSale(db, keyHash, 'demo-order-0', { ...refund, amount_cents: 1000 }, crypto.randomUUID())
@@ -89,6 +91,7 @@ async function walkThrough(db: Database, keyHash: string, number: number): Promi
   const code = pick(wheel)
   const agent = pick(agents)
   const url = `https://shop.example.com/?aff=${code}`
+  const source = pick(sources)
   const { click_id: clickId } = await recordClick(
     db,
     {
@@ -104,7 +107,7 @@ async function walkThrough(db: Database, keyHash: string, number: number): Promi
       language: 'en',
       timezone: null,
       additional_data: null,
-      campaign: null,
+      campaign: source === null ? null : { utm_source: source },
       ...pick(places),
       ...visitorDevice(agent),
     },

@@ -136,12 +136,19 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 }
 
 /**
- * Moves clicks that no counter has yet, at most `limit`, into the counters of their links and of their programs' hours, and returns how
- * many. It may run twice at once. `link_click_counts` and the performance read add what is not moved yet.
+ * Moves clicks that no counter has yet, at most `limit`, into the counters of their links, of their programs' hours and of what they were
+ * (migrations/functions/groupings.sql), and returns how many. It may run twice at once. `link_click_counts` and the performance read add
+ * what is not moved yet; the groupings do not.
  */
 export async function countClicks(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_clicks', { max_rows: limit }))
   return row?.count_clicks ?? 0
+}
+
+/** The same of what leads, sales, refunds and corrections changed, for the groupings. */
+export async function countFigures(db: Database, limit: number): Promise<number> {
+  const [row] = await db.query(call('count_figures', { max_rows: limit }))
+  return row?.count_figures ?? 0
 }
 
 /**

@@ -33,6 +33,14 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
     eraseMetadata(programId, known),
+    // Of where they came from there stays what is of many.
+    kysely
+      .updateTable('customer_origins')
+      .set({
+        origin: sql<JsonValue>`jsonb_strip_nulls(jsonb_build_object('country', origin->'country', 'device', origin->'device', 'browser', origin->'browser'))`,
+      })
+      .where('program_id', '=', programId)
+      .where('customer_id', 'in', known.select('id')),
     kysely
       .deleteFrom('processor_customers')
       .where('program_id', '=', programId)
@@ -55,7 +63,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, [other], , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  const [, [other], , , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length === 0 && sales.length === 0 && !other?.leftovers) {
     throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
   }

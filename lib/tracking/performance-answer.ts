@@ -191,7 +191,7 @@ function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
 }
 
 /** `part / whole`, rounded half up to `decimals`; 0 where there is no whole. */
-function ratio(part: number, whole: number, decimals: number): number {
+export function ratio(part: number, whole: number, decimals: number): number {
   const scale = 10 ** decimals
   return whole === 0 ? 0 : Math.round((part * scale) / whole) / scale
 }

@@ -54,8 +54,8 @@ begin
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
     device_type, device_os, browser_name, additional_data, campaign);
 
-  insert into uncounted_clicks (program_id, link_id, clicked_at, is_bot)
-  values (link.program_id, link.id, at, coalesce(device_type = 'bot', false));
+  insert into uncounted_clicks (program_id, link_id, clicked_at, event_id, is_bot)
+  values (link.program_id, link.id, at, event_id, coalesce(device_type = 'bot', false));
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $$;
 
@@ -98,16 +98,17 @@ begin
   end if;
 end $$;
 
--- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links, of these by month, and of their programs' hours,
+-- Moves clicks that no counter has yet, at most `max_rows`, into the counters of their links, of these by month, of their programs' hours, and of what they were,
 -- and returns how many. Those of bots count for their links alone, apart. It may run twice at once: each takes clicks that the other has not, and both write counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare
   counted bigint;
+  figures grouped_figure[];
 begin
   with taken as (
     delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
-    returning program_id, link_id, clicked_at, is_bot
+    returning program_id, link_id, clicked_at, event_id, is_bot
   ),
   links as (
     insert into link_clicks as c (program_id, link_id, clicks, bot_clicks, last_clicked_at)
@@ -130,6 +131,24 @@ begin
     group by 1, 2, 3 order by 1, 2, 3
     on conflict (program_id, day, slot) do update set clicks = c.clicks + excluded.clicks
   )
-  select count(*) into counted from taken;
+  select (select count(*) from taken), (
+    select array_agg(row(g.program_id, g.grouping_name, g.metric, '', g.day, g.value, g.quarter, g.clicks)::grouped_figure) from (
+      select t.program_id, v.grouping_name, (case when t.is_bot then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
+        utc_day(t.clicked_at) as day, v.value, quarter_of_day(t.clicked_at) as quarter, count(*) as clicks
+      from taken t
+      join referral_links l on l.id = t.link_id
+      cross join lateral (
+        select values_of_click(e) as origin from affiliate_click_events e
+        where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
+        -- So that each click is looked up by its key.
+        offset 0
+      ) e
+      cross join lateral values_grouped_by(l.partner_id, t.link_id, e.origin) v
+      group by 1, 2, 3, 4, 5, 6
+    ) g
+  ) into counted, figures;
+  if figures is not null then
+    perform add_grouped(figures);
+  end if;
   return counted;
 end $$;

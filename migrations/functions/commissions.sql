@@ -80,7 +80,8 @@ begin
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
   if by_cents <> 0 then
-    perform count_money(commission.program_id, commission.created_at, commission.currency, 0, 0, -by_cents);
+    perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+      -by_cents);
   end if;
   if notice = 'reversal' then
     perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
@@ -153,7 +154,8 @@ begin
         now() + make_interval(days => p.hold_days)
       from programs p where p.id = sale.program_id
       returning * into commission;
-      perform count_money(sale.program_id, commission.created_at, sale.currency, 0, 0, commission.amount_cents);
+      perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
+        commission.amount_cents);
       perform enter_earlier_refunds(sale, commission);
     end if;
     return;
@@ -185,7 +187,7 @@ begin
   if change_cents = 0 then
     return;
   end if;
-  perform count_money(was.program_id, was.created_at, was.currency, 0, 0, change_cents);
+  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents);
   if was.credited_at is null then
     return;
   end if;

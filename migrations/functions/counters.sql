@@ -17,14 +17,18 @@ as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
 create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] language sql immutable
 as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
 
--- Moves the totals of the hour of `at` and of its day. It returns true so that a call can be assigned: Postgres starts a statement of its
+-- Moves the totals of the hour of `at` and of its day, and leaves a row for those by what the customer's click was. It returns true so that a call can be assigned: Postgres starts a statement of its
 -- own for a PERFORM.
-create or replace function count_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns boolean
-language plpgsql as $$
+create or replace function count_customers(
+  of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
+) returns boolean language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
+  select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
+  where c.program_id = of_program_id and c.id = of_customer_id;
   -- Almost always the row is there; an update is cheaper than an insert that finds out.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
@@ -40,13 +44,18 @@ begin
 end $$;
 
 create or replace function count_money(
-  of_program_id bigint, at timestamptz, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint,
-  more_refunded_cents bigint default 0
+  of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
+  more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0
 ) returns boolean language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, sales, revenue_cents, commission_cents,
+    refunded_cents)
+  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_sales, more_revenue_cents,
+    more_commission_cents, more_refunded_cents
+  from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;

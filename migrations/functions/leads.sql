@@ -15,12 +15,13 @@ begin
   select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
-  counted := count_customers(customer.program_id, now(), 1, 0);
+  counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
       now() + make_interval(days => program.hold_days));
-    counted := count_money(customer.program_id, now(), program.currency, 0, 0, program.lead_commission_cents);
+    counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
+      program.lead_commission_cents);
   end if;
 end $$;
 

@@ -21,7 +21,7 @@ create or replace trigger sales_sound after insert or update on sales for each r
 create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
 begin
   if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
   end if;
 end $$;
 
@@ -129,20 +129,20 @@ begin
   if (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0 then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    counted := count_customers(sale.program_id, sale.sale_date, 0, 1);
+    counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     if customer.first_purchase_date is not null then
-      counted := count_customers(sale.program_id, customer.first_purchase_date, 0, -1);
+      counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
       perform correct_commissions(sale, false, true);
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
       case when is_counted_now then commission_cents else 0 end, sale.refunded_cents);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    counted := count_money(sale.program_id, now(), sale.currency, 0, 0, commission_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
   end if;
 end $$;
 
@@ -187,10 +187,12 @@ begin
     return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
   end if;
   if was.payment_status = 'paid' then
-    counted := count_money(sale.program_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0, -was.refunded_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0,
+      -was.refunded_cents);
   end if;
   if sale.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0, sale.refunded_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0,
+      sale.refunded_cents);
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
@@ -217,10 +219,10 @@ begin
     end
   where c.program_id = sale.program_id and c.id = sale.customer_id;
   if was_date is not null then
-    counted := count_customers(sale.program_id, was_date, 0, -1);
+    counted := count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
   end if;
   if first_date is not null then
-    counted := count_customers(sale.program_id, first_date, 0, 1);
+    counted := count_customers(sale.program_id, sale.customer_id, first_date, 0, 1);
   end if;
   return true;
 end $$;

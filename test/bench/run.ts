@@ -7,6 +7,7 @@ import { cost } from './cost.ts'
 import { network } from './network.ts'
 import { roundTrips } from './round-trips.ts'
 import { start } from './start.ts'
+import { groupings } from './groupings.ts'
 import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
@@ -23,6 +24,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   'round-trips': roundTrips,
   'end-to-end': endToEnd,
   growth,
+  groupings,
   retention,
   network,
   start,

@@ -495,6 +495,7 @@ class History {
       touches: [],
       run: async () => {
         await this.calls(() => this.world.settle(() => this.world.service.countClicks(this.world.db, limit)))
+        await this.calls(() => this.world.settle(() => this.world.service.countFigures(this.world.db, limit)))
       },
     }
   }

@@ -111,6 +111,12 @@ where "m"."account_id" in (
     select "p"."processor_customer_id"
     from "processor_customers" as "p"
     where "p"."program_id" = $6 and "p"."customer_id" = "k"."id"));
+update "customer_origins"
+set "origin" = jsonb_strip_nulls(jsonb_build_object('country', origin->'country', 'device', origin->'device', 'browser', origin->'browser'))
+where "program_id" = $1 and "customer_id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4));
 delete from "processor_customers"
 where "program_id" = $1 and "customer_id" in (
   select "id"

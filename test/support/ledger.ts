@@ -77,7 +77,9 @@ export async function createLedgerProgram(
     codeOf: (partner) => `${tag}-${partnerIds[partner]}`,
     async click(partner) {
       const code = program.codeOf(partner)
-      const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
+      const affiliate_url = `https://shop.example.com/?aff=${code}`
+      const visit = { device_type: 'mobile', geo_country: 'DE', campaign: { utm_source: 'mail' } }
+      const click = { ...noClick, ...visit, affiliate_url, partner_code: code }
       return (await recordClick(db, click, null)).click_id
     },
     async lead(customerKey, clickId) {

@@ -1,0 +1,164 @@
+import { call, type Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import type { DatabaseFunctions, GroupedMetric, GroupingName } from '../schema.ts'
+import { campaignNames } from './campaign.ts'
+import { ratio } from './performance-answer.ts'
+
+/** What performance can be grouped by. Of addresses it is the host that visitors came from and the page without its query. */
+export const groupings = [
+  'partner',
+  'link',
+  'country',
+  'device',
+  'browser',
+  'referrer',
+  'page',
+  ...campaignNames,
+] as const satisfies GroupingName[]
+
+/** What is counted of each group, and of which totals it is made. */
+const totalsOf = {
+  clicks: ['clicks'],
+  bot_clicks: ['bot_clicks'],
+  leads: ['leads'],
+  conversions: ['conversions'],
+  sales: ['sales'],
+  revenue_cents: ['revenue'],
+  refunded_cents: ['refunded'],
+  commission_cents: ['commission'],
+  conversion_rate: ['conversions', 'clicks'],
+  average_order_cents: ['revenue', 'conversions'],
+} as const satisfies Record<string, GroupedMetric[]>
+export type Metric = keyof typeof totalsOf
+export const metrics = [
+  'clicks',
+  'bot_clicks',
+  'leads',
+  'conversions',
+  'sales',
+  'revenue_cents',
+  'refunded_cents',
+  'commission_cents',
+  'conversion_rate',
+  'average_order_cents',
+] as const satisfies Metric[]
+
+export const intervals = ['hour', 'day', 'week', 'month'] as const
+
+export interface GroupsQuery {
+  /** None: the whole alone. */
+  groupBy: (typeof groupings)[number] | undefined
+  /** Days of `timeZone` (YYYY-MM-DD), both included. */
+  from: string
+  to: string
+  /** A name of the IANA's list. */
+  timeZone: string
+  interval: (typeof intervals)[number] | undefined
+  metrics: readonly Metric[]
+  /** One of `metrics`. */
+  sort: Metric
+  order: 'asc' | 'desc'
+  limit: number
+  /** Lower case; the program's own where there is none. */
+  currency: string | undefined
+}
+
+type Figures = { [Name in Metric]?: number }
+/** Figures of an hour, day, week or month, which begins at `start` in the query's time zone. */
+type Interval = { start: string } & Figures
+
+/** One value of a grouping. */
+export type Group = {
+  /** A partner's or link's id as text, a two-letter country, …; null for what had none. */
+  value: string | null
+  /** A partner's name or a link's code. */
+  label?: string
+  /** On the one group that has all values beyond the 200 which are kept apart of each day. */
+  is_rest?: true
+  intervals?: Interval[]
+} & Figures
+
+export interface Groups {
+  /** The currency of the money. */
+  currency: string
+  total: Figures & { intervals?: Interval[] }
+  groups: Group[]
+}
+
+type Row = DatabaseFunctions['read_groups']['row']
+
+/**
+ * A program's performance by the values of a grouping: those that come first by `sort`, and the whole, both cut into intervals where the query names
+ * one. It tells what was counted, which clicks, leads and sales are within a minute.
+ */
+export async function readGroups(db: Database, programId: number, query: GroupsQuery): Promise<Groups> {
+  const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)
+  const [rows, programs] = await db.batch([groupsStatement(programId, query), currency])
+  const own = programs[0]?.currency
+  if (own === undefined) throw new Error('There is no such program.')
+  return { currency: query.currency ?? own, ...asGroups(rows, query) }
+}
+
+export function groupsStatement(programId: number, query: GroupsQuery) {
+  return call('read_groups', {
+    of_program_id: programId,
+    by_name: query.groupBy ?? 'all',
+    metrics: [...new Set(query.metrics.flatMap((metric): readonly GroupedMetric[] => totalsOf[metric]))],
+    sort_by: query.sort,
+    is_ascending: query.order === 'asc',
+    max_groups: query.limit,
+    of_currency: query.currency ?? null,
+    first_day: query.from,
+    last_day: query.to,
+    every: query.interval ?? null,
+    zone: query.timeZone,
+  })
+}
+
+function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency'> {
+  const places = Map.groupBy(rows, ({ place }) => place ?? 0)
+  const whole = places.get(0) ?? []
+  places.delete(0)
+  const groups = [...places.values()].map((ofGroup): Group => {
+    const [first] = ofGroup
+    return {
+      value: first?.value || null,
+      ...(first?.label != null && { label: first.label }),
+      ...(first?.value === '' && { is_rest: true as const }),
+      ...figuresOf(ofGroup, query, whole),
+    }
+  })
+  return { total: figuresOf(whole, query, whole), groups }
+}
+
+/** The figures of some rows, and of each interval that the whole has. */
+function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
+  if (!query.interval) return sumOf(rows, query.metrics)
+  const byStart = Map.groupBy(rows, ({ starts }) => starts?.getTime())
+  const cut = whole.map((row) => ({
+    start: startOf(row, query.interval === 'hour'),
+    ...sumOf(byStart.get(row.starts?.getTime()) ?? [], query.metrics),
+  }))
+  return { ...sumOf(rows, query.metrics), intervals: cut }
+}
+
+const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
+
+/** A day, or for an hour its ISO 8601 time in the time zone. */
+function startOf({ starts, starts_local: local }: Row, isHour: boolean): string {
+  if (!starts || !local) return ''
+  if (!isHour) return local.slice(0, 10)
+  const minutes = Math.round((Date.parse(`${local}Z`) - starts.getTime()) / 60_000)
+  return `${local}${minutes < 0 ? '-' : '+'}${digits(minutes / 60)}:${digits(minutes % 60)}`
+}
+
+function sumOf(rows: Row[], asked: readonly Metric[]): Figures {
+  const sum = (name: Exclude<Metric, 'conversion_rate' | 'average_order_cents'>) =>
+    rows.reduce((total, row) => total + (row[name] ?? 0), 0)
+  const figure = (name: Metric): number => {
+    if (name === 'conversion_rate') return ratio(sum('conversions') * 100, sum('clicks'), 2)
+    if (name === 'average_order_cents') return ratio(sum('revenue_cents'), sum('conversions'), 0)
+    return sum(name)
+  }
+  return Object.fromEntries(asked.map((name) => [name, figure(name)]))
+}

@@ -1,0 +1,245 @@
+import type pg from 'pg'
+import type { GroupedMetric, GroupingName } from '../../lib/schema.ts'
+import { countClicks, countFigures } from '../../lib/tracking/clicks.ts'
+import { type GroupsQuery, groupsStatement, readGroups } from '../../lib/tracking/groupings.ts'
+import { readPerformance } from '../../lib/tracking/performance.ts'
+import { capture, captured } from './capture.ts'
+import { type Call, Connection, drive, quantile } from './driver.ts'
+import { cpuMicroseconds, startDatabase } from './environment.ts'
+import { type Options, type Result, round } from './result.ts'
+import { seedPartners } from './seed.ts'
+
+const days = 90
+const rounds = 5
+const readsARound = 10
+const dayMs = 86_400_000
+
+/** How many values each grouping has, every day. Of those beyond `device` no day keeps more than 200 apart. */
+const values: Partial<Record<GroupingName, number>> = {
+  all: 1,
+  partner: 100,
+  link: 100,
+  country: 40,
+  device: 3,
+  browser: 8,
+  referrer: 200,
+  page: 200,
+  utm_source: 20,
+  utm_campaign: 60,
+  sub1: 200,
+}
+
+/** Of every so many clicks one moves the total, and by so much. */
+const moved: [metric: GroupedMetric, every: number, amount: number][] = [
+  ['clicks', 1, 1],
+  ['bot_clicks', 10, 1],
+  ['leads', 20, 1],
+  ['conversions', 100, 1],
+  ['sales', 80, 1],
+  ['revenue', 80, 4900],
+  ['commission', 80, 980],
+  ['refunded', 800, 4900],
+]
+const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission', 'refunded']
+
+/**
+ * Performance by group over 90 days, of a program with 100,000 clicks in them and of one with ten million (`--events`), with the same partners,
+ * countries and pages. The totals are made at once, as the counting leaves them; each size has a database of its own and they are measured
+ * in turns, one connection, without HTTP. Then what the counting costs, of clicks and sales that were recorded one by one, and the CPU
+ * time of Postgres for the dashboard's read.
+ */
+export async function groupings({ events }: Options): Promise<Result> {
+  const sizes = [100_000, events]
+  const result: Result = { figures: [], goals: [] }
+  const programs = []
+  for (const size of sizes) {
+    const started = performance.now()
+    programs.push(await seedProgram(size))
+    result.figures.push({
+      what: `seeding ${size.toLocaleString('en')}, s`,
+      last: round((performance.now() - started) / 1000),
+    })
+  }
+  for (const [what, changes] of reads) {
+    const times = sizes.map((): number[] => [])
+    for (let n = 0; n <= rounds; n++) {
+      for (const [index, { connection, programId }] of programs.entries()) {
+        const call = asCall(groupsStatement(programId, { ...wholeQuery(), ...changes }))
+        const { p50_ms } = await drive(
+          [connection],
+          Array.from({ length: readsARound }, () => call),
+        )
+        if (n > 0) times[index]?.push(p50_ms)
+      }
+    }
+    const [smallest = [], largest = []] = times
+    const ratio = quantile(
+      largest.map((time, n) => time / (smallest[n] ?? NaN)),
+      0.5,
+    )
+    const last = quantile(largest, 0.5)
+    result.figures.push({
+      what: `${what}, ms`,
+      '100,000': round(quantile(smallest, 0.5)),
+      last: round(last),
+      ratio: round(ratio),
+    })
+    const { groupBy = 'all' } = changes
+    if (/^(all|partner|link|country|device)$/.test(groupBy)) {
+      result.goals.push({ what: `${what} at ${events.toLocaleString('en')} by 100,000`, measured: ratio, most: 1.3 })
+    } else result.goals.push({ what: `${what} at ${events.toLocaleString('en')}, ms`, measured: last, most: 200 })
+  }
+  for (const { connection, database } of programs) {
+    await connection.close()
+    await database.close()
+  }
+  await counting(result)
+  return result
+}
+
+const day = (at: number) => new Date(at).toISOString().slice(0, 10)
+
+function wholeQuery(now = Date.now()): GroupsQuery {
+  return {
+    groupBy: undefined,
+    from: day(now - days * dayMs),
+    to: day(now - dayMs),
+    timeZone: 'UTC',
+    interval: undefined,
+    metrics: ['clicks', 'leads', 'conversions', 'sales', 'revenue_cents', 'commission_cents'],
+    sort: 'clicks',
+    order: 'desc',
+    limit: 25,
+    currency: undefined,
+  }
+}
+
+const byDay = { interval: 'day' } as const
+const reads: [what: string, changes: Partial<GroupsQuery>][] = [
+  ['the whole by day', byDay],
+  ['by partner', { groupBy: 'partner' }],
+  ['by link and day', { groupBy: 'link', ...byDay }],
+  ['by link and day in Kolkata', { groupBy: 'link', ...byDay, timeZone: 'Asia/Kolkata' }],
+  ['by country and week in New York', { groupBy: 'country', interval: 'week', timeZone: 'America/New_York' }],
+  ['by device', { groupBy: 'device' }],
+  ['by browser and month', { groupBy: 'browser', interval: 'month' }],
+  ['by referrer', { groupBy: 'referrer' }],
+  ['by page and day', { groupBy: 'page', ...byDay }],
+  ['by utm_campaign', { groupBy: 'utm_campaign' }],
+  ['by sub1 and week in Berlin', { groupBy: 'sub1', interval: 'week', timeZone: 'Europe/Berlin' }],
+]
+
+/** A statement as the driver sends it; Postgres writes an array with braces. */
+function asCall(statement: ReturnType<typeof groupsStatement>): Call {
+  const { sql: query, parameters } = statement.compile()
+  return {
+    query,
+    params: parameters.map((value) =>
+      Array.isArray(value) ? `{${value.join(',')}}` : value === null ? null : `${value as string | number}`,
+    ),
+  }
+}
+
+async function seedProgram(events: number) {
+  const database = await startDatabase(['fsync=off', 'shared_buffers=1GB', 'max_wal_size=8GB', 'work_mem=256MB'])
+  const { sql, sandbox } = database
+  const { programId } = sandbox
+  const { firstPartner, firstLink } = await seedPartners(sql, programId, 100)
+  const first = { partner: firstPartner, link: firstLink }
+  for (const [name, count] of Object.entries(values) as [GroupingName, number][]) {
+    const value =
+      name === 'partner' || name === 'link'
+        ? `(${first[name]} + n % 100)::text`
+        : name === 'all'
+          ? `''`
+          : `'value ' || n % ${count}`
+    for (const [metric, every, amount] of moved)
+      await seedTotals(sql, programId, events, { name, value, metric, every, amount })
+  }
+  await sql.query('vacuum analyze')
+  return { database, programId, connection: await Connection.open(database.databaseUrl, false) }
+}
+
+/** The totals of one metric by one grouping. Above two million clicks each that is made stands for several. */
+async function seedTotals(
+  sql: pg.Client,
+  programId: number,
+  events: number,
+  of: { name: GroupingName; value: string; metric: GroupedMetric; every: number; amount: number },
+): Promise<void> {
+  const made = Math.min(events, 2_000_000)
+  await sql.query(
+    `insert into grouped_totals (program_id, grouping_name, metric, currency, day, value, quarters, sums)
+    select $1, $2, $3, $4, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
+    from (
+      select day, value, quarter, (sum(sum(amount)) over (partition by day, value order by quarter))::bigint as sum
+      from (
+        select utc_day(at) as day, ${of.value} as value, quarter_of_day(at) as quarter, $5::bigint as amount
+        from (
+          select n, date_trunc('day', now(), 'UTC') - make_interval(secs => (1 - n / ${made}.0) * ${days} * 86400) as at
+          from (select k * $7::bigint + k / 7 % $7::bigint as n from generate_series(0, $6::bigint - 1) k) clicks
+        ) clicked
+      ) counted
+      group by 1, 2, 3
+    ) summed
+    group by 1, 2, 3, 4, 5, 6`,
+    [
+      programId,
+      of.name,
+      of.metric,
+      moneyMetrics.includes(of.metric) ? 'usd' : '',
+      Math.round((of.amount * events) / made),
+      Math.floor(made / of.every),
+      of.every,
+    ],
+  )
+}
+
+const recorded = 40_000
+
+/** What the counting takes for each click, and the dashboard's read of Postgres, in microseconds. */
+async function counting(result: Result): Promise<void> {
+  const database = await startDatabase()
+  const { db, sql, sandbox, databaseUrl, postgresPid } = database
+  const { programId } = sandbox
+  const { firstLink } = await seedPartners(sql, programId, 100)
+  await sql.query('select make_event_partitions(1)')
+  await sql.query(
+    `with clicked as (
+      insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, affiliate_url, page_url, referrer_url,
+        geo_country, device_type, browser_name, campaign)
+      select $1, now() - make_interval(secs => (${recorded} - n) * 0.01), n, n, 'click', $2 + n % 100, 'https://shop.example.com/?aff=x',
+        'https://shop.example.com/' || n % 20, 'https://blog' || n % 30 || '.example.org/', 'C' || n % 40,
+        case n % 3 when 0 then 'mobile' else 'desktop' end, 'B' || n % 8,
+        case when n % 2 = 0 then jsonb_build_object('utm_source', 'S' || n % 10) end
+      from generate_series(1, ${recorded}) n returning *
+    )
+    insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) select program_id, link_id, click_timestamp, id from clicked`,
+    [programId, firstLink],
+  )
+  await sql.query('vacuum analyze')
+  for (const batch of [100, 20_000]) {
+    const before = cpuMicroseconds(postgresPid, true)
+    const counted = await countClicks(db, batch)
+    const cpu = (cpuMicroseconds(postgresPid, true) - before) / counted
+    result.figures.push({ what: `counting a click, ${batch.toLocaleString('en')} at once, CPU us`, last: round(cpu) })
+  }
+  while ((await countClicks(db, 20_000)) + (await countFigures(db, 20_000)) > 0);
+  const connection = await Connection.open(databaseUrl, false)
+  const now = Date.now()
+  const program = { id: programId, currency: 'usd', createdAt: new Date(now - 30 * dayMs) }
+  for (const period of ['7d', '30d', 'all'] as const) {
+    const statements = await capture(() => readPerformance(captured, program, { period }, now))
+    const calls = Array.from({ length: 500 }, () => statements)
+    await drive([connection], calls.slice(0, 50))
+    const before = cpuMicroseconds(postgresPid, true)
+    await drive([connection], calls)
+    const cpu = (cpuMicroseconds(postgresPid, true) - before) / calls.length
+    result.figures.push({ what: `the dashboard's read, ${period}, CPU us`, last: round(cpu) })
+    result.goals.push({ what: `the dashboard's read, ${period}, CPU us`, measured: cpu, most: 1200 })
+  }
+  const statements = await capture(() => readGroups(captured, programId, { ...wholeQuery(), groupBy: 'partner' }))
+  result.figures.push({ what: 'statements of a read by group, in one request', last: statements.length })
+  await connection.close()
+  await database.close()
+}

@@ -1,0 +1,452 @@
+import { describe, expect, test } from 'vitest'
+import { apiKeyHash } from '../lib/access/api-keys.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { refundSale } from '../lib/money/refunds.ts'
+import { recordSale } from '../lib/money/sales.ts'
+import { addPartner } from '../lib/programs/partners.ts'
+import type { Campaign } from '../lib/tracking/campaign.ts'
+import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { type Group, type GroupsQuery, groupings, metrics, readGroups } from '../lib/tracking/groupings.ts'
+import { recordServerLead } from '../lib/tracking/leads.ts'
+import { setClock } from './support/clock.ts'
+import { noClick, noLead, noSale } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const endpoint = await startEndpoint()
+const setTime = await setClock(endpoint)
+const { db, sql } = endpoint
+
+const hourMs = 60 * 60 * 1000
+const start = Date.parse('2026-03-07T00:00:00Z')
+const days = 30
+
+/** Numbers below 1, the same in each run. */
+function numbers(seed: number): () => number {
+  let state = seed
+  return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647
+}
+const random = numbers(20_260_307)
+const oneOf = <Choice>(choices: readonly Choice[]): Choice =>
+  choices[Math.floor(random() * choices.length)] ?? (choices[0] as Choice)
+
+type Name = (typeof groupings)[number]
+type Values = { [Grouping in Name]?: string | undefined }
+interface Fact {
+  at: number
+  metric: string
+  amount: number
+  currency?: string
+  values: Values
+}
+
+await setTime(new Date(start))
+const sandbox = await createSandbox(db, { AUTH_SECRET: 'secret' }, { currency: 'usd', lead_commission_cents: 150 })
+const { programId } = sandbox
+const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
+const second = await addPartner(db, { programId, name: 'Second', email: null, code: 'second' })
+const { rows: links } = await sql.query<{ id: string; code: string; partner_id: string }>(
+  'select id, code, partner_id from referral_links where program_id = $1 order by id',
+  [programId],
+)
+
+/** What the visit was, as a second reading of it finds: with the URL parser, where the database has patterns. */
+function valuesOf(visit: Awaited<ReturnType<typeof newVisit>>): Values {
+  const page = visit.page_url ?? visit.affiliate_url
+  const { origin, pathname } = new URL(page)
+  return {
+    country: visit.geo_country ?? undefined,
+    device: visit.device_type ?? undefined,
+    browser: visit.browser_name ?? undefined,
+    referrer: visit.referrer_url === null ? undefined : new URL(visit.referrer_url).hostname,
+    page: origin + pathname,
+    ...visit.campaign,
+  }
+}
+
+function newVisit() {
+  const code = oneOf([sandbox.partnerCode, 'second'])
+  const campaigns: (Campaign | null)[] = [
+    null,
+    { utm_source: 'mail', utm_campaign: 'spring' },
+    { utm_source: 'Blog', utm_medium: 'post', utm_term: 'shoes', utm_content: 'top' },
+    { sub1: 'a', sub2: 'ü 🛒', sub3: '0' },
+  ]
+  return {
+    ...noClick,
+    affiliate_url: `https://shop.example.com/landing?aff=${code}`,
+    partner_code: code,
+    page_url: oneOf([null, 'https://shop.example.com/', 'https://shop.example.com/shoes?size=9#top']),
+    referrer_url: oneOf([
+      null,
+      'https://Blog.example.org/2026?q=1',
+      'http://me@news.example.net:8080/x',
+      'android-app://com.example.mail/',
+    ]),
+    geo_country: oneOf([null, 'US', 'US', 'DE', 'IN']),
+    device_type: oneOf(['desktop', 'mobile', 'bot', null]),
+    browser_name: oneOf(['Chrome', 'Firefox', null]),
+    campaign: oneOf(campaigns),
+  }
+}
+
+const linkOf = (code: string): Values => {
+  const link = links.find((one) => one.code === code)
+  return { link: link?.id, partner: link?.partner_id }
+}
+
+// A month over two changes of the clock (in New York on 8 March, in Berlin on 29 March), told in the order of time, counted now and then.
+const facts: Fact[] = []
+interface Visitor {
+  clickId: string
+  values: Values
+  key?: string
+  sales: { id: string; at: number; amount: number; currency: string }[]
+}
+const visitors: Visitor[] = []
+const steps = Array.from({ length: 420 }, () => start + Math.floor(random() * days * 24 * hourMs))
+  .concat(
+    ...['2026-03-08T06:59:59.999Z', '2026-03-08T07:00:00Z', '2026-03-29T00:59:59.999Z', '2026-03-29T01:00:00Z'].map(
+      Date.parse,
+    ),
+  )
+  .toSorted((a, b) => a - b)
+for (const at of steps) {
+  await setTime(new Date(at))
+  const kind = oneOf(['click', 'click', 'click', 'return', 'lead', 'sale', 'sale', 'refund', 'count'])
+  if (kind === 'click' || kind === 'return') {
+    const visit = newVisit()
+    const known = kind === 'return' ? oneOf(visitors) : undefined
+    const { click_id: clickId } = await recordClick(db, visit, known?.clickId ?? null, at)
+    const values = { ...valuesOf(visit), ...linkOf(visit.partner_code) }
+    facts.push({ at, metric: visit.device_type === 'bot' ? 'bot_clicks' : 'clicks', amount: 1, values })
+    if (known && known.key === undefined) known.values = values
+    if (!known) visitors.push({ clickId, values, sales: [] })
+  }
+  const visitor = oneOf(visitors)
+  if (kind === 'lead' && visitor && visitor.key === undefined) {
+    visitor.key = `user-${visitor.clickId}`
+    await recordServerLead(db, keyHash, { ...noLead, customer_key: visitor.key, click_id: visitor.clickId }, null)
+    facts.push({ at, metric: 'leads', amount: 1, values: visitor.values })
+    facts.push({ at, metric: 'commission_cents', amount: 150, currency: 'usd', values: visitor.values })
+  }
+  if (kind === 'sale' && visitor) {
+    visitor.key ??= `user-${visitor.clickId}`
+    const sale = {
+      id: `sale-${at}`,
+      at,
+      amount: 100 * Math.ceil(random() * 500),
+      currency: oneOf(['usd', 'usd', 'eur']),
+    }
+    await recordSale(
+      db,
+      keyHash,
+      {
+        ...noSale,
+        transaction_id: sale.id,
+        customer_key: visitor.key,
+        click_id: visitor.clickId,
+        amount_cents: sale.amount,
+        currency: sale.currency,
+      },
+      null,
+      crypto.randomUUID(),
+    )
+    const { values } = visitor
+    const { currency } = sale
+    if (visitor.sales.length === 0) facts.push({ at, metric: 'conversions', amount: 1, values })
+    facts.push(
+      { at, metric: 'sales', amount: 1, currency, values },
+      { at, metric: 'revenue_cents', amount: sale.amount, currency, values },
+      { at, metric: 'commission_cents', amount: sale.amount / 5, currency, values },
+    )
+    visitor.sales.push(sale)
+  }
+  const [sold] = visitor?.sales ?? []
+  if (kind === 'refund' && visitor && sold && sold.amount >= 500) {
+    // 500 at a time; what it takes counts where the sale did, however late it comes.
+    const refund = { amount_cents: 500, refund_id: String(at), reason: 'refund' as const, reason_text: null }
+    await refundSale(db, keyHash, sold.id, refund, crypto.randomUUID())
+    sold.amount -= 500
+    facts.push(
+      { at: sold.at, metric: 'refunded_cents', amount: 500, currency: sold.currency, values: visitor.values },
+      { at: sold.at, metric: 'commission_cents', amount: -100, currency: sold.currency, values: visitor.values },
+    )
+  }
+  if (kind === 'count') {
+    await countClicks(db, 1 + Math.floor(random() * 9))
+    await countFigures(db, 1 + Math.floor(random() * 9))
+  }
+}
+await Promise.all([countClicks(db, 20), countFigures(db, 20), countClicks(db, 1000), countFigures(db, 1000)])
+while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+await setTime(new Date())
+
+const whole: GroupsQuery = {
+  groupBy: undefined,
+  from: '2026-03-07',
+  to: '2026-04-05',
+  timeZone: 'UTC',
+  interval: undefined,
+  metrics,
+  sort: 'clicks',
+  order: 'desc',
+  limit: 100,
+  currency: undefined,
+}
+
+/** The wall clock of a moment, `YYYY-MM-DDTHH:MM`, as the runtime's own tables of time zones have it. */
+function wallClock(at: number, timeZone: string): string {
+  const parts = new Intl.DateTimeFormat('sv-SE', {
+    timeZone,
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+  }).format(at)
+  return parts.replace(' ', 'T')
+}
+
+const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
+
+/** The beginning of the interval that a moment is in: its day, its Monday, the first of its month, or the hour with its offset. */
+function startOf(at: number, { timeZone, interval }: GroupsQuery): string {
+  const clock = wallClock(at, timeZone)
+  const day = clock.slice(0, 10)
+  if (interval === 'month') return `${day.slice(0, 7)}-01`
+  if (interval === 'week') {
+    const date = new Date(`${day}T00:00:00Z`)
+    date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7))
+    return date.toISOString().slice(0, 10)
+  }
+  if (interval !== 'hour') return day
+  const offset = Math.round((Date.parse(`${clock}Z`) - Math.floor(at / 60_000) * 60_000) / 60_000)
+  return `${clock.slice(0, 13)}:00:00${offset < 0 ? '-' : '+'}${digits(offset / 60)}:${digits(offset % 60)}`
+}
+
+function figuresOf(some: Fact[], { metrics: asked, currency = 'usd' }: GroupsQuery) {
+  const sum = (metric: string) =>
+    some
+      .filter((fact) => fact.metric === metric && (fact.currency ?? currency) === currency)
+      .reduce((total, { amount }) => total + amount, 0)
+  const figures: Record<string, number> = {}
+  for (const metric of asked) figures[metric] = sum(metric)
+  if (asked.includes('conversion_rate'))
+    figures['conversion_rate'] = sum('clicks') && Math.round((sum('conversions') / sum('clicks')) * 10_000) / 100
+  if (asked.includes('average_order_cents'))
+    figures['average_order_cents'] = sum('conversions') && Math.round(sum('revenue_cents') / sum('conversions'))
+  return figures
+}
+
+/** The figures of each value, read from the facts one by one. */
+function naive(query: GroupsQuery) {
+  const inRange = facts.filter(({ at }) => {
+    const day = wallClock(at, query.timeZone).slice(0, 10)
+    return day >= query.from && day <= query.to
+  })
+  const { groupBy } = query
+  const byValue = groupBy ? Map.groupBy(inRange, ({ values }) => values[groupBy] ?? null) : new Map<string, Fact[]>()
+  const cut = (some: Fact[], starts: string[]) => {
+    const byStart = Map.groupBy(some, ({ at }) => startOf(at, query))
+    return starts.map((begins) => ({ start: begins, ...figuresOf(byStart.get(begins) ?? [], query) }))
+  }
+  return {
+    starts: [...new Set(inRange.map(({ at }) => startOf(at, query)))],
+    total: (starts: string[]) => ({
+      ...figuresOf(inRange, query),
+      ...(query.interval && { intervals: cut(inRange, starts) }),
+    }),
+    groups: (starts: string[]) =>
+      [...byValue]
+        .map(([value, some]) => ({
+          value,
+          ...figuresOf(some, query),
+          ...(query.interval && { intervals: cut(some, starts) }),
+        }))
+        .filter((group) =>
+          Object.entries(group).some(
+            ([name, figure]) => name !== 'value' && typeof figure === 'number' && figure !== 0,
+          ),
+        ),
+  }
+}
+
+const byValue = <Row extends { value: string | null }>(rows: Row[]) =>
+  rows.toSorted((a, b) => (`${a.value}` < `${b.value}` ? -1 : 1))
+function withoutLabel(group: Group): Group {
+  const { label, ...others } = group
+  return label === undefined ? group : others
+}
+
+async function expectNaive(changes: Partial<GroupsQuery>) {
+  const query = { ...whole, ...changes }
+  const read = await readGroups(db, programId, query)
+  const starts = read.total.intervals?.map(({ start: begins }) => begins) ?? []
+  const expected = naive(query)
+  expect(read.total).toEqual(expected.total(starts))
+  expect(byValue(read.groups.map(withoutLabel))).toEqual(byValue(expected.groups(starts)))
+  if (query.interval) expect(starts).toEqual(expect.arrayContaining(expected.starts))
+  return read
+}
+
+const zones = [
+  'UTC',
+  'America/New_York',
+  'Europe/Berlin',
+  'Asia/Kolkata',
+  'Asia/Kathmandu',
+  'Pacific/Auckland',
+  'Pacific/Chatham',
+  'America/St_Johns',
+  'Australia/Lord_Howe',
+  'America/Havana',
+  'Africa/Cairo',
+]
+
+describe('the figures are those that a second reading of what happened finds', () => {
+  test.for(groupings)('by %s', async (groupBy) => {
+    await expectNaive({ groupBy })
+    await expectNaive({ groupBy, currency: 'eur', interval: 'week' })
+  })
+
+  test.for(zones)('in the time zone %s', async (timeZone) => {
+    await expectNaive({ timeZone })
+    for (const interval of ['day', 'week', 'month'] as const) await expectNaive({ timeZone, interval })
+    await expectNaive({ timeZone, interval: 'day', groupBy: 'country', from: '2026-03-08', to: '2026-03-29' })
+    if (timeZone !== 'Australia/Lord_Howe') await expectNaive({ timeZone, interval: 'hour', groupBy: 'device' })
+  })
+
+  test('of a day, of days before and after all', async () => {
+    await expectNaive({
+      from: '2026-03-08',
+      to: '2026-03-08',
+      timeZone: 'America/New_York',
+      interval: 'hour',
+      groupBy: 'link',
+    })
+    await expectNaive({ from: '2026-01-01', to: '2026-02-01', interval: 'week', groupBy: 'partner' })
+    await expectNaive({ from: '2026-01-01', to: '2026-12-31', interval: 'month', groupBy: 'partner' })
+  })
+
+  test.for([[['clicks']], [['revenue_cents', 'leads']], [['conversion_rate']], [['average_order_cents']]] as const)(
+    'with the metrics %s alone',
+    async ([asked]) => {
+      await expectNaive({ metrics: asked, sort: asked[0], groupBy: 'country', interval: 'week' })
+    },
+  )
+})
+
+const starts = async (changes: Partial<GroupsQuery>) =>
+  (await readGroups(db, programId, { ...whole, ...changes })).total.intervals?.map(({ start: begins }) => begins)
+
+test('intervals begin as the time zone has them, and none is left out', async () => {
+  expect(await starts({ interval: 'week', from: '2026-03-11', to: '2026-03-23' })).toEqual([
+    '2026-03-09',
+    '2026-03-16',
+    '2026-03-23',
+  ])
+  expect(await starts({ interval: 'month', from: '2025-12-31', to: '2026-02-01' })).toEqual([
+    '2025-12-01',
+    '2026-01-01',
+    '2026-02-01',
+  ])
+  const newYork = { interval: 'hour', timeZone: 'America/New_York' } as const
+  expect((await starts({ ...newYork, from: '2026-03-08', to: '2026-03-08' }))?.slice(0, 4)).toEqual([
+    '2026-03-08T00:00:00-05:00',
+    '2026-03-08T01:00:00-05:00',
+    '2026-03-08T03:00:00-04:00',
+    '2026-03-08T04:00:00-04:00',
+  ])
+  const twice = await starts({ ...newYork, from: '2026-11-01', to: '2026-11-01' })
+  expect(twice).toHaveLength(25)
+  expect(twice?.slice(1, 3)).toEqual(['2026-11-01T01:00:00-04:00', '2026-11-01T01:00:00-05:00'])
+  // In Havana midnight comes twice on that day, in Cairo not at all on the other.
+  const lengths = async (timeZone: string, day: string) =>
+    (await starts({ interval: 'hour', timeZone, from: day, to: day }))?.length
+  expect(await lengths('America/Havana', '2026-11-01')).toBe(25)
+  expect(await lengths('Africa/Cairo', '2026-04-24')).toBe(23)
+  expect(await starts({ interval: 'day', timeZone: 'Africa/Cairo', from: '2026-04-23', to: '2026-04-26' })).toEqual([
+    '2026-04-23',
+    '2026-04-24',
+    '2026-04-25',
+    '2026-04-26',
+  ])
+})
+
+test.for(metrics)('the first by %s, from the most or from the least', async (sort) => {
+  const of = async (order: 'asc' | 'desc', limit: number) =>
+    (await readGroups(db, programId, { ...whole, groupBy: 'country', sort, order, limit })).groups
+  const all = await of('desc', 100)
+  const sorted = all.map((group) => group[sort] ?? 0)
+  expect(sorted).toEqual(sorted.toSorted((a, b) => b - a))
+  expect(await of('desc', 2)).toEqual(all.slice(0, 2))
+  expect((await of('asc', 1)).map((group) => group[sort])).toEqual([sorted.at(-1)])
+})
+
+const labels = async (groupBy: Name) =>
+  (await readGroups(db, programId, { ...whole, groupBy })).groups.map(({ value, label }) => [value, label])
+
+test('a partner has their name, a link its code', async () => {
+  expect(await labels('partner')).toContainEqual([String(second.partnerId), 'Second'])
+  expect(await labels('link')).toContainEqual([linkOf('second').link, 'second'])
+  expect((await labels('country'))[0]?.[1]).toBeUndefined()
+})
+
+test('the audit finds the totals to be those of the rows', async () => {
+  expect(await findDifferences(sql)).toEqual([])
+})
+
+test('a refund of somebody who was erased counts where their sale did, and nothing more', async () => {
+  const [buyer] = visitors.filter(
+    ({ key, sales }) => key && (sales[0]?.amount ?? 0) > 1000 && sales[0]?.currency === 'usd',
+  )
+  if (!buyer?.key || !buyer.sales[0]) throw new Error('nobody bought')
+  await eraseCustomer(db, programId, { customer_key: buyer.key })
+  const read = () => readGroups(db, programId, { ...whole, groupBy: 'country' })
+  const before = await read()
+  const refund = { amount_cents: 500, refund_id: 'late', reason: 'refund' as const, reason_text: null }
+  await refundSale(db, keyHash, buyer.sales[0].id, refund, crypto.randomUUID())
+  while ((await countFigures(db, 1000)) > 0);
+  const after = await read()
+  const changed = (group: Group) => group.value === (buyer.values.country ?? null)
+  expect(after.groups.filter(changed).map(({ refunded_cents }) => refunded_cents)).toEqual(
+    before.groups.filter(changed).map(({ refunded_cents = 0 }) => refunded_cents + 500),
+  )
+  expect(byValue(after.groups.filter((group) => !changed(group)))).toEqual(
+    byValue(before.groups.filter((group) => !changed(group))),
+  )
+  expect(await findDifferences(sql)).toEqual([])
+})
+
+test('of a day 200 values are kept apart, and the others are together', async () => {
+  await setTime(new Date('2026-07-01T12:00:00Z'))
+  const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
+  const click = async (sub1: string) => {
+    const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }
+    await recordClick(db, { ...visit, campaign: { sub1 } }, null, Date.parse('2026-07-01T12:00:00Z'))
+  }
+  for (let n = 0; n < 150; n++) await click(`a${n}`)
+  while ((await countClicks(db, 1000)) > 0);
+  for (let n = 0; n < 80; n++) await click(`b${n}`)
+  // One that is known goes on, and of those that come together the more frequent one is kept.
+  await click('a0')
+  await click('b79')
+  while ((await countClicks(db, 1000)) > 0);
+  const { groups } = await readGroups(db, other.programId, {
+    ...whole,
+    groupBy: 'sub1',
+    from: '2026-07-01',
+    to: '2026-07-01',
+    metrics: ['clicks'],
+    limit: 500,
+  })
+  expect(groups).toHaveLength(201)
+  expect(groups.slice(0, 3)).toEqual([
+    { value: null, is_rest: true, clicks: 30 },
+    { value: 'a0', clicks: 2 },
+    { value: 'b79', clicks: 2 },
+  ])
+  await setTime(new Date())
+})
