@@ -634,6 +634,10 @@ describe('several programs on one site', () => {
     ])
     expect(ids).toEqual([expect.stringMatching(/^cust_/), expect.stringMatching(/^cust_/)])
     expect(new Set(ids).size).toBe(2)
+    // A browser that dropped both gets both back from the copies, with the next page.
+    await context.clearCookies({ name: /_click_id$/ })
+    await openAll('http://app.example.test/pricing')
+    expect(await both()).toEqual(ids)
   })
 
   test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])('through the proxy a code is taken from %s', async (name) => {

@@ -167,8 +167,9 @@ describe('the proxy on the own domain', () => {
     const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
     const setCookie = response.headers.get('set-cookie') ?? ''
     expect(setCookie).toMatch(set)
-    // No cache between may keep what is one visitor's.
-    expect(response.headers.get('cache-control')).toBe(setCookie ? 'no-store' : 'public, max-age=86400')
+    // No cache between may keep what is one visitor's, and the browser's own is passed by where its cookies are others.
+    expect(response.headers.get('cache-control')).toBe(setCookie ? 'no-store' : 'private, max-age=86400')
+    expect(response.headers.get('vary')).toBe('cookie')
   })
 
   test('a click of a visitor whose cookie is gone goes on with the copy', async () => {

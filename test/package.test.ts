@@ -192,6 +192,7 @@ test('the package holds what is needed and no more', () => {
     'package.json',
     'templates/AGENTS.md',
     'templates/env.example',
+    'templates/section.md',
   ])
 })
 

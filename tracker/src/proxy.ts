@@ -110,6 +110,9 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       }
       if (call) return new Response(response.body, { status, headers: answer })
 
+      // Kept by the visitor's browser alone, and while its cookies stay as they are, so that one it dropped is missed with the next page.
+      answer.set('cache-control', answer.get('cache-control')?.replace('public', 'private') ?? 'no-cache')
+      answer.set('vary', 'cookie')
       const secondsLeft = Number(cookies.split(`${kept}.`)[1]?.match(/^\d+/)) - now
       if (kept && secondsLeft > 0 && !clickIdOf(cookies, cookieName)) {
         setCookie(`${cookieName}=${kept}`, secondsLeft)
