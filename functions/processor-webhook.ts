@@ -1,5 +1,6 @@
 import { bodyLimit } from 'hono/body-limit'
 import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
@@ -10,7 +11,9 @@ import { sealPayload } from '../lib/stripe/sealed-payload.ts'
 import { readEvent, verifyWebhookEvent } from '../lib/stripe/read-event.ts'
 
 const paths = ['/', '/api/v1/webhooks/stripe']
-const app = createApp<DatabaseEnv & RelayEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }>()
+const app = createApp<
+  DatabaseEnv & RelayEnv & CountEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }
+>()
 
 /** An invoice with its lines is larger than what integrators send. */
 const limitEvent = bodyLimit({
@@ -42,6 +45,7 @@ app.on('POST', paths, limitEvent, async (c) => {
     }),
   )
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+  countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
   return c.json({ success: true, outcome, reason })
 })
 for (const path of paths) app.all(path, onlyMethods('POST'))

@@ -8,12 +8,13 @@ import { countCaller, countVisitor, type RateLimit, type VisitorEnv, type Visite
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
+import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { isTestEvent, programOfTestClick, testClickIdOrNull } from '../lib/tracking/test-links.ts'
 import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
 
 interface Types {
-  Bindings: KeyedEnv & VisitorEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
+  Bindings: KeyedEnv & VisitorEnv & CountEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
   Variables: Visited['Variables'] & { keyHash: string }
 }
 const app = createApp<Types['Bindings']>()
@@ -47,6 +48,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
     async (c) => {
       const body = c.req.valid('json')
       const db = openDatabase(c.env)
+      countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
       if (isFromBrowser(c)) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)

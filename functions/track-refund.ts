@@ -5,8 +5,9 @@ import { refundRequest } from '../lib/api/track-refund.ts'
 import { openDatabase } from '../lib/database.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 
-const app = createApp<KeyedEnv & RelayEnv>()
+const app = createApp<KeyedEnv & RelayEnv & CountEnv>()
 
 /**
  * POST /api/v1/track/refund, program API key. Body: `refundRequest`; without an amount, or with 0, all that is left is refunded.
@@ -32,6 +33,7 @@ for (const path of ['/', '/api/v1/track/refund']) {
     )
     // The rows are in the outbox already: what is not sent here, the relay sends.
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+    countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
     return c.json({ success: true, ...applied })
   })
   app.all(path, onlyMethods('POST'))

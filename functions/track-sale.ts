@@ -5,10 +5,11 @@ import { saleRequest } from '../lib/api/track-sale.ts'
 import { openDatabase } from '../lib/database.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { clickIdOrNull } from '../lib/tracking/clicks.ts'
+import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { isTestEvent } from '../lib/tracking/test-links.ts'
 
 const paths = ['/', '/api/v1/track/sale']
-const app = createApp<KeyedEnv>()
+const app = createApp<KeyedEnv & CountEnv>()
 
 /**
  * POST /api/v1/track/sale, program API key. Body: `saleRequest`.
@@ -33,10 +34,9 @@ for (const path of paths) {
       additional_data: body.additional_data ?? null,
     }
     const programId = body.additional_data?.program_id ?? null
-    return c.json({
-      success: true,
-      ...(await recordSale(openDatabase(c.env), c.get('keyHash'), sale, programId, c.get('requestId'))),
-    })
+    const recorded = await recordSale(openDatabase(c.env), c.get('keyHash'), sale, programId, c.get('requestId'))
+    countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+    return c.json({ success: true, ...recorded })
   })
   app.all(path, onlyMethods('POST'))
 }

@@ -23,7 +23,9 @@ const functions = [
   'api-reference',
   'processor-webhook',
 ]
-const api = await startTrackingApi({ functions: [...functions, 'tracking-performance', 'tracking-events', 'partners'] })
+const api = await startTrackingApi({
+  functions: [...functions, 'tracking-performance', 'tracking-events', 'partners', 'performance'],
+})
 const { stack } = api
 const program = await api.program({ name: 'Shop' })
 

@@ -388,6 +388,15 @@ test.for(metrics)('the first by %s, from the most or from the least', async (sor
 const labels = async (groupBy: Name) =>
   (await readGroups(db, programId, { ...whole, groupBy })).groups.map(({ value, label }) => [value, label])
 
+test('the database knows every time zone that the runtime does', async () => {
+  const names = ['UTC', ...Intl.supportedValuesOf('timeZone')]
+  const { rows } = await sql.query(
+    'select count((now() at time zone name)::text)::int as zones from unnest($1::text[]) name',
+    [names],
+  )
+  expect(rows).toEqual([{ zones: names.length }])
+})
+
 test('a partner has their name, a link its code', async () => {
   expect(await labels('partner')).toContainEqual([String(second.partnerId), 'Second'])
   expect(await labels('link')).toContainEqual([linkOf('second').link, 'second'])

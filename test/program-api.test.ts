@@ -5,6 +5,7 @@ import { listAuditEntries } from '../lib/access/audit-log.ts'
 import { callsPerMinute } from '../lib/api/rate-limits.ts'
 import { operations } from '../lib/api/operations.ts'
 import { readFunctions } from '../lib/local/workers.ts'
+import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { startTrackingApi, times } from './support/api.ts'
 
 const programOperations = operations.filter(({ scope }) => scope !== undefined)
@@ -202,4 +203,62 @@ test('the audit log names the key that did it', async () => {
     subject: String(made.body.partner.id),
     actor: `API key default …${program.apiKey.slice(-4)}`,
   })
+})
+
+test.for([
+  ['', null],
+  [
+    'group_by=partner&interval=day&time_zone=Asia/Kolkata&metrics=clicks,revenue_cents&sort=revenue_cents&order=asc&limit=1',
+    null,
+  ],
+  ['group_by=utm_source&from=2026-01-01&to=2028-12-31&interval=week&currency=eur', null],
+  ['time_zone=europe/berlin', null],
+  ['metrics=clicks', null],
+  ['group_by=city', 'group_by'],
+  ['group_by=', 'group_by'],
+  ['group_by=link&group_by=page', 'group_by'],
+  ['from=2026-02-30', 'from'],
+  ['from=0001-01-01', 'from'],
+  ['from=2026-01-01T00:00:00Z', 'from'],
+  ['from=2026-01-02&to=2026-01-01', 'to'],
+  ['from=2023-01-01&to=2026-01-05', 'to'],
+  ['from=2999-01-01', 'to'],
+  ['time_zone=Mars/Olympus', 'time_zone'],
+  ['time_zone=%2B05:30', 'time_zone'],
+  ['time_zone=', 'time_zone'],
+  ['interval=minute', 'interval'],
+  ['interval=hour&from=2026-01-01&to=2026-02-01', 'interval'],
+  ['interval=day&from=2026-01-01&to=2027-01-02', 'interval'],
+  ['metrics=clicks,money', 'metrics'],
+  ['metrics=', 'metrics'],
+  ['sort=sales&metrics=clicks', 'sort'],
+  ['sort=value', 'sort'],
+  ['order=up', 'order'],
+  ['limit=1e1', 'limit'],
+  ['currency=USD', 'currency'],
+] as const)('performance?%s is answered, or refused for %s by its rule', async ([query, field]) => {
+  const { status, body } = await get(`/api/v1/performance?${query}`, { databaseRequests: field === null ? 2 : 1 })
+  expect([status, body.error?.details[0].field ?? null]).toEqual([field === null ? 200 : 400, field])
+})
+
+test('performance shows what was counted of the program, and of no other one', async () => {
+  const shop = await api.program({ name: 'Counted' })
+  const clickId = await api.click(shop, {
+    affiliate_url: `https://shop.example.com/?aff=${shop.partnerCode}&utm_source=mail`,
+  })
+  await api.call(
+    '/api/v1/track/sale',
+    { transaction_id: 'grouped', customer_key: 'buyer', click_id: clickId, amount_cents: 5000 },
+    { key: shop.apiKey },
+  )
+  const query = 'group_by=utm_source&interval=month&metrics=clicks,sales,revenue_cents,conversion_rate'
+  const read = async () => (await get(`/api/v1/performance?${query}`, { key: shop.apiKey })).body
+  expect(await read()).toMatchObject({ total: { clicks: 0, revenue_cents: 0 }, data: [] })
+  while ((await countClicks(api.stack.db, 1000)) + (await countFigures(api.stack.db, 1000)) > 0);
+  const figures = { clicks: 1, sales: 1, revenue_cents: 5000, conversion_rate: 100 }
+  const { total, data, ...asked } = await read()
+  expect(asked).toMatchObject({ group_by: 'utm_source', time_zone: 'UTC', interval: 'month', currency: 'usd' })
+  expect(total).toMatchObject(figures)
+  expect(data).toEqual([{ value: 'mail', ...figures, intervals: expect.any(Array) }])
+  expect((await get('/api/v1/performance?group_by=utm_source', { key: other.apiKey })).body.data).toEqual([])
 })

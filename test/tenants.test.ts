@@ -144,6 +144,7 @@ const routes = {
     'POST /api/v1/partners',
     'GET /api/v1/partners/:partner_id',
     'PATCH /api/v1/partners/:partner_id',
+    'GET /api/v1/performance',
   ],
   /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
   other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],

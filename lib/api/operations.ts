@@ -1,5 +1,6 @@
 import { cliStatus } from './cli-status.ts'
 import { partnerOperations } from './partners.ts'
+import { groupedPerformance } from './performance.ts'
 import { processorWebhook } from './processor-webhook.ts'
 import { trackClick } from './track-click.ts'
 import { trackLead } from './track-lead.ts'
@@ -16,6 +17,7 @@ export const operations = [
   trackRefund(),
   cliStatus(),
   ...partnerOperations(),
+  groupedPerformance(),
   trackingPerformance(),
   trackingEvents(),
   processorWebhook(),

@@ -1,4 +1,4 @@
-/** The binding by which a click asks for counting. */
+/** The binding by which whatever is counted asks for counting. */
 export interface CountEnv {
   COUNT?: { fetch(url: string): Promise<Response> }
 }
@@ -10,7 +10,7 @@ const countAfterMilliseconds = 25_000
 let askedUntil = 0
 
 /**
- * Has this click counted a moment after its answer, together with all that the isolate records until then: one request for counting in
+ * Has this click, lead, sale or refund counted a moment after its answer, together with all that the isolate records until then: one request for counting in
  * 25 seconds of an isolate, and none where nobody clicks. So no schedule has to ask every minute whether there was a click, and
  * a database that rests when it is left alone may rest.
  */

@@ -1,0 +1,18 @@
+import { onlyMethods } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { asGrouped, asGroupsQuery, groupedQuery } from '../lib/api/performance.ts'
+import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
+import { readGroups } from '../lib/tracking/groupings.ts'
+
+const app = createProgramApi()
+const path = '/api/v1/performance'
+
+/** GET /api/v1/performance, scope `read`. Query: `groupedQuery`. 200 `{success, …what was asked for, currency, total, data}`. */
+app.get(path, withKey('read'), accept('query', groupedQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const asked = asGroupsQuery(query)
+  return c.json(asGrouped(query, asked, await readGroups(c.get('db'), c.get('programId'), asked)))
+})
+app.all(path, onlyMethods('GET', 'HEAD'))
+
+export default app

@@ -1,0 +1,310 @@
+import * as z from 'zod/mini'
+import {
+  type Groups,
+  type GroupsQuery,
+  groupings,
+  intervals,
+  type Metric,
+  metrics as allMetrics,
+} from '../tracking/groupings.ts'
+import { dayMs } from '../tracking/performance-range.ts'
+import { maxRangeDays } from './date-range.ts'
+import { numberIn, oneOf } from './lists.ts'
+import { keyErrors, type Operation, serverErrors } from './operation.ts'
+import { count, currency, day, success, text } from './response-fields.ts'
+
+const defaultMetrics: readonly Metric[] = [
+  'clicks',
+  'leads',
+  'conversions',
+  'sales',
+  'revenue_cents',
+  'commission_cents',
+]
+const defaultLimit = 25
+const defaultDays = 30
+/** How many days may be cut into these. */
+const maxDaysOf = { hour: 31, day: 366, week: maxRangeDays, month: maxRangeDays }
+
+/** The time zone's own name, by which the database knows it; undefined for what is none. */
+function zoneOf(name: string): string | undefined {
+  try {
+    // An offset is no time zone: it has no summer.
+    if (!/^[A-Za-z]/.test(name)) return undefined
+    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
+  } catch {
+    return undefined
+  }
+}
+
+const dayIn = z.optional(z.iso.date('must be a day as YYYY-MM-DD').check(z.regex(/^2/, 'must be from 2000 on')))
+
+const metricsIn = z.pipe(
+  z.string(),
+  z.transform((list: string, context): Metric[] => {
+    const asked = list.split(',')
+    const known = allMetrics.filter((metric) => asked.includes(metric))
+    if (known.length === new Set(asked).size) return known.toSorted((a, b) => asked.indexOf(a) - asked.indexOf(b))
+    const message = `must be some of ${allMetrics.join(', ')}, with a comma between them`
+    context.issues.push({ code: 'custom', message, input: list })
+    return z.NEVER
+  }),
+)
+
+/** Query of GET /api/v1/performance. */
+export const groupedQuery = z
+  .strictObject({
+    group_by: z.optional(oneOf(groupings)),
+    from: dayIn,
+    to: dayIn,
+    time_zone: z.optional(
+      z
+        .string()
+        .check(
+          z.refine((name) => zoneOf(name) !== undefined, 'must be a time zone of the IANA, for example Europe/Berlin'),
+        ),
+    ),
+    interval: z.optional(oneOf(intervals)),
+    metrics: z.optional(metricsIn),
+    sort: z.optional(oneOf(allMetrics)),
+    order: z.optional(oneOf(['desc', 'asc'])),
+    limit: z.optional(numberIn(1, 100)),
+    currency: z.optional(z.string().check(z.regex(/^[a-z]{3}$/, 'must be three lower-case letters, for example usd'))),
+  })
+  .check(
+    z.refine((query) => daysOf(query) > 0, { path: ['to'], error: 'must not be before from' }),
+    z.refine((query) => daysOf(query) <= maxRangeDays, {
+      path: ['to'],
+      error: `must be at most ${maxRangeDays} days after from`,
+    }),
+    z.refine(({ interval, ...query }) => !interval || daysOf(query) <= maxDaysOf[interval], {
+      path: ['interval'],
+      error: `cuts at most ${maxDaysOf.hour} days into hours and ${maxDaysOf.day} into days`,
+    }),
+    z.refine(({ sort, metrics = defaultMetrics }) => !sort || metrics.includes(sort), {
+      path: ['sort'],
+      error: 'must be one of the metrics asked for',
+    }),
+  )
+type Query = z.output<typeof groupedQuery>
+
+/** The days of a query, or the thirty with the one that it is now in its time zone. */
+function rangeOf({ from, to, time_zone: zone = 'UTC' }: Pick<Query, 'from' | 'to' | 'time_zone'>, now = Date.now()) {
+  const last = to ?? new Intl.DateTimeFormat('sv-SE', { timeZone: zoneOf(zone) ?? 'UTC' }).format(now)
+  return { from: from ?? new Date(Date.parse(last) - (defaultDays - 1) * dayMs).toISOString().slice(0, 10), to: last }
+}
+
+function daysOf(query: Pick<Query, 'from' | 'to' | 'time_zone'>): number {
+  const { from, to } = rangeOf(query)
+  return (Date.parse(to) - Date.parse(from)) / dayMs + 1
+}
+
+/** What the verb in lib/tracking takes of it. */
+export function asGroupsQuery(query: Query): GroupsQuery {
+  const metrics = query.metrics ?? defaultMetrics
+  return {
+    ...rangeOf(query),
+    groupBy: query.group_by,
+    timeZone: zoneOf(query.time_zone ?? 'UTC') ?? 'UTC',
+    interval: query.interval,
+    metrics,
+    sort: query.sort ?? metrics[0] ?? 'clicks',
+    order: query.order ?? 'desc',
+    limit: query.limit ?? defaultLimit,
+    currency: query.currency,
+  }
+}
+
+/** The answer: what was asked for, the whole, and the values of the grouping. */
+export function asGrouped(query: Query, asked: GroupsQuery, { currency: ofMoney, total, groups }: Groups) {
+  return {
+    success: true,
+    group_by: asked.groupBy ?? null,
+    from: asked.from,
+    to: asked.to,
+    time_zone: query.time_zone ?? 'UTC',
+    interval: asked.interval ?? null,
+    currency: ofMoney,
+    total,
+    data: groups,
+  }
+}
+
+const figure = () => z.optional(z.number())
+const figures = () => ({
+  clicks: z.optional(count()),
+  bot_clicks: z.optional(count()),
+  leads: z.optional(count()),
+  conversions: z.optional(count()),
+  sales: z.optional(count()),
+  revenue_cents: z.optional(z.int()),
+  refunded_cents: z.optional(z.int()),
+  commission_cents: z.optional(z.int()),
+  conversion_rate: figure(),
+  average_order_cents: figure(),
+})
+const cut = () => z.optional(z.array(z.object({ start: z.string(), ...figures() })))
+
+const response = () =>
+  z.object({
+    success: success(),
+    group_by: z.nullable(z.enum(groupings)),
+    from: day(),
+    to: day(),
+    time_zone: z.string(),
+    interval: z.nullable(z.enum(intervals)),
+    currency: currency(),
+    total: z.object({ ...figures(), intervals: cut() }),
+    data: z.array(
+      z.object({
+        value: text(),
+        label: z.optional(z.string()),
+        is_rest: z.optional(z.literal(true)),
+        ...figures(),
+        intervals: cut(),
+      }),
+    ),
+  })
+
+const listed = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
+
+/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
+export const groupedPerformance = (): Operation => ({
+  id: 'performanceByGroup',
+  method: 'get',
+  path: '/api/v1/performance',
+  summary: 'Read performance by group',
+  description:
+    'The figures of a program by partner, link, country, device, browser, referrer, page, campaign or sub-id, and by hour, day, week or month of a time zone. A lead or sale counts for the click that its customer had when they were first counted. All of it is counted half a minute after the click, lead, sale or refund, and at the latest with the run of every half hour: `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots count in `bot_clicks` alone.',
+  auth: 'key',
+  scope: 'read',
+  parameters: [
+    {
+      in: 'query',
+      schema: groupedQuery,
+      fields: {
+        group_by: {
+          description:
+            'By what; absent: the whole alone. Of a referrer it is the host, of a page its address without the query. Of each day the 200 values that come first are kept apart for a browser and all that follows it here.',
+          example: 'partner',
+          values: { type: 'string', enum: groupings },
+        },
+        from: {
+          description: `First day in the time zone, YYYY-MM-DD; ${defaultDays} days up to \`to\` where it is absent.`,
+          values: { type: 'string', format: 'date' },
+        },
+        to: {
+          description: `Last day, included; today where it is absent. At most ${maxRangeDays} days.`,
+          values: { type: 'string', format: 'date' },
+        },
+        time_zone: {
+          description: 'Name of the IANA’s list. Default `UTC`.',
+          example: 'Europe/Berlin',
+          values: { type: 'string', default: 'UTC' },
+        },
+        interval: {
+          description: `Cuts every group, and the whole: up to ${maxDaysOf.hour} days into hours, ${maxDaysOf.day} into days. Weeks begin on Mondays.`,
+          example: 'month',
+          values: { type: 'string', enum: intervals },
+        },
+        metrics: {
+          description: `With commas: ${listed(allMetrics)}. Default ${listed(defaultMetrics)}.`,
+          values: { type: 'string' },
+        },
+        sort: {
+          description: 'The metric by which groups are ordered. Default: the first one.',
+          values: { type: 'string', enum: allMetrics },
+        },
+        order: {
+          description: 'The most or the least first.',
+          values: { type: 'string', enum: ['desc', 'asc'], default: 'desc' },
+        },
+        limit: {
+          description: 'How many groups at most.',
+          values: { type: 'integer', minimum: 1, maximum: 100, default: defaultLimit },
+        },
+        currency: {
+          description: 'Of the money and of `sales`; the program’s own where it is absent. Nothing is converted.',
+          values: { type: 'string' },
+        },
+      },
+    },
+  ],
+  success: {
+    schemas: [response()],
+    description: 'The figures asked for: of the whole, and of each value.',
+    fields: {
+      value:
+        'The id of a partner or link as text, a country of two letters, a device type, a name; null for what had none.',
+      label: 'The name of the partner, the code of the link.',
+      is_rest: 'On the group of all values that are not kept apart.',
+      start: 'The day on which the interval begins, for hours the time with its offset.',
+      bot_clicks: 'Clicks of bots, which say so in their user agent. No other figure has them.',
+      conversion_rate: 'Conversions of a hundred clicks, with two decimals.',
+      average_order_cents: 'Revenue by conversions, rounded.',
+      refunded_cents: 'How much of this revenue was refunded or charged back until now.',
+      commission_cents: 'Commissions made in the range, less what was reversed of them since.',
+      revenue_cents: 'Sales before refunds.',
+      sales: 'Attributed sales in this currency, renewals included.',
+    },
+  },
+  errors: ['invalid_request', ...keyErrors, ...serverErrors],
+  examples: [
+    {
+      name: 'partners',
+      summary: 'The partners of a year, by month',
+      status: 200,
+      response: {
+        success: true,
+        group_by: 'partner',
+        from: '2026-01-01',
+        to: '2026-01-31',
+        time_zone: 'Europe/Berlin',
+        interval: 'month',
+        currency: 'usd',
+        total: {
+          clicks: 120,
+          leads: 12,
+          conversions: 3,
+          sales: 3,
+          revenue_cents: 14700,
+          commission_cents: 2940,
+          intervals: [
+            {
+              start: '2026-01-01',
+              clicks: 120,
+              leads: 12,
+              conversions: 3,
+              sales: 3,
+              revenue_cents: 14700,
+              commission_cents: 2940,
+            },
+          ],
+        },
+        data: [
+          {
+            value: '2',
+            label: 'Nora Field',
+            clicks: 120,
+            leads: 12,
+            conversions: 3,
+            sales: 3,
+            revenue_cents: 14700,
+            commission_cents: 2940,
+            intervals: [
+              {
+                start: '2026-01-01',
+                clicks: 120,
+                leads: 12,
+                conversions: 3,
+                sales: 3,
+                revenue_cents: 14700,
+                commission_cents: 2940,
+              },
+            ],
+          },
+        ],
+      },
+    },
+  ],
+})
