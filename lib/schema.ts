@@ -315,7 +315,7 @@ export interface Notifications {
   created_at: Timestamp;
   id: Int8;
   kind: string;
-  partner_id: Int8;
+  partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
 }
@@ -326,8 +326,8 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored';
-  partner_id: Int8;
+  kind: 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected';
+  partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
   sent_at: Timestamp | null;

@@ -2,7 +2,7 @@
 create domain notification_kind as text check (value in (
   'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
-  'payment_ignored'
+  'payment_ignored', 'processor_disconnected'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 200);
@@ -14,7 +14,8 @@ create table outbox (
   id bigint generated always as identity,
   kind notification_kind not null,
   audience notification_audience not null,
-  partner_id bigint not null,
+  -- Null where no partner has to do with it.
+  partner_id bigint,
   -- What happened, once per kind and audience: the refund, rejection or reinstatement, and the thing it changed.
   cause cause_text not null,
   payload jsonb not null,
@@ -23,6 +24,7 @@ create table outbox (
   delivered_at timestamptz,
   primary key (program_id, id),
   constraint outbox_cause_key unique (program_id, kind, audience, cause),
+  check (audience <> 'partner' or partner_id is not null),
   foreign key (program_id, partner_id) references partners (program_id, id)
 );
 create index outbox_undelivered_idx on outbox (created_at, program_id, id) where delivered_at is null;
@@ -33,7 +35,7 @@ create table notifications (
   id bigint not null,
   kind text not null,
   audience notification_audience not null,
-  partner_id bigint not null,
+  partner_id bigint,
   payload jsonb not null,
   created_at timestamptz not null,
   primary key (program_id, id),

@@ -22,7 +22,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -421,7 +421,7 @@ create table notifications (
   id bigint not null,
   kind text not null,
   audience notification_audience not null,
-  partner_id bigint not null,
+  partner_id bigint,
   payload jsonb not null,
   created_at timestamp with time zone not null,
   constraint notifications_pkey PRIMARY KEY (program_id, id),
@@ -435,7 +435,7 @@ create table outbox (
   id bigint not null generated always as identity,
   kind notification_kind not null,
   audience notification_audience not null,
-  partner_id bigint not null,
+  partner_id bigint,
   cause cause_text not null,
   payload jsonb not null,
   created_at timestamp with time zone not null default now(),
@@ -443,6 +443,7 @@ create table outbox (
   delivered_at timestamp with time zone,
   constraint outbox_pkey PRIMARY KEY (program_id, id),
   constraint outbox_cause_key UNIQUE (program_id, kind, audience, cause),
+  constraint outbox_check CHECK ((((audience)::text <> 'partner'::text) OR (partner_id IS NOT NULL))),
   constraint outbox_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint outbox_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
@@ -1352,6 +1353,8 @@ CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
+declare
+  told bigint[];
 begin
   with disconnected as (
     update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
@@ -1359,10 +1362,13 @@ begin
       and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
     returning p.id
   )
-  select min(d.id) into event.program_id from disconnected d;
+  select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
   if event.program_id is null then
     return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
   end if;
+  perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
+  insert into outbox (program_id, kind, audience, cause, payload)
+  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
   return became(event, 'recorded', null);
 end $function$
 ;

@@ -169,7 +169,6 @@ test(
     await page.getByRole('row', { name: /t1/ }).getByRole('button', { name: 'Approve' }).click()
     await page.getByText("Approved: it is in the partner's balance.").waitFor()
     await goTo(partner.page, 'Withdrawals')
-    expect(await partner.page.getByLabel('Amount').inputValue()).toBe('25')
     await partner.page.getByRole('button', { name: 'Ask for it' }).click()
     await partner.page.getByText('You asked for $25.00.').waitFor()
 

@@ -196,7 +196,7 @@ test('a member without tracking:list opens the pages of billing and no other', a
     '/commissions',
     '/commissions.csv',
   ]
-  const alsoOpen = ['/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
+  const alsoOpen = ['/notices', '/notices.csv', '/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
   for (const path of programPaths) {
     const { status, text } = await get(path, sandbox.billingToken)
     const own = path.slice(`/programs/${programId}`.length)
@@ -591,4 +591,46 @@ test("an owner is shown where Stripe must send the deployment's own events, and 
   const { text } = await get(address, token)
   for (const part of [`${stack.baseUrl}/api/v1/webhooks/stripe`, rows[0]?.code, 'svc_connect_code', 'data-poll'])
     expect(text).toContain(part)
+})
+
+const yen = await createSandbox(stack.db, env, { name: 'מתנות', currency: 'jpy' })
+const yenClick = await track('click', { affiliate_url: `https://shop.example.com/?aff=${yen.partnerCode}` })
+await track('lead', { customer_key: 'yen', click_id: yenClick.click_id }, yen.apiKey)
+await track('sale', { transaction_id: 'yen', customer_key: 'yen', amount_cents: 5250, currency: 'jpy' }, yen.apiKey)
+const { rows: earned } = await stack.sql.query<{ id: string; amount: string }>(
+  'select id, amount_cents as amount from commissions where program_id = $1',
+  [yen.programId],
+)
+await post(`/programs/${yen.programId}/commissions/${earned[0]?.id}/approve`, {}, yen.dashboardToken)
+
+test.each([
+  ['10.50', 'Amounts in JPY have no decimals. Up to ¥1,050 is available.'],
+  ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
+  ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
+  ['1051', 'Only ¥1,050 can be withdrawn now. Ask for that or less.'],
+])('a withdrawal of %s yen of 1,050 says which rule it breaks', async (amount, said) => {
+  const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
+  const { headers } = await post('/partner/withdrawals', fields, yen.partnerToken)
+  expect(refusalIn(headers)).toContain(said)
+})
+
+test('a withdrawal of no amount is of all that is available, and then nothing is', async () => {
+  // The name, written from right to left, would turn the amount around.
+  expect((await get('/partner/withdrawals', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
+  const fields = { balance: `${yen.programId} jpy`, amount: '' }
+  await post('/partner/withdrawals', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
+  expect((await get('/partner/withdrawals', yen.partnerToken)).text).toContain('¥1,050</strong>')
+  const { headers } = await post(
+    '/partner/withdrawals',
+    { ...fields, request_id: crypto.randomUUID() },
+    yen.partnerToken,
+  )
+  expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
+})
+
+test('a partner who is paused reads so on each of their pages', async () => {
+  await post(`/programs/${yen.programId}/partners/${yen.partnerId}/deactivate`, {}, yen.dashboardToken)
+  for (const page of partnerPaths.filter((path) => !path.endsWith('.csv'))) {
+    expect([page, (await get(page, yen.partnerToken)).text]).toEqual([page, expect.stringContaining('has paused you.')])
+  }
 })

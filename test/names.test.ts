@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
+import { asciiHost, shownHost } from '../lib/hosts.ts'
 import { isName } from '../lib/names.ts'
+import { programSettings } from '../lib/programs/programs.ts'
 import { createDatabase } from './support/stack.ts'
 
 const { sql } = await createDatabase()
@@ -34,3 +36,25 @@ test('every table keeps names of workspaces, programs, people and partners by it
     ['partners', 'programs', 'users', 'workspaces'].map((table) => ({ table_name: table, domain_name: 'name_text' })),
   )
 })
+
+const hosts: [typed: string, kept: string][] = [
+  ['münchen.de', 'xn--mnchen-3ya.de'],
+  ['https://Shop.Bücher.example/start', 'shop.xn--bcher-kva.example'],
+  ['пример.рф', 'xn--e1afmkfd.xn--p1ai'],
+  ['例え.テスト:8080', 'xn--r8jz45g.xn--zckzah:8080'],
+  ['📦.ws', 'xn--cu8h.ws'],
+  ['example.com', 'example.com'],
+]
+
+test.each(hosts)('the domain %s is kept as %s, and shown as it was typed', (typed, kept) => {
+  expect(programSettings.shape.domain.parse(typed)).toBe(kept)
+  const host = typed.toLowerCase().replace(/^https:\/\/|\/.*$/g, '')
+  expect([asciiHost(host), shownHost(kept)]).toEqual([kept, host])
+})
+
+test.each(['xn--x.com', 'xn--.de', 'xn--99999999.de'])(
+  'the domain %s, which stands for no other, is shown as it is',
+  (host) => {
+    expect(shownHost(host)).toBe(host)
+  },
+)

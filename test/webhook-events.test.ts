@@ -150,6 +150,8 @@ describe('account.application.deauthorized', () => {
       body: { outcome: stays ? 'ignored' : 'recorded' },
     })
     expect(await connected(shop)).toBe(stays)
+    const told = `select kind from outbox where program_id = $1 and kind = 'processor_disconnected' and audience = 'advertiser'`
+    expect(await rows(told, shop)).toHaveLength(stays ? 0 : 1)
   })
 })
 

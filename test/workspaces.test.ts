@@ -52,7 +52,7 @@ const policy: Record<Action, Role[]> = {
   'tracking:list': ['owner', 'admin', 'member'],
   'partner:list': ['owner', 'admin', 'member', 'billing'],
   'commission:list': ['owner', 'admin', 'member', 'billing'],
-  'notice:list': ['owner', 'admin', 'member'],
+  'notice:list': ['owner', 'admin', 'member', 'billing'],
   'delivery:list': ['owner', 'admin', 'member'],
   'withdrawal:list': ['owner', 'admin', 'billing'],
   'withdrawal:pay': ['owner', 'admin', 'billing'],

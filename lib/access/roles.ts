@@ -4,7 +4,14 @@ export type Role = (typeof roles)[number]
 
 const overview = ['program:read', 'performance:read'] as const
 const analysis = ['tracking:list', 'partner:list', 'commission:list', 'notice:list', 'delivery:list'] as const
-const payment = ['partner:list', 'commission:list', 'withdrawal:list', 'withdrawal:pay', 'payout-address:read'] as const
+const payment = [
+  'partner:list',
+  'commission:list',
+  'notice:list',
+  'withdrawal:list',
+  'withdrawal:pay',
+  'payout-address:read',
+] as const
 const management = [
   'partner:manage',
   'commission:decide',

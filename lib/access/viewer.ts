@@ -12,9 +12,15 @@ export interface Viewer {
   sessionId: string
   /**
    * Where they accepted a program's invitation: what they call themselves as a partner and where they are paid, both null until they say it, and
-   * how many notifications are unread.
+   * how many notifications are unread. `closed` are programs that refuse clicks on their links: that paused them, or ended the partnership in the
+   * last thirty days.
    */
-  partner: { name: string | null; payoutEmail: string | null; unread: number } | null
+  partner: {
+    name: string | null
+    payoutEmail: string | null
+    unread: number
+    closed: { name: string; hasEnded: boolean }[]
+  } | null
   /** How many programs' invitations are open to their verified address, 100 at most. */
   invitations: number
   workspaces: ViewerWorkspace[]
@@ -82,8 +88,26 @@ function partnerOf(userId: Expression<string>) {
       'f.payout_email as payoutEmail',
       unreadBy(userId, 'partner').where('n.partner_id', 'in', partners).$asScalar().$notNull().as('unread'),
     ])
+    .select((eb) => jsonArrayFrom(closedTo(eb.ref('u.id'))).as('closed'))
     .where('u.id', '=', userId)
     .where((eb) => eb.exists(partners))
+}
+
+function closedTo(userId: Expression<string>) {
+  return kysely
+    .selectFrom('partners as p')
+    .innerJoin('programs as g', 'g.id', 'p.program_id')
+    .select((eb) => ['g.name', eb('p.ended_at', 'is not', null).$castTo<boolean>().as('hasEnded')])
+    .where('p.user_id', '=', userId)
+    .where('p.is_active', '=', false)
+    .where((eb) =>
+      eb.or([
+        eb('p.ended_at', 'is', null),
+        eb.and([eb('p.ended_by', '=', 'program'), eb('p.ended_at', '>', sql<Date>`now() - interval '30 days'`)]),
+      ]),
+    )
+    .orderBy('p.id')
+    .limit(20)
 }
 
 function openInvitationsTo(userId: Expression<string>) {

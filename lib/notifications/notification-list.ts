@@ -8,9 +8,10 @@ const payload = z.object({
   commission_id: z.optional(z.number()),
   withdrawal_id: z.optional(z.number()),
   transaction_id: z.nullish(z.string()),
-  amount_cents: z.number(),
+  /** Absent where no money has to do with it. */
+  amount_cents: z.optional(z.number()),
   reduced_by_cents: z.optional(z.number()),
-  currency: z.string(),
+  currency: z.optional(z.string()),
   /** What the transfer of a paid withdrawal is called. */
   reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),
@@ -42,7 +43,7 @@ export async function listNotifications(
   const { limit, before } = options
   let query = notificationsOf(recipient)
     .innerJoin('programs as g', 'g.id', 'n.program_id')
-    .innerJoin('partners as p', (join) =>
+    .leftJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'n.program_id').onRef('p.id', '=', 'n.partner_id'),
     )
     .leftJoin('notification_reads as r', (join) =>

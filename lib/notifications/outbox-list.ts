@@ -15,7 +15,7 @@ export async function listOutbox(
   const { limit, before } = options
   let query = kysely
     .selectFrom('outbox as o')
-    .innerJoin('partners as p', (join) =>
+    .leftJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'o.program_id').onRef('p.id', '=', 'o.partner_id'),
     )
     .select(['o.id', 'o.kind', 'o.audience', 'p.name as partner_name', 'o.created_at', 'o.sent_at', 'o.delivered_at'])

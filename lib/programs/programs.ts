@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { generateApiKey } from '../access/api-keys.ts'
 import { type Database, hexBytes } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { asciiHost } from '../hosts.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import { nameField } from '../names.ts'
 
@@ -18,7 +19,7 @@ const days = (minimum: number, maximum: number) => wholeNumber(minimum, maximum,
 /** What an advertiser sets of a program. Bounds are those of the table `programs`. */
 export const programSettings = z.object({
   name: nameField('Give the program a name.'),
-  /** The site's host, `example.com`; a pasted address is cut down to it. */
+  /** The site's host, `example.com`; a pasted address is cut down to it, and `münchen.de` kept as `xn--mnchen-3ya.de`. */
   domain: z.pipe(
     z.string(),
     z.pipe(
@@ -27,7 +28,8 @@ export const programSettings = z.object({
           .trim()
           .toLowerCase()
           .replace(/^https?:\/\//, '')
-          .replace(/[/?#].*$/, ''),
+          .replace(/[/?#].*$/, '')
+          .replace(/^.*[^\p{ASCII}].*$/u, asciiHost),
       ),
       z.string().check(z.regex(hostname, 'Enter the domain of your site, for example example.com.')),
     ),

@@ -53,8 +53,10 @@ begin
 end $$;
 
 -- The account's owner took the service's access away. Its programs are disconnected, unless they were connected again since, or in live
--- mode where the event is of test mode.
+-- mode where the event is of test mode. Each program's people are told; the messages for other programs than the event's are left to the relay.
 create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
+declare
+  told bigint[];
 begin
   with disconnected as (
     update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
@@ -62,9 +64,12 @@ begin
       and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
     returning p.id
   )
-  select min(d.id) into event.program_id from disconnected d;
+  select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
   if event.program_id is null then
     return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
   end if;
+  perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
+  insert into outbox (program_id, kind, audience, cause, payload)
+  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
   return became(event, 'recorded', null);
 end $$;

@@ -22,7 +22,7 @@ from "row";
 select "n"."id", "n"."program_id", "g"."name" as "program_name", "p"."name" as "partner_name", "n"."kind", "n"."payload", "n"."created_at", "r"."user_id" is not null as "read"
 from "notifications" as "n"
 inner join "programs" as "g" on "g"."id" = "n"."program_id"
-inner join "partners" as "p" on "p"."program_id" = "n"."program_id" and "p"."id" = "n"."partner_id"
+left join "partners" as "p" on "p"."program_id" = "n"."program_id" and "p"."id" = "n"."partner_id"
 left join "notification_reads" as "r" on "r"."program_id" = "n"."program_id" and "r"."notification_id" = "n"."id" and "r"."user_id" = $1
 where "n"."program_id" = $2 and "n"."audience" = 'advertiser'
 order by "n"."created_at" desc, "n"."id" desc
@@ -32,7 +32,7 @@ limit $3;
 select "n"."id", "n"."program_id", "g"."name" as "program_name", "p"."name" as "partner_name", "n"."kind", "n"."payload", "n"."created_at", "r"."user_id" is not null as "read"
 from "notifications" as "n"
 inner join "programs" as "g" on "g"."id" = "n"."program_id"
-inner join "partners" as "p" on "p"."program_id" = "n"."program_id" and "p"."id" = "n"."partner_id"
+left join "partners" as "p" on "p"."program_id" = "n"."program_id" and "p"."id" = "n"."partner_id"
 left join "notification_reads" as "r" on "r"."program_id" = "n"."program_id" and "r"."notification_id" = "n"."id" and "r"."user_id" = $1
 where "n"."partner_id" in (
   select "id"
@@ -57,7 +57,7 @@ on conflict do nothing;
 -- listOutbox
 select "o"."id", "o"."kind", "o"."audience", "p"."name" as "partner_name", "o"."created_at", "o"."sent_at", "o"."delivered_at"
 from "outbox" as "o"
-inner join "partners" as "p" on "p"."program_id" = "o"."program_id" and "p"."id" = "o"."partner_id"
+left join "partners" as "p" on "p"."program_id" = "o"."program_id" and "p"."id" = "o"."partner_id"
 where "o"."program_id" = $1 and "o"."id" < $2
 order by "o"."id" desc
 limit $3;

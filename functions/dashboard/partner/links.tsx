@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
+import { shownHost } from '../../../lib/hosts.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { endPartnership, type ProgramOfPartner, setPartnerName } from '../../../lib/programs/partnerships.ts'
 import { nameField } from '../../../lib/names.ts'
@@ -38,19 +39,18 @@ async function renderLinks(c: PartnerContext, shown: FormState) {
   })
 }
 
-const refusals = {
-  paused: 'This program has switched you off: clicks on your links are refused.',
-  program: 'This program ended the partnership: clicks on your links are refused. What you earned stays yours.',
-  partner: 'You left this program: clicks on your links are refused. What you earned stays yours.',
-}
-
 function LinksOf({ program }: { program: ProgramOfPartner }) {
   return (
     <Card
       title={program.name}
       aside={<span class="muted small">{formatNumber(program.commission_bp / 100)} % of each sale</span>}
     >
-      {!program.is_active && <p class="message warn">{refusals[program.ended_by ?? 'paused']}</p>}
+      {program.ended_at && (
+        <p class="message warn">
+          {program.ended_by === 'partner' ? 'You left this program' : 'This program ended the partnership'}: clicks on
+          your links are refused. What you earned stays yours.
+        </p>
+      )}
       {program.links.map(({ code, page_url: pageUrl, clicks, bot_clicks: botClicks }) => (
         <div class="stack tight">
           <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
@@ -104,7 +104,7 @@ function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form
             label="Page it opens"
             type="url"
             inputmode="url"
-            placeholder={`https://${programs[0]?.domain ?? ''}/…`}
+            placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
             hint="A page of the program's site. Empty: its start page."
             form={shown}
           />
@@ -131,7 +131,7 @@ linkPages.post('/partner/links', requirePartner, form(linkForm, linksPage), asyn
   const program = await programNamed(c, chosen)
   if (!program?.is_active) throw new ApiError('forbidden', 'Choose one of your programs.')
   if (page !== '' && !isPageOf(page, program.domain)) {
-    return await refuseForm(c, '/partner/links', { errors: { page: `Enter a page of ${program.domain}.` } })
+    return await refuseForm(c, '/partner/links', { errors: { page: `Enter a page of ${shownHost(program.domain)}.` } })
   }
   try {
     await addLink(c.get('db'), { programId: program.id, partnerId: program.partner_id, code, pageUrl: page || null })

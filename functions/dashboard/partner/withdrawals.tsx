@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { currencyExponent, formatMoney } from '../../../lib/money.ts'
 import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
@@ -13,6 +13,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ExportLink, List, Pager } from '../parts/list.tsx'
+import { isolated } from '../parts/format.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
 import type { Column } from '../parts/table.tsx'
 import { smallestUnits } from '../parts/typed-number.ts'
@@ -100,18 +101,14 @@ function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form:
               label="From"
               options={available.map(
                 ({ program, currency, available_cents: cents }) =>
-                  [`${program.id} ${currency}`, `${program.name}: ${formatMoney(cents, currency)} available`] as const,
+                  [
+                    `${program.id} ${currency}`,
+                    `${isolated(program.name)}: ${formatMoney(cents, currency)} available`,
+                  ] as const,
               )}
               form={shown}
             />
-            <Field
-              name="amount"
-              label="Amount"
-              inputmode="decimal"
-              value={String(majorUnits(available[0]?.available_cents ?? 0, available[0]?.currency ?? 'usd'))}
-              form={shown}
-              required
-            />
+            <Field name="amount" label="Amount" inputmode="decimal" hint="Empty: all that is available." form={shown} />
           </div>
           <Submit>Ask for it</Submit>
         </form>
@@ -157,12 +154,12 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
   const { balance: chosen, amount, request_id: requestId } = c.req.valid('form')
   const [programText, currency = ''] = chosen.split(' ')
   const own = await programNamed(c, programText)
-  if (!own || !moneyIn(own).balances.some((balance) => balance.currency === currency)) {
-    throw new ApiError('forbidden', 'Choose one of your balances.')
-  }
-  const amountCents = smallestUnits(amount, currency)
+  const held = own && moneyIn(own).balances.find((balance) => balance.currency === currency)
+  if (!held) throw new ApiError('forbidden', 'Choose one of your balances.')
+  const availableCents = Math.max(held.available_cents, 0)
+  const amountCents = amount.trim() === '' ? availableCents : smallestUnits(amount, currency)
   if (!(amountCents > 0)) {
-    return await refuseForm(c, address, { errors: { amount: 'Enter an amount above zero.' } })
+    return await refuseForm(c, address, { errors: { amount: amountProblem(amount, currency, availableCents) } })
   }
   const { id: programId, partner_id: partnerId } = own
   try {
@@ -172,6 +169,21 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
   }
   return redirectWith(c, address, `You asked for ${formatMoney(amountCents, currency)}.`)
 })
+
+/** Which rule an amount breaks that cannot be asked for, and what can. */
+function amountProblem(amount: string, currency: string, availableCents: number): string {
+  const code = currency.toUpperCase()
+  if (availableCents === 0) return `Nothing is available in ${code} now.`
+  const most = `Up to ${formatMoney(availableCents, currency)} is available.`
+  const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
+  const allowed = currencyExponent(currency)
+  if (decimals > allowed) {
+    return allowed === 0
+      ? `Amounts in ${code} have no decimals. ${most}`
+      : `Amounts in ${code} have ${allowed} decimals at most. ${most}`
+  }
+  return /^[0.,\s]+$/.test(amount) ? `Enter an amount above zero. ${most}` : `Enter an amount in digits. ${most}`
+}
 
 const missing = 'You have no such withdrawal.'
 

@@ -17,6 +17,14 @@ export function formatDate(date: Date | string): string {
   return dateFormat.format(new Date(date))
 }
 
+/**
+ * A name inside a sentence, marked so that one written from right to left leaves the amounts and words beside it in their order. For texts;
+ * in an element of its own a name needs none.
+ */
+export function isolated(name: string): string {
+  return `\u2068${name}\u2069`
+}
+
 /** A moment, in UTC like the days of every figure. */
 export function Time({ at }: { at: Date | string }) {
   const moment = new Date(at)

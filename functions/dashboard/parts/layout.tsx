@@ -197,9 +197,29 @@ function TestNotice() {
   )
 }
 
+/** What somebody reads on each of their pages whose links a program does not take. */
+function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>['closed'] }) {
+  return (
+    <>
+      {programs.map(({ name, hasEnded }) => (
+        <p class="message warn">
+          <strong>
+            <bdi>{name}</bdi> has {hasEnded ? 'ended your partnership' : 'paused you'}.
+          </strong>{' '}
+          Clicks on your links there are refused. What you earned stays yours.
+        </p>
+      ))}
+    </>
+  )
+}
+
 /** A page of the partner's own account. */
 export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
-  const around = { label: `Partner: ${viewer.partner?.name ?? viewer.user.name}`, items: partnerNav(viewer) }
+  const around = {
+    label: `Partner: ${viewer.partner?.name ?? viewer.user.name}`,
+    items: partnerNav(viewer),
+    notice: <ClosedPrograms programs={viewer.partner?.closed ?? []} />,
+  }
   return renderFrame(c, viewer, around, { ...page, current: `/partner${page.current}` })
 }
 

@@ -3,7 +3,7 @@ import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import type { ListedNotification } from '../../../lib/notifications/notification-list.ts'
 import { Badge } from './blocks.tsx'
 import { PostButton } from './fields.tsx'
-import { Time } from './format.tsx'
+import { isolated, Time } from './format.tsx'
 import type { Column } from './table.tsx'
 
 /** What a list of notifications says of each, the unread ones marked. */
@@ -30,18 +30,26 @@ export function notificationsCsv(notifications: ListedNotification[]): string {
     when: notification.created_at,
     program: notification.program_name,
     kind: notification.kind,
-    text: textOf(notification),
+    text: textOf(notification, (name) => name),
     transaction_id: notification.payload.transaction_id ?? null,
-    amount: majorUnits(notification.payload.amount_cents, notification.payload.currency),
-    currency: notification.payload.currency,
+    amount: amountOf(notification.payload, majorUnits) ?? null,
+    currency: notification.payload.currency ?? null,
     read: notification.read,
   }))
   return toCsv(columns, rows)
 }
 
+function amountOf<Amount>(
+  { amount_cents, currency }: ListedNotification['payload'],
+  write: (cents: number, currency: string) => Amount,
+): Amount | undefined {
+  return amount_cents === undefined || currency === undefined ? undefined : write(amount_cents, currency)
+}
+
 /** A notification in words. */
-function textOf({ kind, payload, partner_name: partner }: ListedNotification): string {
-  const amount = formatMoney(payload.amount_cents, payload.currency)
+function textOf({ kind, payload, partner_name }: ListedNotification, writeName = isolated): string {
+  const partner = partner_name === null ? 'a partner' : writeName(partner_name)
+  const amount = amountOf(payload, formatMoney) ?? ''
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const why = payload.reason ? ` Reason: ${payload.reason}.` : ''
   switch (kind) {
@@ -52,7 +60,7 @@ function textOf({ kind, payload, partner_name: partner }: ListedNotification): s
     case 'commission_corrected':
       return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'withdrawal_reduced':
-      return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency)} to ${amount}, because a commission${sale} was reversed.${why}`
+      return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because a commission${sale} was reversed.${why}`
     case 'withdrawal_paid':
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
     case 'withdrawal_refused':
@@ -67,6 +75,8 @@ function textOf({ kind, payload, partner_name: partner }: ListedNotification): s
       return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
     case 'dispute_reinstated':
       return `Review by hand: a dispute was decided for you, and the commission${sale} of ${partner} is put back.${why}`
+    case 'processor_disconnected':
+      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; what Stripe tells meanwhile is kept for 90 days and applied then.'
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }

@@ -1,5 +1,6 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
@@ -173,8 +174,8 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
       </p>
       {page && !isPageOf(page, program.domain) && (
         <p>
-          <Badge tone="warn">Not on {program.domain}</Badge> The page is of another host than the program's. Where that
-          is no mistake, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
+          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page is of another host than the program's.
+          Where that is no mistake, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
         </p>
       )}
       {isForNobody && (

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { shownHost } from '../../../lib/hosts.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { optionalName } from '../../../lib/names.ts'
 import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
@@ -20,7 +21,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
         <Field
           name="domain"
           label="Domain of your site"
-          value={settings.domain}
+          value={shownHost(settings.domain)}
           placeholder="example.com"
           inputmode="url"
           form={form}

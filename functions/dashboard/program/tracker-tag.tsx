@@ -1,3 +1,4 @@
+import { shownHost } from '../../../lib/hosts.ts'
 import { stub } from '../../../tracker/dist/served/script.js'
 import { Card, Copy } from '../parts/blocks.tsx'
 
@@ -12,7 +13,7 @@ function trackerTag(baseUrl: string, programId: number): string {
 export function TrackerTag({ baseUrl, program }: { baseUrl: string; program: { id: number; domain: string } }) {
   return (
     <Card title="Tracker tag" aside={<a href={`/programs/${program.id}/check`}>Check that it works</a>}>
-      <p class="muted">Put this into the head of every page of {program.domain}.</p>
+      <p class="muted">Put this into the head of every page of {shownHost(program.domain)}.</p>
       <Copy text={trackerTag(baseUrl, program.id)} label="tracker tag" />
     </Card>
   )
