@@ -230,10 +230,21 @@ describe("a customer's metadata", () => {
     ])
     expect(left.rows).toEqual([{ account_id: stays.account }])
     const facts = await rows(
-      `select from processor_events where program_id = $1 and fact::text ~ 'user-1|cus_ann|cust_'`,
+      `select from processor_events where program_id = $1 and (fact - 'erased_as')::text ~ 'user-1|cus_ann|cust_'`,
       erased,
     )
     expect(facts).toEqual([])
+  })
+
+  test.each(['customer_key', 'click_id'] as const)('is erased by the %s in it, though nobody bought', async (field) => {
+    const [shop, other] = [await createShop(sql), await createShop(sql)]
+    const named = field === 'click_id' ? 'cust_1_gone' : 'gone'
+    for (const teller of [shop, other]) await tell(teller, 'created', { [`svc_${field}`]: named })
+    const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
+    expect(await eraseCustomer(db, shop.programId, knownBy)).toBe(0)
+    const left = await sql.query(`select account_id from processor_customer_metadata where ${field} = $1`, [named])
+    expect(left.rows).toEqual([{ account_id: other.account }])
+    await expect(eraseCustomer(db, shop.programId, knownBy)).rejects.toMatchObject({ code: 'not_found' })
   })
 })
 

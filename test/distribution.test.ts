@@ -22,6 +22,7 @@ const referenceTables: Record<string, string> = {
   processor_events: 'by the account that a webhook names, before its program is known; several programs may share it',
   processor_payments: 'by account, as above',
   processor_reversals: 'by account, as above',
+  processor_customer_metadata: 'by account, as above',
   users: 'people, who belong to several programs',
   sessions: 'people',
   accounts: 'people',

@@ -15,7 +15,7 @@ export type KnownBy = { customer_key: string } | { click_id: string }
  * the `transaction_id` of a sale stay, and with them every sum and what a repeat is known by. Live events that could not be read are
  * kept encrypted and go after 30 days. Refuses with `not_found` where the program does not know them.
  * Returns how many customers were erased: 0 where there were only test events, sales without attribution, clicks of a visitor who ended with
- * the cookie window, or events of Stripe that were nobody's.
+ * the cookie window, or events and customers of Stripe that were nobody's.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
   // By its new click id a try finds what one before it erased, whose answer was lost.
@@ -32,7 +32,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     eraseClicks(programId, known, newClickId),
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
-    eraseMetadata(programId, known),
+    eraseMetadata(programId, known, knownBy),
     // Of where they came from there stays what is of many.
     kysely
       .updateTable('customer_origins')
@@ -63,8 +63,8 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, [other], , , , , , , , sales, customers] = await retryOnce(() => db.batch(statements))
-  if (customers.length === 0 && sales.length === 0 && !other?.leftovers) {
+  const [, [other], , , , metadata, , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  if (customers.length + sales.length + metadata.length === 0 && !other?.leftovers) {
     throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
   }
   return customers.length
@@ -167,11 +167,10 @@ function eraseWebhookEvents(programId: number, known: Known) {
     })
 }
 
-/** What the metadata of the processor's customers says of them. */
-function eraseMetadata(programId: number, known: Known) {
+/** What the metadata of the processor's customers says of them, also where nobody has come of it yet. */
+function eraseMetadata(programId: number, known: Known, knownBy: KnownBy) {
   return kysely
     .deleteFrom('processor_customer_metadata as m')
-    .using(known.select(['id', 'customer_key', 'click_id']).as('k'))
     .where('m.account_id', 'in', (eb) =>
       eb
         .selectFrom('programs as p')
@@ -181,8 +180,11 @@ function eraseMetadata(programId: number, known: Known) {
     .where((eb) => eb.or([eb('m.program_id', '=', programId), eb('m.program_id', 'is', null)]))
     .where((eb) =>
       eb.or([
-        eb('m.customer_key', '=', eb.ref('k.customer_key')),
-        eb('m.click_id', '=', eb.ref('k.click_id')),
+        eb('m.customer_key', 'in', known.select('customer_key')),
+        eb('m.click_id', 'in', known.select('click_id')),
+        'click_id' in knownBy
+          ? eb('m.click_id', '=', knownBy.click_id)
+          : eb('m.customer_key', '=', knownBy.customer_key),
         eb(
           'm.processor_customer_id',
           'in',
@@ -190,10 +192,11 @@ function eraseMetadata(programId: number, known: Known) {
             .selectFrom('processor_customers as p')
             .select('p.processor_customer_id')
             .where('p.program_id', '=', programId)
-            .whereRef('p.customer_id', '=', 'k.id'),
+            .where('p.customer_id', 'in', known.select('id')),
         ),
       ]),
     )
+    .returning('processor_customer_id')
 }
 
 function eraseSales(programId: number, known: Known, knownBy: KnownBy) {

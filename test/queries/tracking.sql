@@ -100,17 +100,23 @@ where "e"."program_id" = $7 and ("e"."fact"->>'customer_key' = "k"."customer_key
     from "processor_customers" as "p"
     where "p"."program_id" = $8 and "p"."customer_id" = "k"."id"));
 delete from "processor_customer_metadata" as "m"
-using (
-  select "id", "customer_key", "click_id"
-  from "customers"
-  where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)) as "k"
 where "m"."account_id" in (
   select coalesce("p"."processor_account_id", "p"."processor_former_account_id") as "id"
   from "programs" as "p"
-  where "p"."id" = $4) and ("m"."program_id" = $5 or "m"."program_id" is null) and ("m"."customer_key" = "k"."customer_key" or "m"."click_id" = "k"."click_id" or "m"."processor_customer_id" in (
+  where "p"."id" = $1) and ("m"."program_id" = $2 or "m"."program_id" is null) and ("m"."customer_key" in (
+    select "customer_key"
+    from "customers"
+    where "program_id" = $3 and ("customer_key" = $4 or "click_id" = $5)) or "m"."click_id" in (
+    select "click_id"
+    from "customers"
+    where "program_id" = $6 and ("customer_key" = $7 or "click_id" = $8)) or "m"."customer_key" = $9 or "m"."processor_customer_id" in (
     select "p"."processor_customer_id"
     from "processor_customers" as "p"
-    where "p"."program_id" = $6 and "p"."customer_id" = "k"."id"));
+    where "p"."program_id" = $10 and "p"."customer_id" in (
+      select "id"
+      from "customers"
+      where "program_id" = $11 and ("customer_key" = $12 or "click_id" = $13))))
+returning "processor_customer_id";
 update "customer_origins"
 set "origin" = jsonb_strip_nulls(jsonb_build_object('country', origin->'country', 'device', origin->'device', 'browser', origin->'browser'))
 where "program_id" = $1 and "customer_id" in (
