@@ -2146,11 +2146,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint)
+CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint, OUT domain text)
  RETURNS record
  LANGUAGE sql
 AS $function$
-  select use_key(k, scope), k.id, k.program_id from api_keys k where k.key_hash = hash
+  select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $function$
 ;
 

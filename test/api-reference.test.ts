@@ -14,18 +14,10 @@ import { addLink } from '../lib/programs/links.ts'
 import { startTrackingApi } from './support/api.ts'
 import { launchBrowser } from './support/browser.ts'
 
-const functions = [
-  'track-click',
-  'track-lead',
-  'track-sale',
-  'track-refund',
-  'cli-status',
-  'api-reference',
-  'processor-webhook',
-]
-const api = await startTrackingApi({
-  functions: [...functions, 'tracking-performance', 'tracking-events', 'partners', 'performance'],
-})
+const functions = readFunctions()
+  .filter(({ name, paths }) => name !== 'auth' && paths.some((path) => path.startsWith('/api/')))
+  .map(({ name }) => name)
+const api = await startTrackingApi({ functions })
 const { stack } = api
 const program = await api.program({ name: 'Shop' })
 

@@ -1,3 +1,4 @@
+import { SvcApi, SvcApiError } from 'svc-tracker/api'
 import { expect, test } from 'vitest'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
@@ -6,7 +7,7 @@ import { callsPerMinute } from '../lib/api/rate-limits.ts'
 import { operations } from '../lib/api/operations.ts'
 import { readFunctions } from '../lib/local/workers.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
-import { startTrackingApi, times } from './support/api.ts'
+import { refundPath, salePath, startTrackingApi, times } from './support/api.ts'
 
 const programOperations = operations.filter(({ scope }) => scope !== undefined)
 const programFunctions = readFunctions().filter(({ main, paths }) =>
@@ -19,7 +20,7 @@ function root(path: string): string {
 }
 
 const api = await startTrackingApi({
-  functions: ['track-click', 'track-sale', ...programFunctions.map(({ name }) => name)],
+  functions: ['track-click', 'track-lead', 'track-sale', 'track-refund', ...programFunctions.map(({ name }) => name)],
 })
 const program = await api.program()
 const other = await api.program()
@@ -86,7 +87,31 @@ test('the limit that answers name is the one of wrangler.toml', () => {
 
 const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
   ['/api/v1/partners', (n) => post('/api/v1/partners', { name: `Partner ${n}` })],
+  ['/api/v1/links', () => post('/api/v1/links', { partner_id: program.partnerId })],
+  ['/api/v1/customers', () => api.click(program)],
+  ['/api/v1/sales', sell],
+  ['/api/v1/commissions', sell],
+  ['/api/v1/payouts', due],
+  ['/api/v1/payout-runs', due],
 ]
+
+/** A sale that a partner brought; returns its commission. */
+async function sell(): Promise<number> {
+  const sale = {
+    transaction_id: crypto.randomUUID(),
+    customer_key: crypto.randomUUID(),
+    click_id: await api.click(program),
+  }
+  return (await api.call(salePath, { ...sale, amount_cents: 1000 }, key)).body.commission_id
+}
+
+/** A payout run with one payout. */
+async function due(): Promise<number> {
+  await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
+  const run = await post('/api/v1/payout-runs', {})
+  expect(run.status).toBe(200)
+  return run.body.payout_run.id
+}
 
 test.for(lists)('%s: pages show each once, newest first, whatever is added meanwhile', async ([path, fill]) => {
   for (let n = 0; n < 5; n++) await fill(n)
@@ -106,23 +131,36 @@ test.for(lists)('%s: pages show each once, newest first, whatever is added meanw
 
 const creations: [path: string, body: (tag: string) => Record<string, unknown>, table: string][] = [
   ['/api/v1/partners', (tag) => ({ name: 'Once', email: `${tag}@example.com`, code: tag }), 'partners'],
+  ['/api/v1/links', (tag) => ({ partner_id: program.partnerId, code: tag }), 'referral_links'],
+  ['/api/v1/payout-runs', () => ({}), 'payout_runs'],
 ]
 
 test.for(creations)('%s: what is sent again with its Idempotency-Key is made once', async ([path, bodyOf, table]) => {
   const body = bodyOf(`once-${table}`)
-  const first = await post(path, body, withKey('first'))
+  const [one, many] = [`first ${table}`, `race ${table}`].map((token) => withKey(token.replace(' ', '-')))
+  const prepare = async () => {
+    if (table === 'payout_runs') await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
+  }
+  await prepare()
+  const first = await post(path, body, one)
   expect(first.status).toBe(200)
-  expect((await post(path, body, withKey('first'))).body).toEqual(first.body)
-  expect(await post(path, { ...body, ...bodyOf('another') }, withKey('first'))).toMatchObject({
+  expect((await post(path, body, one)).body).toEqual(first.body)
+  const elsewhere = path === '/api/v1/partners' ? '/api/v1/links' : '/api/v1/partners'
+  const mismatched =
+    path === '/api/v1/payout-runs'
+      ? await post(elsewhere, { name: 'X' }, one)
+      : await post(path, bodyOf('another'), one)
+  expect(mismatched).toMatchObject({
     status: 422,
     body: { error: { code: 'idempotency_mismatch' } },
   })
   const count = async () => Number((await api.rows(`select count(*) as n from ${table}`))[0].n)
+  await prepare()
   const before = await count()
   const racing = await api.callAll(
     path,
     times(12, () => bodyOf(`race-${table}`)),
-    { ...key, ...withKey('race') },
+    { ...key, ...many },
   )
   expect(new Set(racing.map(({ status, body: answer }) => JSON.stringify([status, answer]))).size).toBe(1)
   expect(racing[0]?.status).toBe(200)
@@ -261,4 +299,154 @@ test('performance shows what was counted of the program, and of no other one', a
   expect(total).toMatchObject(figures)
   expect(data).toEqual([{ value: 'mail', ...figures, intervals: expect.any(Array) }])
   expect((await get('/api/v1/performance?group_by=utm_source', { key: other.apiKey })).body.data).toEqual([])
+})
+
+test('links are added and changed, on the own domain and while their partner is on', async () => {
+  const made = await post('/api/v1/partners', { name: 'Linked' })
+  const partner_id = made.body.partner.id
+  const { domain } = (await api.rows('select domain from programs where id = $1', [program.programId]))[0]
+  const asked = {
+    partner_id,
+    code: 'spring-sale',
+    page_url: `https://${domain}/spring`,
+    metadata: { a: 'b' },
+    external_id: 'l1',
+  }
+  const { link } = (await post('/api/v1/links', asked)).body
+  expect(link).toMatchObject({ ...asked, url: `https://${domain}/spring?aff=spring-sale`, status: 'active', clicks: 0 })
+  expect((await get('/api/v1/links?code=SPRING-sale')).body.data).toEqual([link])
+  const path = `/api/v1/links/${link.id}`
+  const page_url = 'https://elsewhere.example/'
+  expect((await patch(path, { page_url }, { databaseRequests: 1 })).body.error.details[0].field).toBe('page_url')
+  expect((await patch(path, { status: 'inactive', page_url: null })).body.link).toMatchObject({
+    status: 'inactive',
+    page_url: null,
+  })
+  await patch(`/api/v1/partners/${partner_id}`, { name: 'Still off' })
+  expect((await get(`/api/v1/links?external_id=l1`)).body.data[0].status).toBe('inactive')
+  await patch(`/api/v1/partners/${partner_id}`, { status: 'inactive' })
+  expect((await patch(path, { status: 'active' })).status).toBe(409)
+  expect((await post('/api/v1/links', { partner_id })).status).toBe(409)
+  expect((await post('/api/v1/links', { partner_id: program.partnerId, code: 'SPRING-SALE' })).status).toBe(409)
+  expect((await post('/api/v1/links', { partner_id: program.partnerId, external_id: 'l1' })).status).toBe(409)
+})
+
+test('a customer, their sale and its commission are read by their own names', async () => {
+  const click_id = await api.click(program)
+  const customer_key = 'user 1/ö'
+  await api.call('/api/v1/track/lead', { customer_key, click_id }, key)
+  await api.call(salePath, { transaction_id: 'order/1', customer_key, amount_cents: 5000 }, key)
+  await api.call(refundPath, { transaction_id: 'order/1', refund_amount_cents: 1000 }, key)
+  const { customer } = (await get(`/api/v1/customers/${click_id}`)).body
+  expect(customer).toMatchObject({ click_id, customer_key, status: 'conversion', partner_id: program.partnerId })
+  expect((await get(`/api/v1/customers/${encodeURIComponent(customer_key)}`)).body.customer).toEqual(customer)
+  const { sale } = (await get(`/api/v1/sales/${encodeURIComponent('order/1')}`)).body
+  expect(sale).toMatchObject({
+    click_id,
+    customer_key,
+    amount_cents: 5000,
+    refunded_cents: 1000,
+    commission: { status: 'refunded', amount_cents: 1000, reversed_cents: 200 },
+  })
+  expect((await get(`/api/v1/sales?customer_key=${encodeURIComponent(customer_key)}`)).body.data).toEqual([sale])
+  const { data } = (await get('/api/v1/commissions?transaction_id=order%2F1')).body
+  expect(data).toMatchObject([{ id: sale.commission.id, transaction_id: 'order/1', sale_cents: 5000 }])
+  expect((await get('/api/v1/customers/nobody')).status).toBe(404)
+  expect((await get('/api/v1/sales/nothing')).status).toBe(404)
+})
+
+test('money is decided on by the rules of the dashboard, and again changes nothing', async () => {
+  const commission = await sell()
+  const path = `/api/v1/commissions/${commission}`
+  for (let time = 0; time < 2; time++) {
+    expect((await patch(path, { status: 'approved' })).body.commission).toMatchObject({ status: 'approved' })
+  }
+  const run = (await post('/api/v1/payout-runs', {})).body.payout_run
+  const whole = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run
+  expect(whole).toMatchObject({ status: 'open', payouts: 1, payout_list: [{ status: 'requested' }], left_out: [] })
+  const [{ id, amount_cents }] = whole.payout_list
+  const payout = `/api/v1/payouts/${id}`
+  const transfer = { status: 'paid', amount_cents, reference: 'transfer 1', paid_on: '2026-11-20' }
+  expect((await patch(payout, { ...transfer, amount_cents: amount_cents + 1 })).status).toBe(409)
+  expect((await patch(payout, { ...transfer, reason: 'x' }, { databaseRequests: 1 })).status).toBe(400)
+  expect((await patch(payout, { status: 'paid' }, { databaseRequests: 1 })).status).toBe(400)
+  for (let time = 0; time < 2; time++) {
+    expect((await patch(payout, transfer)).body.payout).toMatchObject({
+      status: 'paid',
+      reference: 'transfer 1',
+      paid_on: '2026-11-20',
+    })
+  }
+  expect((await patch(payout, { status: 'refused', reason: 'late' })).status).toBe(409)
+  expect((await get(payout)).body.payout).toMatchObject({ status: 'paid' })
+  expect((await get(`/api/v1/payouts?payout_run_id=${run.id}&status=paid`)).body.data).toHaveLength(1)
+  expect((await post('/api/v1/payout-runs', {})).status).toBe(409)
+  for (let time = 0; time < 2; time++) {
+    const rejected = await patch(path, { status: 'rejected', reason: 'Self-referral' })
+    expect(rejected.body.commission).toMatchObject({ status: 'reversed', reason: 'Self-referral' })
+  }
+  expect((await patch(path, { status: 'approved' })).status).toBe(409)
+})
+
+test('events are turned page by page through moments that many share', async () => {
+  const { programId } = other
+  await api.rows(
+    `insert into affiliate_click_events (program_id, click_timestamp, id, click_id)
+    select $1, '2026-01-01T00:00:00.000001Z'::timestamptz + (n / 3) * interval '1 microsecond', n, 'cust_1_1' from generate_series(1, 9) n`,
+    [programId],
+  )
+  const ids: number[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const { body } = await get(`/api/v1/events?limit=2${cursor && `&cursor=${cursor}`}`, { key: other.apiKey })
+    ids.push(...body.data.map(({ id }: { id: number }) => id))
+    cursor = body.next_cursor
+  }
+  expect(ids).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1])
+})
+
+test('the client makes, changes and reads over all pages, and says what was refused', async () => {
+  const client = new SvcApi({ apiKey: program.apiKey, baseUrl: `${api.stack.baseUrl}/` })
+  const asked = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
+  const made = await client.partners.create(asked, { idempotencyKey: 'client-1' })
+  expect(made).toMatchObject({ ok: true, status: 200, data: { name: 'By the client', metadata: { from: 'client' } } })
+  expect(await client.partners.create(asked, { idempotencyKey: 'client-1' })).toEqual(made)
+  expect(await client.partners.create(asked)).toMatchObject({ ok: false, status: 409, error: { code: 'conflict' } })
+  const id = made.data?.id ?? 0
+  expect(await client.partners.get(id)).toEqual(made)
+  const link = await client.links.create({ partner_id: id, code: 'by-client-2' })
+  expect(await client.links.update(link.data?.id ?? 0, { status: 'inactive' })).toMatchObject({
+    data: { status: 'inactive' },
+  })
+  expect(await client.partners.update(id, { status: 'inactive' })).toMatchObject({ data: { status: 'inactive' } })
+  const names: string[] = []
+  for await (const partner of client.partners.list({ limit: 2 })) names.push(partner.name)
+  const { body } = await get('/api/v1/partners?limit=100')
+  expect(names).toEqual(body.data.map(({ name }: { name: string }) => name))
+  const page = await client.partners.list({ code: 'by-client', status: 'inactive' }).page()
+  expect(page.data?.data).toMatchObject([{ id }])
+  const stranger = new SvcApi({ apiKey: 'svc_live_wrong', baseUrl: api.stack.baseUrl })
+  await expect(stranger.sales.list()[Symbol.asyncIterator]().next()).rejects.toThrow(SvcApiError)
+  expect(await stranger.sales.list().page()).toMatchObject({ ok: false, status: 401, error: { code: 'unauthorized' } })
+})
+
+test('the client sends a creation whose answer was lost again, and makes one thing', async () => {
+  const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
+  api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"', times: 2 })
+  const made = await client.partners.create({ name: 'Twice lost', external_id: 'twice-lost' })
+  expect(made).toMatchObject({ ok: true, data: { name: 'Twice lost' } })
+  expect((await client.partners.list({ external_id: 'twice-lost' }).page()).data?.data).toEqual([made.data])
+})
+
+test('the client reads and decides on money', async () => {
+  const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
+  const commission = await sell()
+  expect(await client.commissions.approve(commission)).toMatchObject({ data: { status: 'approved' } })
+  const run = await client.payoutRuns.create()
+  const [payout] = (await client.payoutRuns.get(run.data?.id ?? 0)).data?.payout_list ?? []
+  const { id = 0, amount_cents = 0 } = payout ?? {}
+  const paid = await client.payouts.markPaid(id, { amount_cents, reference: 'bank 1', paid_on: '2026-11-21' })
+  expect(paid).toMatchObject({ data: { status: 'paid', reference: 'bank 1' } })
+  expect((await client.payouts.list({ status: 'paid' }).page()).data?.data[0]).toMatchObject({ id })
+  expect(await client.commissions.reject(commission, 'no')).toMatchObject({ data: { status: 'reversed' } })
+  expect(await client.customers.get('nobody')).toMatchObject({ ok: false, status: 404 })
 })

@@ -7,10 +7,14 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-const stack = await startStack({ functions: ['cli-status', 'track-click', 'track-lead', 'track-sale'] })
+const resources = ['partners', 'links', 'sales', 'commissions', 'payouts']
+const stack = await startStack({
+  functions: ['cli-status', 'track-click', 'track-lead', 'track-sale', ...resources],
+})
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env, { name: 'Shoes `<b>` | and more', cookie_window_days: 45 })
 const key = await proxyKey(stack.environment, sandbox.programId)
@@ -302,5 +306,58 @@ describe('how it fails', () => {
   test('writes no colours where there is no terminal', async () => {
     const all = [await svc(['status']), await svc(['status'], {}), await svc(['init'])]
     expect(all.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toContain('\u001B')
+  })
+})
+
+describe('svc partners, links, sales, commissions and payouts', () => {
+  test('create and list, as tables and as JSON', async () => {
+    const made = await json(['partners', 'create', '--name', 'Nora \u001b[31mField', '--code', 'nora-cli', '--json'])
+    expect(made).toMatchObject({ success: false, error: { code: 'invalid_request' } })
+    const create = ['partners', 'create', '--name', 'Nora Field', '--code', 'nora-cli', '--idempotency-key', 'cli-1']
+    const { stdout, exitCode } = await svc(create)
+    expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^✓ Partner \d+, Nora Field, code nora-cli\n$/)])
+    expect((await svc(create)).stdout).toBe(stdout)
+    const { data } = await json(['partners', 'list', '--search', 'nora', '--json'])
+    expect(data).toMatchObject([{ name: 'Nora Field', status: 'active' }])
+    const link = await svc(['links', 'create', '--partner-id', String(data[0].id), '--code', 'nora-two'])
+    expect(link.stdout).toMatch(/^✓ Link \d+: https:\/\/shop\.example\.com\/\?aff=nora-two\n$/)
+    const table = await svc(['links', 'list', '--partner-id', String(data[0].id)])
+    expect(table.stdout.split('\n')[0]).toMatch(/^ID +PARTNER +ADDRESS +STATUS +CLICKS +LAST CLICK$/)
+    expect(table.stdout).toMatch(/aff=nora-two +active +0/)
+    const first = await json(['links', 'list', '--limit', '1', '--json'])
+    const second = await json(['links', 'list', '--limit', '1', '--cursor', first.next_cursor, '--json'])
+    expect([first.data[0].code, second.data[0].code]).toEqual(['nora-two', 'nora-cli'])
+  })
+
+  test.each(['sales', 'commissions', 'payouts'])('%s list says that there are none', async (noun) => {
+    expect(await svc([noun, 'list'])).toMatchObject({ exitCode: 0, stdout: `No ${noun}.\n` })
+    expect(await json([noun, 'list', '--json'])).toEqual({ success: true, data: [], next_cursor: null })
+  })
+
+  test('sales and commissions are shown with their money', async () => {
+    const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}` }),
+    })
+    const { click_id } = await click.json()
+    const body = { transaction_id: 'cli-1', customer_key: 'cli', click_id, amount_cents: 12_345 }
+    const headers = { authorization: `Bearer ${sandbox.apiKey}`, 'content-type': 'application/json' }
+    await fetch(`${stack.baseUrl}/api/v1/track/sale`, { method: 'POST', headers, body: JSON.stringify(body) })
+    expect((await svc(['sales', 'list'])).stdout).toMatch(/cli-1 +\d+ +USD\s123\.45 +USD\s24\.69 +pending/)
+    expect((await svc(['commissions', 'list', '--status', 'pending'])).stdout).toMatch(/cli-1 +USD\s24\.69 +pending/)
+  })
+
+  test('a wrong filter and a key without the scope end with 1 and say what to do', async () => {
+    expect(await svc(['partners', 'list', '--status', 'odd'])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('status must be active or inactive or ended'),
+    })
+    const tracking = await createApiKey(stack.db, sandbox.programId, 'tracking')
+    expect(await svc(['partners', 'list'], { ...connection, SVC_API_KEY: tracking })).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('Make a key for reading and changing the program'),
+    })
+    expect((await svc(['partners', 'create'])).exitCode).toBe(2)
   })
 })

@@ -145,6 +145,22 @@ const routes = {
     'GET /api/v1/partners/:partner_id',
     'PATCH /api/v1/partners/:partner_id',
     'GET /api/v1/performance',
+    'GET /api/v1/links',
+    'POST /api/v1/links',
+    'PATCH /api/v1/links/:link_id',
+    'GET /api/v1/customers',
+    'GET /api/v1/customers/:customer',
+    'GET /api/v1/sales',
+    'GET /api/v1/sales/:transaction_id',
+    'GET /api/v1/events',
+    'GET /api/v1/commissions',
+    'PATCH /api/v1/commissions/:commission_id',
+    'GET /api/v1/payouts',
+    'GET /api/v1/payouts/:payout_id',
+    'PATCH /api/v1/payouts/:payout_id',
+    'GET /api/v1/payout-runs',
+    'POST /api/v1/payout-runs',
+    'GET /api/v1/payout-runs/:payout_run_id',
   ],
   /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
   other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],
@@ -284,9 +300,10 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     invitedBy: removed.userId,
     byOwner: true,
   })
-  const ids = await stack.sql.query<{ key: string; invitation: string }>(
+  const ids = await stack.sql.query<{ key: string; invitation: string; link: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
-      (select id from workspace_invitations where workspace_id = $2) as invitation`,
+      (select id from workspace_invitations where workspace_id = $2) as invitation,
+      (select max(id) from referral_links where program_id = $1) as link`,
     [programId, workspaceId],
   )
   return {
@@ -295,6 +312,12 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':workspaceId': workspaceId,
     ':partnerId': String(partnerId),
     ':partner_id': String(partnerId),
+    ':link_id': String(ids.rows[0]?.link),
+    ':customer': 'secret-customer',
+    ':transaction_id': 'secret-transaction',
+    ':commission_id': String(pending),
+    ':payout_id': String(withdrawal),
+    ':payout_run_id': String(run),
     ':commissionId': String(pending),
     ':withdrawalId': String(withdrawal),
     ':runId': String(run),
@@ -532,6 +555,11 @@ test.each(routes.keyed)('%s takes an active key and nothing else', async (route)
 const changes: Record<string, object> = {
   'POST /api/v1/partners': { name: 'Eve', external_id: 'eve' },
   'PATCH /api/v1/partners/:partner_id': { status: 'inactive' },
+  'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
+  'PATCH /api/v1/links/:link_id': { status: 'inactive' },
+  'PATCH /api/v1/commissions/:commission_id': { status: 'rejected', reason: 'no' },
+  'PATCH /api/v1/payouts/:payout_id': { status: 'refused', reason: 'no' },
+  'POST /api/v1/payout-runs': {},
 }
 
 test.each(routes.scoped)("%s takes an active key, and reaches nothing of another's program", async (route) => {
@@ -542,7 +570,9 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
     expect([name, status]).toEqual([name, 401])
   }
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
-  expect(status).toBe(/\/:/.test(route) ? 404 : 200)
+  // A link for another's partner is refused as one for nobody, and nobody of the other program is due.
+  const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs']
+  expect(status).toBe(conflicts.includes(route) ? 409 : /\/:/.test(route) ? 404 : 200)
   for (const secret of [victim.partnerCode, ...secrets.map(([, hidden]) => hidden)]) expect(text).not.toContain(secret)
   expect(await victims()).toBe(before)
 })

@@ -105,11 +105,12 @@ export async function checkApiKey(
   db: Database,
   keyHash: string,
   scope: KeyScope = 'track',
-): Promise<{ keyId: number; programId: number }> {
+): Promise<{ keyId: number; programId: number; domain: string }> {
   const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope })))
   requireActiveKey(row, scope)
-  if (row.key_id === null || row.program_id === null) throw new Error('The database has no answer for a key.')
-  return { keyId: row.key_id, programId: row.program_id }
+  if (row.key_id === null || row.program_id === null || row.domain === null)
+    throw new Error('The database has no answer for a key.')
+  return { keyId: row.key_id, programId: row.program_id, domain: row.domain }
 }
 
 /** What is wrong with the body of a call. */

@@ -88,7 +88,7 @@ function unreadable(target: Target): ApiError {
 
 function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
   const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
-  const others = target === 'json' ? unstorable(value) : []
+  const others = target === 'form' ? [] : unstorable(value)
   if (parsed.success && others.length === 0) return parsed.data
   const named = (parsed.error?.issues ?? []).flatMap((issue) =>
     issue.code === 'unrecognized_keys'

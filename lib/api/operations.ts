@@ -1,7 +1,14 @@
 import { cliStatus } from './cli-status.ts'
+import { commissionOperations } from './commissions.ts'
+import { customerOperations } from './customers.ts'
+import { eventOperations } from './events.ts'
+import { linkOperations } from './links.ts'
 import { partnerOperations } from './partners.ts'
 import { groupedPerformance } from './performance.ts'
+import { payoutRunOperations } from './payout-runs.ts'
+import { payoutOperations } from './payouts.ts'
 import { processorWebhook } from './processor-webhook.ts'
+import { saleOperations } from './sales.ts'
 import { trackClick } from './track-click.ts'
 import { trackLead } from './track-lead.ts'
 import { trackRefund } from './track-refund.ts'
@@ -17,6 +24,13 @@ export const operations = [
   trackRefund(),
   cliStatus(),
   ...partnerOperations(),
+  ...linkOperations(),
+  ...customerOperations(),
+  ...saleOperations(),
+  ...eventOperations(),
+  ...commissionOperations(),
+  ...payoutRunOperations(),
+  ...payoutOperations(),
   groupedPerformance(),
   trackingPerformance(),
   trackingEvents(),

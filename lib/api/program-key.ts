@@ -9,7 +9,12 @@ import { limitText } from './rate-limits.ts'
 interface Keyed {
   Bindings: KeyedEnv
   /** `db` puts what is done by it down to the key. */
-  Variables: { keyHash: string; key: { keyId: number; programId: number }; programId: number; db: Database }
+  Variables: {
+    keyHash: string
+    key: { keyId: number; programId: number; domain: string }
+    programId: number
+    db: Database
+  }
 }
 
 /** The app of a resource of the program API. Its answers say how many calls a minute a key has, and no cache keeps them. */

@@ -25,41 +25,58 @@ export const eventsQuery = z
 const event = () => ({ id: id(), timestamp: time(), click_id: clickId(), createdAt: time() })
 const visit = () => ({ session_id: text(), page_url: text(), converted: z.boolean() })
 
+/** An event as both lists of events answer it. */
+export const trackingEvent = () =>
+  z.union([
+    z.object({
+      ...event(),
+      event_type: z.literal('click'),
+      ...visit(),
+      referrer_url: text(),
+      geo_country: text(),
+      geo_region: text(),
+      geo_city: text(),
+      device_type: text(),
+      device_os: text(),
+      browser_name: text(),
+    }),
+    z.object({ ...event(), event_type: z.literal('lead'), ...visit(), customer_key: z.optional(text()) }),
+    z.object({
+      ...event(),
+      event_type: z.literal('conversion'),
+      amount_cents: cents(),
+      refunded_cents: cents(),
+      currency: currency(),
+      sale_type: z.string(),
+      payment_status: z.string(),
+      processor_event_id: text(),
+      is_recurring: z.boolean(),
+    }),
+  ])
+
 const eventsResponse = () =>
   z.object({
-    data: z.array(
-      z.union([
-        z.object({
-          ...event(),
-          event_type: z.literal('click'),
-          ...visit(),
-          referrer_url: text(),
-          geo_country: text(),
-          geo_region: text(),
-          geo_city: text(),
-          device_type: text(),
-          device_os: text(),
-          browser_name: text(),
-        }),
-        z.object({ ...event(), event_type: z.literal('lead'), ...visit(), customer_key: z.optional(text()) }),
-        z.object({
-          ...event(),
-          event_type: z.literal('conversion'),
-          amount_cents: cents(),
-          refunded_cents: cents(),
-          currency: currency(),
-          sale_type: z.string(),
-          payment_status: z.string(),
-          processor_event_id: text(),
-          is_recurring: z.boolean(),
-        }),
-      ]),
-    ),
+    data: z.array(trackingEvent()),
     meta: z.object({
       pagination: z.object({ page: id(), pageSize: id(), pageCount: count(), total: count() }),
       clicksSince: z.optional(time()),
     }),
   })
+
+export const exampleEvent = {
+  id: 1,
+  event_type: 'conversion',
+  timestamp: '2026-01-01T12:05:00.000Z',
+  click_id: exampleClickId,
+  createdAt: '2026-01-01T12:05:00.000Z',
+  amount_cents: 4900,
+  refunded_cents: 0,
+  currency: 'usd',
+  sale_type: 'payment',
+  payment_status: 'paid',
+  processor_event_id: null,
+  is_recurring: false,
+}
 
 /** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackingEvents = (): Operation => ({
@@ -92,22 +109,7 @@ export const trackingEvents = (): Operation => ({
       summary: 'The newest events',
       status: 200,
       response: {
-        data: [
-          {
-            id: 1,
-            event_type: 'conversion',
-            timestamp: '2026-01-01T12:05:00.000Z',
-            click_id: exampleClickId,
-            createdAt: '2026-01-01T12:05:00.000Z',
-            amount_cents: 4900,
-            refunded_cents: 0,
-            currency: 'usd',
-            sale_type: 'payment',
-            payment_status: 'paid',
-            processor_event_id: null,
-            is_recurring: false,
-          },
-        ],
+        data: [exampleEvent],
         meta: { pagination: { page: 1, pageSize: 10, pageCount: 1, total: 1 } },
       },
     },

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
@@ -6,18 +6,33 @@ import { kysely } from '../kysely.ts'
 export const commissionStatuses = ['pending', 'approved', 'paid', 'refunded', 'reversed'] as const
 export type CommissionStatus = (typeof commissionStatuses)[number]
 
-export type ListedCommission = Awaited<ReturnType<typeof listCommissions>>[number]
+export type ListedCommission = InferResult<ReturnType<typeof commissionsStatement>>[number]
+
+interface CommissionList {
+  limit: number
+  /** The id that the page before ended with. */
+  before?: number | undefined
+  status?: CommissionStatus | undefined
+  partner_id?: number | undefined
+  transaction_id?: string | undefined
+  commissionId?: number | undefined
+}
 
 /**
- * Commissions, the newest first: `limit` of them at most, below the id `before` where one is given; of one program, or of one
- * person in all the programs they are a partner of, with one status where it is given.
+ * Commissions, the newest first, as many and those that `list` asks for; of one program, or of one person in all the programs they are a
+ * partner of.
  */
 export async function listCommissions(
   db: Database,
   of: { programId: number } | { userId: string },
-  options: { limit: number; before?: number | undefined; status?: CommissionStatus | undefined },
-) {
-  const { limit, before, status } = options
+  list: CommissionList,
+): Promise<ListedCommission[]> {
+  return await db.query(commissionsStatement(of, list))
+}
+
+/** The statement of `listCommissions`, for a transaction that decides on one. */
+export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
+  const { limit, before, status, partner_id, transaction_id, commissionId } = list
   let query = kysely
     .selectFrom('commissions as c')
     .innerJoin('partners as p', (join) =>
@@ -67,7 +82,11 @@ export async function listCommissions(
   query = 'programId' in of ? query.where('c.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
   if (before !== undefined) query = query.where('c.id', '<', before)
   if (status !== undefined) query = query.where('c.status', '=', status)
-  return await db.query(query)
+  if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
+  if (transaction_id !== undefined)
+    query = query.where('s.transaction_id', '=', transaction_id).where('s.is_test', '=', false)
+  if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
+  return query
 }
 
 /** What a person earned as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */

@@ -1,5 +1,6 @@
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { commissionsStatement, type ListedCommission } from './commission-list.ts'
 import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
 
 /**
@@ -26,9 +27,31 @@ export async function approveCommissions(db: Database, programId: number, commis
 }
 
 /**
+ * The same of one commission, which it returns as it is then. Refuses with `not_found`, and with `conflict` where it was rejected or fully
+ * reversed already; one that is credited stays so.
+ */
+export async function approveCommission(
+  db: Database,
+  programId: number,
+  commissionId: number,
+): Promise<ListedCommission> {
+  const approve = call('approve_commissions', { program_ids: [programId], commission_ids: [commissionId] })
+  const [, [commission]] = await retryOnce(() => db.batch([approve, oneCommission(programId, commissionId)]))
+  if (!commission) throw noCommission()
+  if (commission.credited_at === null || commission.rejected_at !== null) {
+    throw new ApiError('conflict', 'This commission was decided on already, or refunds reversed it fully.')
+  }
+  return commission
+}
+
+const noCommission = () => new ApiError('not_found', 'This program has no such commission.')
+const oneCommission = (programId: number, commissionId: number) =>
+  commissionsStatement({ programId }, { limit: 1, commissionId })
+
+/**
  * Rejects a commission of a program for good, at any time: what is left of it is reversed, deducted from the balance where it
  * was credited, and the partner is told the reason. A rejected commission stays rejected whatever happens to its sale.
- * Returns what was deducted and the messages to send; rejecting it again changes nothing and deducts 0. Refuses with
+ * Returns the commission as it is then, what was deducted and the messages to send; rejecting it again changes nothing and deducts 0. Refuses with
  * `not_found`, and with `conflict` where refunds reversed it fully already.
  */
 export async function rejectCommission(
@@ -36,17 +59,17 @@ export async function rejectCommission(
   programId: number,
   commissionId: number,
   reason: string,
-): Promise<{ deduction_cents: number; currency: string; outbox: OutboxMessage[] }> {
+): Promise<{ commission: ListedCommission; deduction_cents: number; currency: string; outbox: OutboxMessage[] }> {
   const statement = call('reject_commission', {
     of_program_id: programId,
     of_commission_id: commissionId,
     because: reason,
   })
-  const [row] = await retryOnce(() => db.query(statement))
-  if (!row?.outcome || row.currency === null) throw new ApiError('not_found', 'This program has no such commission.')
+  const [[row], [commission]] = await retryOnce(() => db.batch([statement, oneCommission(programId, commissionId)]))
+  if (!commission || !row?.outcome || row.currency === null) throw noCommission()
   if (row.outcome === 'reversed') {
     throw new ApiError('conflict', 'Refunds reversed this commission fully already, so there is nothing to reject.')
   }
   const outbox = messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
-  return { deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }
+  return { commission, deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }
 }

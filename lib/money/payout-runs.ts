@@ -1,4 +1,5 @@
 import type { InferResult, NotNull } from 'kysely'
+import { keepMade, type Made } from '../access/idempotency.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
@@ -18,9 +19,19 @@ export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
  * request: one that is sent twice makes one run.
  */
 export async function makePayoutRun(db: Database, programId: number, requestId: string): Promise<number | null> {
-  const statement = call('make_payout_run', { of_program_id: programId, request: requestId })
-  const [row] = await retryOnce(() => db.query(statement))
-  return row?.make_payout_run ?? null
+  return (await openPayoutRun(db, programId, requestId))?.id ?? null
+}
+
+/** The same, and returns the run. */
+export async function openPayoutRun(
+  db: Database,
+  programId: number,
+  requestId: string,
+): Promise<Made<PayoutRun> | null> {
+  const make = call('make_payout_run', { of_program_id: programId, request: requestId })
+  const read = keepMade(runsStatement(programId).where('r.request_id', '=', requestId))
+  const [, [run]] = await retryOnce(() => db.batch([make, read]))
+  return run?.made ?? null
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import type { InferResult, Selectable } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
@@ -8,7 +8,13 @@ import type { DB } from '../schema.ts'
 
 export type WithdrawalStatus = Selectable<DB['withdrawals']>['status']
 
-export type Withdrawal = Awaited<ReturnType<typeof listWithdrawals>>[number]
+export type Withdrawal = InferResult<ReturnType<typeof withdrawalsStatement>>[number]
+
+/** A withdrawal that was decided on, as it is then, and the messages to send. */
+interface Decided {
+  withdrawal: Withdrawal
+  outbox: OutboxMessage[]
+}
 
 /** How money left: what the transfer is called at the bank or PayPal (1 to 200 characters), and the day. */
 export interface Transfer {
@@ -70,7 +76,7 @@ export async function cancelWithdrawal(
 
 /**
  * Marks an open withdrawal as paid, deducts it from the balance, marks the commissions that it pays
- * (mark_paid_commissions in migrations/functions/withdrawals.sql) and tells the partner. Returns the messages to send.
+ * (mark_paid_commissions in migrations/functions/withdrawals.sql) and tells the partner.
  *
  * `amountCents` is what was transferred: a withdrawal that a reversal has reduced meanwhile is refused with `conflict`. So are
  * refused and cancelled ones; `not_found` where the program has no such withdrawal. Paying it again changes nothing.
@@ -81,7 +87,7 @@ export async function payWithdrawal(
   withdrawalId: number,
   amountCents: number,
   transfer: Transfer,
-): Promise<OutboxMessage[]> {
+): Promise<Decided> {
   const statement = call('pay_withdrawal', {
     of_program_id: programId,
     of_withdrawal_id: withdrawalId,
@@ -89,8 +95,8 @@ export async function payWithdrawal(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [row] = await retryOnce(() => db.query(statement))
-  if (!row?.status) throw notFound()
+  const [[row], [withdrawal]] = await retryOnce(() => db.batch([statement, one(programId, withdrawalId)]))
+  if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'paid') {
     throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be paid.`)
   }
@@ -98,49 +104,66 @@ export async function payWithdrawal(
     const stands = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
     throw new ApiError('conflict', `A reversal has reduced this withdrawal to ${stands}. Pay that amount.`)
   }
-  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids }) }
 }
 
 /**
- * Refuses an open withdrawal: its amount is payable to the partner again, who is told the reason. Returns the messages to send. Refusing
- * it again changes nothing; `conflict` where it is paid or cancelled, `not_found` where the program has none.
+ * Refuses an open withdrawal: its amount is payable to the partner again, who is told the reason. Refusing it again changes nothing; `conflict` where it is paid or cancelled, `not_found` where the program has none.
  */
 export async function refuseWithdrawal(
   db: Database,
   programId: number,
   withdrawalId: number,
   reason: string,
-): Promise<OutboxMessage[]> {
+): Promise<Decided> {
   const statement = call('refuse_withdrawal', {
     of_program_id: programId,
     of_withdrawal_id: withdrawalId,
     because: reason,
   })
-  const [row] = await retryOnce(() => db.query(statement))
-  if (!row?.status) throw notFound()
+  const [[row], [withdrawal]] = await retryOnce(() => db.batch([statement, one(programId, withdrawalId)]))
+  if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be refused.`)
   }
-  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids }) }
 }
 
 const notFound = () => new ApiError('not_found', 'This program has no such withdrawal.')
 
+const one = (programId: number, withdrawalId: number) => withdrawalsStatement({ programId }, { limit: 1, withdrawalId })
+
+interface WithdrawalList {
+  limit: number
+  /** The id that the page before ended with. */
+  before?: number | undefined
+  status?: WithdrawalStatus | undefined
+  partner_id?: number | undefined
+  payoutRunId?: number | undefined
+  withdrawalId?: number | undefined
+}
+
 /**
- * Withdrawals of a program, or of a person in all the programs they are a partner of, the newest first: `limit` of them at most, below the
- * id `before` where one is given; with one status, or of one payout run, where these are given.
+ * Withdrawals of a program, or of a person in all the programs they are a partner of, the newest first, as many and those that `list` asks
+ * for.
  */
 export async function listWithdrawals(
   db: Database,
   of: { programId: number } | { userId: string },
-  options: {
-    limit: number
-    before?: number | undefined
-    status?: WithdrawalStatus | undefined
-    payoutRunId?: number
-  },
-) {
-  const { limit, before, status, payoutRunId } = options
+  list: WithdrawalList,
+): Promise<Withdrawal[]> {
+  return await db.query(withdrawalsStatement(of, list))
+}
+
+/** One of a program. Refuses with `not_found`. */
+export async function readWithdrawal(db: Database, programId: number, withdrawalId: number): Promise<Withdrawal> {
+  const [withdrawal] = await db.query(one(programId, withdrawalId))
+  if (!withdrawal) throw notFound()
+  return withdrawal
+}
+
+function withdrawalsStatement(of: { programId: number } | { userId: string }, list: WithdrawalList) {
+  const { limit, before, status, partner_id, payoutRunId, withdrawalId } = list
   let query = kysely
     .selectFrom('withdrawals as w')
     .innerJoin('partners as p', (join) =>
@@ -156,6 +179,8 @@ export async function listWithdrawals(
       /** Where it is to be paid: the partner's payout address, else their e-mail address. */
       eb.fn.coalesce('p.payout_email', 'p.email').as('payout_email'),
       'p.payout_waits_until',
+      /** Where its run pays it to; null where no run has it. */
+      'w.payout_address',
       'w.currency',
       'w.requested_cents',
       /** What it stands at, after reversals reduced it. */
@@ -176,5 +201,7 @@ export async function listWithdrawals(
   if (before !== undefined) query = query.where('w.id', '<', before)
   if (payoutRunId !== undefined) query = query.where('w.payout_run_id', '=', payoutRunId)
   if (status !== undefined) query = query.where('w.status', '=', status)
-  return await db.query(query)
+  if (partner_id !== undefined) query = query.where('w.partner_id', '=', partner_id)
+  if (withdrawalId !== undefined) query = query.where('w.id', '=', withdrawalId)
+  return query
 }

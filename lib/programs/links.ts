@@ -1,8 +1,11 @@
-import type { Expression } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { keepMade, type Made } from '../access/idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
+import { containing, kysely, now } from '../kysely.ts'
+import type { Json } from '../schema.ts'
+import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 
 /** A code for people who did not choose one: the name's letters and `digits` random digits, 4 to 9. */
 export function suggestCode(name: string, digits: number): string {
@@ -26,29 +29,183 @@ export function refuseTakenCode(error: unknown): never {
       'A code has 1 to 64 letters, digits and . _ @ - only, and does not begin with svc-test-. Choose another.',
     )
   }
+  if (violatedConstraint(error) === 'referral_links_external_id_key') {
+    throw new ApiError('conflict', 'Another link of this program has this external_id.', {
+      details: [{ field: 'external_id', message: 'must be of no other link of the program' }],
+    })
+  }
+  refuseBadMetadata(error)
   throw error
 }
 
-/** Adds another link to a partner of a program. `pageUrl` is the page its copied address opens; null is the program's domain. */
+/**
+ * Adds another link to an active partner of a program. `pageUrl` is the page its copied address opens; null is the program's domain. `code`
+ * null makes one up of the partner's id. Refuses with `conflict` a taken code or `external_id`, and where the program has no active
+ * partner with this id.
+ */
 export async function addLink(
   db: Database,
-  link: { programId: number; partnerId: number; code: string; pageUrl: string | null },
-): Promise<void> {
-  await db
-    .query(
-      kysely
-        .insertInto('referral_links')
-        .columns(['code', 'program_id', 'partner_id', 'page_url'])
-        .expression((eb) =>
-          eb
-            .selectFrom('partners')
-            .select([eb.val(link.code).as('code'), 'program_id', 'id', eb.val(link.pageUrl).as('page_url')])
-            .where('program_id', '=', link.programId)
-            .where('id', '=', link.partnerId)
-            .where('is_active', '=', true),
-        ),
+  link: {
+    programId: number
+    partnerId: number
+    code: string | null
+    pageUrl: string | null
+    external_id?: string | null | undefined
+    metadata?: Metadata | undefined
+  },
+): Promise<Made<ListedLink>> {
+  const { programId, partnerId, pageUrl, external_id = null, metadata = {} } = link
+  for (let digits = 4; ; digits++) {
+    const code = link.code ?? suggestCode(`partner${partnerId}x`, digits)
+    try {
+      const [, [added]] = await db.batch([
+        kysely
+          .insertInto('referral_links')
+          .columns(['program_id', 'partner_id', 'code', 'page_url', 'external_id', 'metadata'])
+          .expression((eb) =>
+            eb
+              .selectFrom('partners')
+              .select(['program_id', 'id'])
+              .select([eb.val(code).as('code'), eb.val(pageUrl).as('page_url'), eb.val(external_id).as('external_id')])
+              .select(sql<Json>`${JSON.stringify(metadata)}::jsonb`.as('metadata'))
+              .where('program_id', '=', programId)
+              .where('id', '=', partnerId)
+              .where('is_active', '=', true),
+          ),
+        // Where none was added, the code may be another partner's.
+        keepMade(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
+      ])
+      if (added?.made) return added.made
+    } catch (error) {
+      if (violatedConstraint(error) === 'referral_links_code_key' && link.code === null && digits < 9) continue
+      refuseTakenCode(error)
+    }
+    throw new ApiError(
+      'conflict',
+      'This program has no active partner with this id, so there is nobody to make a link for.',
     )
+  }
+}
+
+/**
+ * Changes what is given of a link of a program, and returns it as it is then. Refuses with `not_found`, and with `conflict` where it would be on
+ * while its partner is off.
+ */
+export async function updateLink(
+  db: Database,
+  programId: number,
+  linkId: number,
+  changes: {
+    is_active?: boolean | undefined
+    page_url?: string | null | undefined
+    external_id?: string | null | undefined
+    metadata?: MetadataChanges
+  },
+): Promise<ListedLink> {
+  const { is_active, page_url, external_id, metadata } = changes
+  const [changed, [link]] = await db
+    .batch([
+      kysely
+        .updateTable('referral_links as l')
+        .set({
+          ...(is_active !== undefined && { is_active }),
+          ...(page_url !== undefined && { page_url }),
+          ...(external_id !== undefined && { external_id }),
+          metadata: (eb) => mergedMetadata(eb.ref('l.metadata'), metadata),
+        })
+        .where('l.program_id', '=', programId)
+        .where('l.id', '=', linkId)
+        .where((eb) =>
+          eb.or([
+            eb.lit(!is_active),
+            eb.exists(
+              eb
+                .selectFrom('partners as p')
+                .whereRef('p.program_id', '=', 'l.program_id')
+                .whereRef('p.id', '=', 'l.partner_id')
+                .where('p.is_active', '=', true),
+            ),
+          ]),
+        )
+        .returning('l.id'),
+      linksStatement(programId, { limit: 1, linkId }),
+    ])
     .catch(refuseTakenCode)
+  if (!link) throw new ApiError('not_found', 'This program has no such link.')
+  if (changed.length === 0) {
+    throw new ApiError('conflict', 'The partner of this link is off. Switch the partner on: their links follow.')
+  }
+  return link
+}
+
+export type ListedLink = InferResult<ReturnType<typeof linksStatement>>[number]
+export const linkStates = ['active', 'inactive'] as const
+
+interface LinkList {
+  limit: number
+  /** The id that the page before ended with. */
+  before?: number | undefined
+  /** In the code or the page. */
+  search?: string | undefined
+  status?: (typeof linkStates)[number] | undefined
+  partner_id?: number | undefined
+  external_id?: string | undefined
+  code?: string | undefined
+  linkId?: number | undefined
+}
+
+/** Links of a program with their clicks, the newest first, as many and those that `list` asks for. */
+export async function listLinks(db: Database, programId: number, list: LinkList): Promise<ListedLink[]> {
+  return await db.query(linksStatement(programId, list))
+}
+
+function linksStatement(programId: number, list: LinkList) {
+  const { limit, before, search, status, partner_id, external_id, code, linkId } = list
+  let query = kysely
+    .selectFrom('referral_links as l')
+    .innerJoin('programs as g', 'g.id', 'l.program_id')
+    .leftJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('link_click_counts as c')
+          .select((count) => [
+            count.cast<number>('c.clicks', 'bigint').as('clicks'),
+            count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
+            'c.last_clicked_at',
+          ])
+          .whereRef('c.program_id', '=', 'l.program_id')
+          .whereRef('c.link_id', '=', 'l.id')
+          .as('k'),
+      (join) => join.onTrue(),
+    )
+    .select((eb) => [
+      'l.id',
+      'l.code',
+      'l.partner_id',
+      'g.domain',
+      'l.page_url',
+      'l.is_active',
+      'l.external_id',
+      eb.ref('l.metadata').$castTo<Metadata>().as('metadata'),
+      eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
+      eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
+      'k.last_clicked_at',
+      'l.created_at',
+    ])
+    .where('l.program_id', '=', programId)
+    .orderBy('l.id', 'desc')
+    .limit(limit)
+  if (before !== undefined) query = query.where('l.id', '<', before)
+  if (linkId !== undefined) query = query.where('l.id', '=', linkId)
+  if (status !== undefined) query = query.where('l.is_active', '=', status === 'active')
+  if (partner_id !== undefined) query = query.where('l.partner_id', '=', partner_id)
+  if (external_id !== undefined) query = query.where('l.external_id', '=', external_id)
+  if (code !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['l.code']), '=', code.toLowerCase()))
+  if (search !== undefined) {
+    const like = containing(search)
+    query = query.where((eb) => eb.or([eb('l.code', 'ilike', like), eb('l.page_url', 'ilike', like)]))
+  }
+  return query
 }
 
 /** Switches all links of a partner as the partner is, for the transaction that switched them. */

@@ -5,7 +5,7 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { containing, kysely, now } from '../kysely.ts'
 import { linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
-import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
+import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 
 /** What the program says of a partner beside their name. */
@@ -46,7 +46,6 @@ export async function addPartner(
 }
 
 function refuseTaken(error: unknown): never {
-  refuseBadMetadata(error)
   const violated = violatedConstraint(error)
   if (violated === 'partners_email_key') {
     throw new ApiError('conflict', 'Another partner of this program has this address.', {

@@ -4,7 +4,7 @@ import { kysely } from '../kysely.ts'
 
 /** What a statement selects, under the names of the answer; its times go out as ISO 8601. */
 type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
-type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt'> & { timestamp: string; createdAt: string }
+type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & { timestamp: string; createdAt: string }
 
 export type ClickEvent = Answered<Row<typeof clickEvents>>
 export type LeadEvent = Answered<Omit<Row<typeof leadEvents>, 'provisional' | 'customer_key'>> & {
@@ -33,10 +33,21 @@ export interface EventPage {
   }
 }
 
+type EventType = 'click' | 'lead' | 'conversion'
+
 interface EventFilter {
-  eventType?: TrackingEvent['event_type'] | undefined
+  eventType?: EventType | undefined
   dateFrom?: Date | undefined
   dateTo?: Date | undefined
+  /** Only what comes after this in the order of `listEvents`. */
+  after?: EventPosition | undefined
+}
+
+/** Where an event stands: its time in microseconds since 1970, its type and its id. */
+export interface EventPosition {
+  at_us: number
+  event_type: EventType
+  id: number
 }
 
 interface EventsQuery extends EventFilter {
@@ -128,7 +139,27 @@ export async function newestTestEvents(
   return { events, clicksSince, completeAfter: completeAfterOf(rows, limit) }
 }
 
-const eventTypes = ['click', 'lead', 'conversion'] as const
+/**
+ * Events of a program, the newest first and in an order that no later one changes: by their time to the microsecond, by type, then the later recorded
+ * first; `limit` of them at most, from `after` on. Each with its place.
+ */
+export async function listEvents(
+  db: Database,
+  programId: number,
+  filter: EventFilter,
+  limit: number,
+): Promise<{ event: TrackingEvent; position: EventPosition }[]> {
+  const rows = (await db.batch(eventsStatements(programId, filter, limit))).flat()
+  const placed = rows.map((row) => ({ event: asEvent(row), position: positionOf(row) }))
+  const inOrder = placed.toSorted(
+    ({ position: a }, { position: b }) => b.at_us - a.at_us || compare(a.event_type, b.event_type) || b.id - a.id,
+  )
+  return inOrder.slice(0, limit)
+}
+
+const positionOf = ({ at_us, event_type, id }: EventRow): EventPosition => ({ at_us, event_type, id })
+
+export const eventTypes = ['click', 'lead', 'conversion'] as const
 
 /** Of the newest rows of each type, `limit` of each at most, the moment after which none is missing. */
 function completeAfterOf(rows: OrderedRow[], limit: number): string | null {
@@ -152,7 +183,8 @@ function newestFirst<Ordered extends OrderedRow>(rows: Ordered[]): Ordered[] {
 
 export type EventRow = Row<(typeof statements)[TrackingEvent['event_type']]>
 
-function asEvent(row: EventRow): TrackingEvent {
+function asEvent(placed: EventRow): TrackingEvent {
+  const { at_us: _, ...row } = placed
   const times = { timestamp: row.timestamp.toISOString(), createdAt: row.createdAt.toISOString() }
   if (row.event_type !== 'lead') return { ...row, ...times }
   const { provisional, customer_key: customerKey, ...lead } = row
@@ -197,6 +229,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
         'e.id',
         eb.val<'click'>('click').as('event_type'),
         'e.click_timestamp as timestamp',
+        microseconds(eb.ref('e.click_timestamp')),
         eb.fn.coalesce('c.click_id', 'e.click_id').$notNull().as('click_id'),
         'e.session_id',
         'e.page_url',
@@ -228,6 +261,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
       'e.id',
       eb.val<'lead'>('lead').as('event_type'),
       'e.lead_timestamp as timestamp',
+      microseconds(eb.ref('e.lead_timestamp')),
       'c.click_id',
       'e.session_id',
       'e.page_url',
@@ -250,6 +284,7 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
       'e.id',
       eb.val<'conversion'>('conversion').as('event_type'),
       'e.sale_date as timestamp',
+      microseconds(eb.ref('e.sale_date')),
       'c.click_id',
       'e.amount_cents',
       /** How much of it was refunded or charged back until now. */
@@ -320,7 +355,7 @@ function newestClicks(programId: number, isTest: boolean, filter: EventFilter, l
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
-    .where((eb) => within(eb.ref('click_timestamp'), filter))
+    .where((eb) => within(eb.ref('click_timestamp'), eb.ref('id'), 'click', filter))
     .orderBy('click_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -332,7 +367,7 @@ function newestLeads(programId: number, isTest: boolean, filter: EventFilter, li
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
-    .where((eb) => within(eb.ref('lead_timestamp'), filter))
+    .where((eb) => within(eb.ref('lead_timestamp'), eb.ref('id'), 'lead', filter))
     .orderBy('lead_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -344,17 +379,33 @@ function newestSales(programId: number, isTest: boolean, filter: EventFilter, li
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
-    .where((eb) => within(eb.ref('sale_date'), filter))
+    .where((eb) => within(eb.ref('sale_date'), eb.ref('id'), 'conversion', filter))
     .orderBy('sale_date', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
 }
 
-/** Both dates belong to it, to the millisecond. */
-function within(time: Expression<Date>, { dateFrom, dateTo }: EventFilter) {
+/** Both dates belong to it, to the millisecond; what stands at `after` does not. */
+function within(time: Expression<Date>, id: Expression<number>, type: EventType, filter: EventFilter) {
+  const { dateFrom, dateTo, after } = filter
   const eb = expressionBuilder()
   return eb.and([
     ...(dateFrom ? [eb(time, '>=', dateFrom)] : []),
     ...(dateTo ? [eb(time, '<', new Date(dateTo.getTime() + 1))] : []),
+    ...(after ? comesAfter(time, id, type, after) : []),
   ])
 }
+
+/** What stands after a position: earlier, or at that moment and of a later type, or of the same type and recorded earlier. */
+function comesAfter(time: Expression<Date>, id: Expression<number>, type: EventType, after: EventPosition) {
+  const eb = expressionBuilder()
+  const moment = sql<Date>`(timestamptz 'epoch' + ${String(after.at_us)}::bigint * interval '1 microsecond')`
+  const order = compare(type, after.event_type)
+  if (order < 0) return [eb(time, '<', moment)]
+  const until = eb(time, '<=', moment)
+  return order > 0 ? [until] : [until, eb.or([eb(time, '<', moment), eb(id, '<', after.id)])]
+}
+
+/** Column: a time to the microsecond, which a `Date` cuts. */
+const microseconds = (time: Expression<Date>) =>
+  sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

@@ -18,11 +18,11 @@ begin
   return '';
 end $$;
 
--- The same of the API key of this hash, with its id and program; null for an unknown one. For calls that ask for the rest in another request, and for
+-- The same of the API key of this hash, with its id, program and the program's domain; null for an unknown one. For calls that ask for the rest in another request, and for
 -- those that are refused before they ask for more.
-create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint)
+create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint, out domain text)
 language sql as $$
-  select use_key(k, scope), k.id, k.program_id from api_keys k where k.key_hash = hash
+  select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
 -- The same for a tracking call that is refused before it asks for more, for what is said here.

@@ -1,5 +1,6 @@
 -- newestEvents
-select "e"."id", $1 as "event_type", "e"."click_timestamp" as "timestamp", coalesce("c"."click_id", "e"."click_id") as "click_id", "e"."session_id", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_region", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", coalesce("c"."customer_status" = 'conversion', false) as "converted", "e"."created_at" as "createdAt"
+select "e"."id", $1 as "event_type", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", coalesce("c"."click_id", "e"."click_id") as "click_id", "e"."session_id", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_region", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", coalesce("c"."customer_status" = 'conversion', false) as "converted", "e"."created_at" as "createdAt"
 from (
   select *
   from "affiliate_click_events"
@@ -7,7 +8,8 @@ from (
   order by "click_timestamp" desc, "id" desc
   limit $5) as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select "e"."id", $1 as "event_type", "e"."lead_timestamp" as "timestamp", "c"."click_id", "e"."session_id", "e"."page_url", "e"."customer_key", "e"."provisional", "c"."customer_status" = 'conversion' as "converted", "e"."created_at" as "createdAt"
+select "e"."id", $1 as "event_type", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "c"."click_id", "e"."session_id", "e"."page_url", "e"."customer_key", "e"."provisional", "c"."customer_status" = 'conversion' as "converted", "e"."created_at" as "createdAt"
 from (
   select *
   from "affiliate_lead_events"
@@ -15,7 +17,8 @@ from (
   order by "lead_timestamp" desc, "id" desc
   limit $5) as "e"
 inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", "c"."click_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
+select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", (extract(epoch
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "c"."click_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
 from (
   select *
   from "sales"

@@ -58,7 +58,7 @@ group by "day"."date"
 order by "day"."date";
 
 -- listWithdrawals of a program
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
 from "withdrawals" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
@@ -67,7 +67,7 @@ order by "w"."id" desc
 limit $4;
 
 -- listWithdrawals of a partner
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
 from "withdrawals" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"

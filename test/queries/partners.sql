@@ -46,10 +46,23 @@ select keep_made((
         limit $10)) m)) as "made";
 
 -- addLink
-insert into "referral_links" ("code", "program_id", "partner_id", "page_url")
-select $1 as "code", "program_id", "id", $2 as "page_url"
+insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "external_id", "metadata")
+select "program_id", "id", $1 as "code", $2 as "page_url", $3 as "external_id", $4::jsonb as "metadata"
 from "partners"
-where "program_id" = $3 and "id" = $4 and "is_active" = $5;
+where "program_id" = $5 and "id" = $6 and "is_active" = $7;
+select keep_made((
+    select to_jsonb(m)
+    from ((
+        select "l"."id", "l"."code", "l"."partner_id", "g"."domain", "l"."page_url", "l"."is_active", "l"."external_id", "l"."metadata" as "metadata", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks", "k"."last_clicked_at", "l"."created_at"
+        from "referral_links" as "l"
+        inner join "programs" as "g" on "g"."id" = "l"."program_id"
+        left join lateral (
+          select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
+          from "link_click_counts" as "c"
+          where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
+        where "l"."program_id" = $1 and lower("l"."code") = $2 and "l"."created_at" = now()
+        order by "l"."id" desc
+        limit $3)) m)) as "made";
 
 -- updatePartner
 update "partners"

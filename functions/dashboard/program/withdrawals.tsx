@@ -159,7 +159,8 @@ withdrawalPages.post(
     const { id: programId } = c.get('program')
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
     const withdrawalId = idInPath(c, 'withdrawalId', missing)
-    await sendSoon(c.env, await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer))
+    const { outbox } = await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer)
+    await sendSoon(c.env, outbox)
     return redirectWith(c, backTo(c, addressIn(programId)), 'Marked as paid.')
   },
 )
@@ -174,7 +175,8 @@ withdrawalPages.post(
     const { id: programId } = c.get('program')
     const { reason } = c.req.valid('form')
     const withdrawalId = idInPath(c, 'withdrawalId', missing)
-    await sendSoon(c.env, await refuseWithdrawal(c.get('db'), programId, withdrawalId, reason))
+    const { outbox } = await refuseWithdrawal(c.get('db'), programId, withdrawalId, reason)
+    await sendSoon(c.env, outbox)
     return redirectWith(c, backTo(c, addressIn(programId)), 'Refused. The amount is available to the partner again.')
   },
 )

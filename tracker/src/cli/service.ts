@@ -95,14 +95,23 @@ export function connect(flags: ConnectionFlags): Connection {
 }
 
 /** Sends one request and returns the answer's JSON; throws a CommandError for everything but success. */
-export async function request<Data>(connection: Connection, path: string, body?: object): Promise<Data> {
+export async function request<Data>(
+  connection: Connection,
+  path: string,
+  body?: object,
+  headers?: Record<string, string>,
+): Promise<Data> {
   const url = connection.baseUrl + path
   let response: Response
   let text: string
   try {
     response = await fetch(url, {
       method: body ? 'POST' : 'GET',
-      headers: { authorization: `Bearer ${connection.apiKey}`, ...(body && { 'content-type': 'application/json' }) },
+      headers: {
+        authorization: `Bearer ${connection.apiKey}`,
+        ...(body && { 'content-type': 'application/json' }),
+        ...headers,
+      },
       redirect: 'manual',
       signal: AbortSignal.timeout(15_000),
       ...(body && { body: JSON.stringify(body) }),
@@ -132,6 +141,9 @@ export async function request<Data>(connection: Connection, path: string, body?:
 }
 
 function hintFor(code: string, response: Response): string {
+  if (code === 'insufficient_scope') {
+    return 'Make a key for reading and changing the program in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
+  }
   if (code === 'unauthorized' || code === 'api_key_retired' || code === 'api_key_expired') {
     return 'Copy the key again, or make a new one in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
   }

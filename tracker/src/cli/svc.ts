@@ -2,6 +2,7 @@ import { styleText } from 'node:util'
 import { confirm, isCancel, password } from '@clack/prompts'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { init } from './init.ts'
+import { addResources } from './resources.ts'
 import {
   CommandError,
   connect,
@@ -44,6 +45,9 @@ Start here:
   $ svc init            ask for the API key, then write .svc/ for you and your coding agent
   $ svc test click      send a test event
   $ svc status          show what works and what is still to do
+
+Then, with a key for it:
+  $ svc partners list   also links, sales, commissions and payouts
 
 Key and address come from --api-key and --base-url, else SVC_API_KEY and SVC_BASE_URL, else ${envFile}.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 (status only) a check fails.`,
@@ -163,6 +167,8 @@ for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
       )
     })
 }
+
+addResources(svc, subcommand, print)
 
 function amountOption(): Option {
   return new Option('--amount <cents>', 'Amount in cents.').default(1000).argParser((text) => {

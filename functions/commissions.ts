@@ -1,0 +1,41 @@
+import { onlyMethods, limitBody } from '../lib/api/app.ts'
+import { asCommission, commissionDecision, commissionPath, commissionsQuery } from '../lib/api/commissions.ts'
+import { accept } from '../lib/api/input.ts'
+import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
+import { listCommissions } from '../lib/money/commission-list.ts'
+import { approveCommission, rejectCommission } from '../lib/money/commissions.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+
+const app = createProgramApi<RelayEnv>()
+const [all, one] = ['/api/v1/commissions', '/api/v1/commissions/:commission_id'] as const
+
+/** GET /api/v1/commissions, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(all, withKey('read'), accept('query', commissionsQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const commissions = await listCommissions(c.get('db'), { programId: c.get('programId') }, pageOf(query))
+  return c.json(listed(commissions, query.limit, asCommission, idCursorOf))
+})
+app.all(all, onlyMethods('GET', 'HEAD'))
+
+/** PATCH /api/v1/commissions/{commission_id}, scope `manage`: 200 `{success, commission}`; 404, 409 where it was decided otherwise. */
+app.patch(
+  one,
+  limitBody,
+  withKey('manage'),
+  accept('param', commissionPath, known),
+  accept('json', commissionDecision, known),
+  async (c) => {
+    const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').commission_id]
+    const { reason } = c.req.valid('json')
+    if (reason === undefined) {
+      return c.json({ success: true, commission: asCommission(await approveCommission(db, programId, id)) })
+    }
+    const { commission, outbox } = await rejectCommission(db, programId, id, reason)
+    c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+    return c.json({ success: true, commission: asCommission(commission) })
+  },
+)
+app.all(one, onlyMethods('PATCH'))
+
+export default app

@@ -1,0 +1,26 @@
+import { onlyMethods } from '../lib/api/app.ts'
+import { eventCursorOf, eventListQuery } from '../lib/api/events.ts'
+import { accept } from '../lib/api/input.ts'
+import { listed } from '../lib/api/lists.ts'
+import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
+import { listEvents } from '../lib/tracking/events.ts'
+
+const app = createProgramApi()
+const path = '/api/v1/events'
+
+/** GET /api/v1/events, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(path, withKey('read'), accept('query', eventListQuery, known), async (c) => {
+  const { limit, cursor: after, event_type: eventType, ...dates } = c.req.valid('query')
+  const events = await listEvents(c.get('db'), c.get('programId'), { ...dates, eventType, after }, limit + 1)
+  return c.json(
+    listed(
+      events,
+      limit,
+      ({ event }) => event,
+      ({ position }) => eventCursorOf(position),
+    ),
+  )
+})
+app.all(path, onlyMethods('GET', 'HEAD'))
+
+export default app

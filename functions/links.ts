@@ -1,0 +1,47 @@
+import { makeOnce } from '../lib/access/idempotency.ts'
+import { limitBody, onlyMethods } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { asLink, linkChanges, linkPath, linksQuery, newLink, requireOwnPage } from '../lib/api/links.ts'
+import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { addLink, listLinks, updateLink } from '../lib/programs/links.ts'
+
+const app = createProgramApi()
+const [all, one] = ['/api/v1/links', '/api/v1/links/:link_id'] as const
+
+/** GET /api/v1/links, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(all, withKey('read'), accept('query', linksQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const links = await listLinks(c.get('db'), c.get('programId'), pageOf(query))
+  return c.json(listed(links, query.limit, asLink, idCursorOf))
+})
+
+/** POST /api/v1/links, scope `manage`, with an Idempotency-Key: 200 `{success, link}`; 409 where the code is taken or nobody is active. */
+app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), withIdempotency, async (c) => {
+  const { code = null, page_url = null, partner_id: partnerId, ...given } = c.req.valid('json')
+  requireOwnPage(page_url, c.get('key').domain)
+  const asked = { ...given, code, pageUrl: page_url, partnerId, programId: c.get('programId') }
+  const link = await makeOnce(() => addLink(c.get('db'), asked))
+  return c.json({ success: true, link: asLink(link) })
+})
+app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+/** PATCH /api/v1/links/{link_id}, scope `manage`: 200 `{success, link}`; 404, 409. */
+app.patch(
+  one,
+  limitBody,
+  withKey('manage'),
+  accept('param', linkPath, known),
+  accept('json', linkChanges, known),
+  async (c) => {
+    const { status, ...changes } = c.req.valid('json')
+    requireOwnPage(changes.page_url, c.get('key').domain)
+    const is_active = status && status === 'active'
+    const id = c.req.valid('param').link_id
+    const link = await updateLink(c.get('db'), c.get('programId'), id, { ...changes, is_active })
+    return c.json({ success: true, link: asLink(link) })
+  },
+)
+app.all(one, onlyMethods('PATCH'))
+
+export default app

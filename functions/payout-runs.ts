@@ -1,0 +1,43 @@
+import { makeOnce } from '../lib/access/idempotency.ts'
+import { limitBody, onlyMethods } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import {
+  asPayoutRun,
+  asWholePayoutRun,
+  newPayoutRun,
+  nobodyDue,
+  payoutRunPath,
+  payoutRunsQuery,
+} from '../lib/api/payout-runs.ts'
+import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { ApiError } from '../lib/errors.ts'
+import { listPayoutRuns, openPayoutRun, readPayoutRun } from '../lib/money/payout-runs.ts'
+
+const app = createProgramApi()
+const [all, one] = ['/api/v1/payout-runs', '/api/v1/payout-runs/:payout_run_id'] as const
+
+/** GET /api/v1/payout-runs, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(all, withKey('read'), accept('query', payoutRunsQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const runs = await listPayoutRuns(c.get('db'), c.get('programId'), pageOf(query))
+  return c.json(listed(runs, query.limit, asPayoutRun, idCursorOf))
+})
+
+/** POST /api/v1/payout-runs, scope `manage`, with an Idempotency-Key: 200 `{success, payout_run}`; 409 where nobody is due. */
+app.post(all, limitBody, withKey('manage'), accept('json', newPayoutRun, known), withIdempotency, async (c) => {
+  const requestId = c.get('requestId')
+  const run = await makeOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId))
+  if (!run) throw new ApiError('conflict', nobodyDue)
+  return c.json({ success: true, payout_run: asPayoutRun(run) })
+})
+app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+/** GET /api/v1/payout-runs/{payout_run_id}, scope `read`: 200 `{success, payout_run}`; 404. */
+app.get(one, withKey('read'), accept('param', payoutRunPath, known), async (c) => {
+  const run = await readPayoutRun(c.get('db'), c.get('programId'), c.req.valid('param').payout_run_id)
+  return c.json({ success: true, payout_run: asWholePayoutRun(run) })
+})
+app.all(one, onlyMethods('GET', 'HEAD'))
+
+export default app

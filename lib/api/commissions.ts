@@ -1,0 +1,161 @@
+import * as z from 'zod/mini'
+import { commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { cents, currency, id, success, text, time } from './response-fields.ts'
+
+export const commissionsQuery = listQuery({
+  status: z.optional(oneOf(commissionStatuses)),
+  partner_id: z.optional(idIn()),
+  transaction_id: z.optional(z.string()),
+})
+
+export const commissionPath = z.object({ commission_id: idIn() })
+
+/** Body of PATCH /api/v1/commissions/{commission_id}. */
+export const commissionDecision = z
+  .strictObject({
+    status: oneOf(['approved', 'rejected']),
+    reason: z.optional(z.string().check(z.minLength(1), z.maxLength(1000))),
+  })
+  .check(
+    z.refine(({ status, reason }) => (status === 'rejected') === (reason !== undefined), {
+      path: ['reason'],
+      error: 'must be given to reject, and only then',
+    }),
+  )
+
+/** A commission as the API answers it. */
+export function asCommission(commission: ListedCommission) {
+  const { program_id: _, partner_name: _name, refunds: _refunds, ...shown } = commission
+  return shown
+}
+
+const commission = () =>
+  z.object({
+    id: id(),
+    kind: z.enum(['sale', 'lead']),
+    partner_id: id(),
+    status: z.enum(commissionStatuses),
+    currency: currency(),
+    amount_cents: cents(),
+    reversed_cents: cents(),
+    reason: text(),
+    review_reason: text(),
+    transaction_id: text(),
+    sale_cents: z.nullable(cents()),
+    hold_until: time(),
+    credited_at: z.nullable(time()),
+    rejected_at: z.nullable(time()),
+    created_at: time(),
+  })
+
+const example = {
+  id: 1,
+  kind: 'sale',
+  partner_id: 1,
+  status: 'pending',
+  currency: 'usd',
+  amount_cents: 980,
+  reversed_cents: 0,
+  reason: null,
+  review_reason: null,
+  transaction_id: 'order-1001',
+  sale_cents: 4900,
+  hold_until: '2026-01-31T12:05:00.000Z',
+  credited_at: null,
+  rejected_at: null,
+  created_at: '2026-01-01T12:05:00.000Z',
+}
+const fields = {
+  status:
+    '`pending` until its hold ends or it is approved; then `approved`, in the balance, and `paid`. `refunded` where a part of it was reversed, `reversed` where all was.',
+  amount_cents: 'What it was; `reversed_cents` of it were taken back.',
+  reason: 'Why it was reversed or rejected.',
+  review_reason: '`unverified_customer` where only a browser said who the customer is.',
+}
+
+/** The commissions of a program as the reference shows them. */
+export const commissionOperations = (): Operation[] => [
+  {
+    id: 'listCommissions',
+    method: 'get',
+    path: '/api/v1/commissions',
+    summary: 'List commissions',
+    description: 'What partners earned, the newest first.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      listParameters(commissionsQuery, {
+        status: { description: 'Only commissions in this state.' },
+        partner_id: { description: 'Only commissions of this partner.', values: { type: 'integer', minimum: 1 } },
+        transaction_id: { description: 'Only the commission of this sale.' },
+      }),
+    ],
+    success: { schemas: [listResponse(commission())], description: 'A page of commissions.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest commissions',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    id: 'decideCommission',
+    method: 'patch',
+    path: '/api/v1/commissions/{commission_id}',
+    summary: 'Approve or reject a commission',
+    description:
+      'Approving credits it to the partner’s balance before its hold ends. Rejecting takes back what is left of it, for good, at any time, and tells the partner the reason. Doing either again changes nothing. `conflict` where it was rejected or fully reversed already.',
+    auth: 'key',
+    scope: 'manage',
+    parameters: [idParameter('commission_id', 'Id of the commission.', 2)],
+    body: body(commissionDecision, {
+      status: 'What becomes of it.',
+      reason: 'Why it is rejected. The partner is told.',
+    }),
+    success: {
+      schemas: [z.object({ success: success(), commission: commission() })],
+      description: 'The commission as it is now.',
+      fields,
+    },
+    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'approved',
+        summary: 'Credit it before its hold ends',
+        body: { status: 'approved' },
+        status: 200,
+        response: {
+          success: true,
+          commission: {
+            ...example,
+            id: 2,
+            transaction_id: 'in_1002',
+            amount_cents: 580,
+            sale_cents: 2900,
+            status: 'approved',
+            credited_at: '2026-01-02T12:00:00.000Z',
+          },
+        },
+      },
+      {
+        name: 'invalid_request',
+        summary: 'Rejected without a reason',
+        body: { status: 'rejected' },
+        status: 400,
+        response: {
+          success: false,
+          error: {
+            code: 'invalid_request',
+            message: 'The request was not accepted: reason must be given to reject, and only then.',
+            details: [{ field: 'reason', message: 'must be given to reject, and only then' }],
+          },
+        },
+      },
+    ],
+  },
+]

@@ -1,0 +1,112 @@
+import * as z from 'zod/mini'
+import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
+import { listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { clickId, id, success, text, time } from './response-fields.ts'
+
+export const customersQuery = listQuery({
+  status: z.optional(oneOf(customerStates)),
+  customer_key: z.optional(z.string()),
+})
+
+/** A click id, or the integrator's own id. */
+export const customerPath = z.object({ customer: z.string().check(z.maxLength(255)) })
+
+/** A customer as the API answers them. */
+export function asCustomer({ provisional_lead_at: provisional, ...customer }: ListedCustomer) {
+  return { ...customer, is_provisional_lead: provisional !== null && customer.signup_date === null }
+}
+
+const customer = () =>
+  z.object({
+    id: id(),
+    click_id: clickId(),
+    customer_key: text(),
+    status: z.enum(customerStates),
+    partner_id: id(),
+    link_id: id(),
+    last_click_at: time(),
+    is_provisional_lead: z.boolean(),
+    signup_date: z.nullable(time()),
+    first_purchase_date: z.nullable(time()),
+    created_at: time(),
+  })
+
+const example = {
+  id: 1,
+  click_id: exampleClickId,
+  customer_key: 'user-1',
+  status: 'conversion',
+  partner_id: 1,
+  link_id: 2,
+  last_click_at: '2026-01-01T12:00:00.000Z',
+  is_provisional_lead: false,
+  signup_date: '2026-01-01T12:02:00.000Z',
+  first_purchase_date: '2026-01-01T12:05:00.000Z',
+  created_at: '2026-01-01T12:00:00.000Z',
+}
+const fields = {
+  status: 'How far they came: `click`, `lead` or `conversion`.',
+  customer_key: 'Your id of them; null until a lead or a sale names it.',
+  is_provisional_lead: 'A browser told of a signup that no server has confirmed.',
+}
+
+/** The customers of a program as the reference shows them. */
+export const customerOperations = (): Operation[] => [
+  {
+    id: 'listCustomers',
+    method: 'get',
+    path: '/api/v1/customers',
+    summary: 'List customers',
+    description:
+      'Who came by a referral link, the newest first. Who was only a click goes once their window is over. No e-mail address is kept.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      listParameters(customersQuery, {
+        status: { description: 'Only customers in this state.' },
+        customer_key: { description: 'Only the customer with this id of yours.' },
+      }),
+    ],
+    success: { schemas: [listResponse(customer())], description: 'A page of customers.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest customers',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    id: 'getCustomer',
+    method: 'get',
+    path: '/api/v1/customers/{customer}',
+    summary: 'Read a customer',
+    description: 'One customer, by the click id or by your id of them.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      {
+        in: 'path',
+        schema: customerPath,
+        fields: {
+          customer: {
+            description: 'A click id, `cust_…`, or a customer key, encoded as a part of an address.',
+            example: exampleClickId,
+          },
+        },
+      },
+    ],
+    success: {
+      schemas: [z.object({ success: success(), customer: customer() })],
+      description: 'The customer.',
+      fields,
+    },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      { name: 'customer', summary: 'A customer', status: 200, response: { success: true, customer: example } },
+    ],
+  },
+]

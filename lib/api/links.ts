@@ -1,0 +1,200 @@
+import * as z from 'zod/mini'
+import type { Made } from '../access/idempotency.ts'
+import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/links.ts'
+import { ApiError } from '../errors.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { aPositiveInteger } from './request-fields.ts'
+import { count, id, success, text, time } from './response-fields.ts'
+
+export const linksQuery = listQuery({
+  status: z.optional(oneOf(linkStates)),
+  partner_id: z.optional(idIn()),
+  external_id: z.optional(z.string()),
+  code: z.optional(z.string()),
+  search: z.optional(z.string()),
+})
+
+export const linkPath = z.object({ link_id: idIn() })
+
+const page = () => z.nullish(z.string().check(z.maxLength(2048)))
+
+/** Body of POST /api/v1/links. */
+export const newLink = z.strictObject({
+  partner_id: z.int(aPositiveInteger).check(z.positive(aPositiveInteger)),
+  code: z.optional(z.string()),
+  page_url: page(),
+  external_id: externalId(),
+  metadata: metadata(),
+})
+
+/** Body of PATCH /api/v1/links/{link_id}. */
+export const linkChanges = z.strictObject({
+  status: z.optional(oneOf(linkStates)),
+  page_url: page(),
+  external_id: externalId(),
+  metadata: metadataChanges(),
+})
+
+/** Refuses a page that is none of the program's site. */
+export function requireOwnPage(pageUrl: string | null | undefined, domain: string): void {
+  if (pageUrl === null || pageUrl === undefined || isPageOf(pageUrl, domain)) return
+  throw new ApiError('invalid_request', `page_url must be a page of ${domain}, the program's domain.`, {
+    details: [{ field: 'page_url', message: `must be a page of ${domain}` }],
+  })
+}
+
+/** A link as the API answers it, read just now or as it was made. */
+export function asLink(link: ListedLink | Made<ListedLink>) {
+  const { domain, is_active, last_clicked_at: lastClick, created_at: created, ...rest } = link
+  return {
+    ...rest,
+    url: linkAddress(domain, link.code, link.page_url),
+    status: is_active ? 'active' : 'inactive',
+    last_clicked_at: lastClick && new Date(lastClick).toISOString(),
+    created_at: new Date(created).toISOString(),
+  }
+}
+
+const link = () =>
+  z.object({
+    id: id(),
+    partner_id: z.nullable(id()),
+    code: z.string(),
+    url: z.string(),
+    page_url: text(),
+    status: z.enum(linkStates),
+    external_id: text(),
+    metadata: z.record(z.string(), z.string()),
+    clicks: count(),
+    bot_clicks: count(),
+    last_clicked_at: z.nullable(time()),
+    created_at: time(),
+  })
+
+const example = {
+  id: 4,
+  partner_id: 2,
+  code: 'nora-spring',
+  url: 'https://shop.example.com/?aff=nora-spring',
+  page_url: null,
+  status: 'active',
+  external_id: null,
+  metadata: { campaign: 'spring' },
+  clicks: 0,
+  bot_clicks: 0,
+  last_clicked_at: null,
+  created_at: '2026-01-01T12:00:00.000Z',
+}
+const fields = {
+  url: 'What the partner puts on their pages: `page_url`, or the program’s site, with the code.',
+  clicks: 'Counted within a minute. Test clicks do not count.',
+  bot_clicks: 'Clicks of bots, which `clicks` leaves out.',
+}
+const path = '/api/v1/links'
+const pageText = 'The page that the link opens, on the program’s domain; null for its start page.'
+const common = {
+  auth: 'key' as const,
+  success: { schemas: [z.object({ success: success(), link: link() })], description: 'The link.', fields },
+}
+
+/** The links of a program as the reference shows them. */
+export const linkOperations = (): Operation[] => [
+  {
+    ...common,
+    id: 'createLink',
+    method: 'post',
+    path,
+    summary: 'Add a link',
+    description:
+      'Adds another referral link to an active partner. `conflict` where the code or the `external_id` is taken, or where the program has no active partner with this id.',
+    scope: 'manage',
+    idempotent: true,
+    body: body(newLink, {
+      partner_id: 'Whose link it is.',
+      code: 'Stands in the link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up.',
+      page_url: pageText,
+      external_id: externalIdText,
+      metadata: metadataText,
+    }),
+    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: 'A link for a campaign',
+        body: { partner_id: 2, code: 'nora-spring', metadata: { campaign: 'spring' } },
+        status: 200,
+        response: { success: true, link: example },
+      },
+      {
+        name: 'conflict',
+        summary: 'A code that is taken',
+        body: { partner_id: 2, code: 'nora-spring' },
+        status: 409,
+        response: {
+          success: false,
+          error: {
+            code: 'conflict',
+            message: 'This code is taken. Codes are unique over all programs: choose another.',
+          },
+        },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'listLinks',
+    method: 'get',
+    path,
+    summary: 'List links',
+    description: 'The referral links of the program, the newest first.',
+    scope: 'read',
+    parameters: [
+      listParameters(linksQuery, {
+        status: { description: 'Only links in this state.' },
+        partner_id: { description: 'Only links of this partner.', values: { type: 'integer', minimum: 1 } },
+        external_id: { description: 'Only the link with this id of yours.' },
+        code: { description: 'Only the link with this code, in letters of either case.' },
+        search: { description: 'Only links with this text in their code or page.' },
+      }),
+    ],
+    success: { schemas: [listResponse(link())], description: 'A page of links.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest links',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'updateLink',
+    method: 'patch',
+    path: `${path}/{link_id}`,
+    summary: 'Change a link',
+    description:
+      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. Clicks on an inactive link answer 410. `conflict` where it would be active while its partner is not.',
+    scope: 'manage',
+    parameters: [idParameter('link_id', 'Id of the link.')],
+    body: body(linkChanges, {
+      status: 'Switches the link on or off.',
+      page_url: pageText,
+      external_id: `${externalIdText} Null takes it away.`,
+      metadata: metadataChangesText,
+    }),
+    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'changed',
+        summary: 'Another id of yours',
+        body: { external_id: 'link-1' },
+        status: 200,
+        response: { success: true, link: { ...example, id: 1, external_id: 'link-1' } },
+      },
+    ],
+  },
+]

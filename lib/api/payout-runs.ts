@@ -1,0 +1,182 @@
+import * as z from 'zod/mini'
+import type { Made } from '../access/idempotency.ts'
+import type { PayoutRun, readPayoutRun } from '../money/payout-runs.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
+import { cents, count, currency, day, id, success, text, time } from './response-fields.ts'
+
+export const payoutRunsQuery = listQuery({})
+export const payoutRunPath = z.object({ payout_run_id: idIn() })
+
+/** Body of POST /api/v1/payout-runs: who is due is the program's rules' to say. */
+export const newPayoutRun = z.strictObject({})
+
+export const nobodyDue = 'Nobody is due: no partner has as much payable as the program pays at a time.'
+
+/** A payout run as the API answers it, read just now or as it was made. */
+export function asPayoutRun({
+  id: runId,
+  reference,
+  paid_on: paidOn,
+  paid_at: paidAt,
+  created_at,
+  withdrawals,
+}: PayoutRun | Made<PayoutRun>) {
+  return {
+    id: runId,
+    status: paidAt === null ? 'open' : 'paid',
+    payouts: withdrawals,
+    reference,
+    paid_on: paidOn && new Date(paidOn).toISOString().slice(0, 10),
+    created_at: new Date(created_at).toISOString(),
+  }
+}
+
+function unnamed<Row extends { partner_name: string }>(row: Row): Omit<Row, 'partner_name'> {
+  const { partner_name: _, ...rest } = row
+  return rest
+}
+
+/** The same with what is in it and who was left out. */
+export function asWholePayoutRun({ withdrawals, leftOut, ...run }: Awaited<ReturnType<typeof readPayoutRun>>) {
+  return {
+    ...asPayoutRun({ ...run, withdrawals: withdrawals.length }),
+    payout_list: withdrawals.map(unnamed),
+    left_out: leftOut.map(unnamed),
+  }
+}
+
+const run = () => ({
+  id: id(),
+  status: z.enum(['open', 'paid']),
+  payouts: count(),
+  reference: text(),
+  paid_on: z.nullable(day()),
+  created_at: time(),
+})
+const whole = () =>
+  z.object({
+    ...run(),
+    payout_list: z.array(
+      z.object({
+        id: id(),
+        partner_id: id(),
+        payout_address: text(),
+        amount_cents: cents(),
+        requested_cents: cents(),
+        currency: currency(),
+        status: z.enum(['requested', 'paid', 'refused', 'cancelled']),
+      }),
+    ),
+    left_out: z.array(
+      z.object({
+        partner_id: id(),
+        currency: currency(),
+        payable_cents: cents(),
+        reason: z.enum(['below_minimum', 'no_payout_address', 'payout_address_changed']),
+      }),
+    ),
+  })
+
+const example = {
+  id: 1,
+  status: 'open',
+  payouts: 1,
+  reference: null,
+  paid_on: null,
+  created_at: '2026-01-31T12:00:00.000Z',
+}
+const fields = {
+  payouts: 'How many payouts are in it.',
+  left_out: 'Who had something payable and is not in it, and why.',
+}
+const path = '/api/v1/payout-runs'
+
+/** The payout runs of a program as the reference shows them. */
+export const payoutRunOperations = (): Operation[] => [
+  {
+    id: 'createPayoutRun',
+    method: 'post',
+    path,
+    summary: 'Make a payout run',
+    description:
+      'Makes one payout for each partner and currency whose payable amount reaches the program’s minimum. `conflict` where nobody is due; then nothing is made.',
+    auth: 'key',
+    scope: 'manage',
+    idempotent: true,
+    body: body(newPayoutRun, {}),
+    success: {
+      schemas: [z.object({ success: success(), payout_run: z.object(run()) })],
+      description: 'The run.',
+      fields,
+    },
+    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: 'A run of whoever is due',
+        body: {},
+        status: 200,
+        response: { success: true, payout_run: example },
+      },
+      { name: 'conflict', summary: 'Nobody is due', body: {}, status: 409, response: refused('conflict', nobodyDue) },
+    ],
+  },
+  {
+    id: 'listPayoutRuns',
+    method: 'get',
+    path,
+    summary: 'List payout runs',
+    description: 'The payout runs of the program, the newest first.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [listParameters(payoutRunsQuery, {})],
+    success: { schemas: [listResponse(z.object(run()))], description: 'A page of payout runs.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest runs',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    id: 'getPayoutRun',
+    method: 'get',
+    path: `${path}/{payout_run_id}`,
+    summary: 'Read a payout run',
+    description: 'One payout run with its payouts and whom it left out. Each payout is recorded as paid by itself.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [idParameter('payout_run_id', 'Id of the payout run.')],
+    success: { schemas: [z.object({ success: success(), payout_run: whole() })], description: 'The run.', fields },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'run',
+        summary: 'A run with one payout',
+        status: 200,
+        response: {
+          success: true,
+          payout_run: {
+            ...example,
+            payout_list: [
+              {
+                id: 1,
+                partner_id: 1,
+                payout_address: 'nora@example.com',
+                amount_cents: 580,
+                requested_cents: 580,
+                currency: 'usd',
+                status: 'requested',
+              },
+            ],
+            left_out: [],
+          },
+        },
+      },
+    ],
+  },
+]

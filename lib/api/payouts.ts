@@ -1,0 +1,180 @@
+import * as z from 'zod/mini'
+import type { Withdrawal } from '../money/withdrawals.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { cents, currency, day, id, success, text, time } from './response-fields.ts'
+
+const states = ['requested', 'paid', 'refused', 'cancelled'] as const
+
+export const payoutsQuery = listQuery({
+  status: z.optional(oneOf(states)),
+  partner_id: z.optional(idIn()),
+  payout_run_id: z.optional(idIn()),
+})
+
+export const payoutPath = z.object({ payout_id: idIn() })
+
+const aDay = 'must be a day, such as 2026-01-31'
+const needed = 'must be given with this status, and only then'
+
+/** Body of PATCH /api/v1/payouts/{payout_id}. */
+export const payoutDecision = z
+  .strictObject({
+    status: oneOf(['paid', 'refused']),
+    amount_cents: z.optional(z.int().check(z.positive())),
+    reference: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(200))),
+    paid_on: z.optional(z.iso.date(aDay)),
+    reason: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))),
+  })
+  .check((context) => {
+    const { status, reason, ...transfer } = context.value
+    const wanted = {
+      ...transfer,
+      amount_cents: transfer.amount_cents,
+      reference: transfer.reference,
+      paid_on: transfer.paid_on,
+    }
+    for (const [name, value] of Object.entries({ ...wanted, reason })) {
+      if ((value !== undefined) !== (name === 'reason' ? status === 'refused' : status === 'paid')) {
+        context.issues.push({ code: 'custom', path: [name], message: needed, input: value })
+      }
+    }
+  })
+
+/** What a payout is paid or refused with, of a body that was accepted. */
+export function asDecision({ amount_cents, reference, paid_on, reason }: z.output<typeof payoutDecision>) {
+  if (reason !== undefined) return { reason }
+  if (amount_cents === undefined || reference === undefined || paid_on === undefined) throw new Error(needed)
+  return { amount_cents, transfer: { reference, paid_on: new Date(`${paid_on}T00:00:00Z`) } }
+}
+
+/** A withdrawal as the API answers it. */
+export function asPayout(withdrawal: Withdrawal) {
+  const { program_id: _, program_name: _program, partner_name: _partner, payout_email: address, ...rest } = withdrawal
+  const { payout_address, paid_on, ...shown } = rest
+  return { ...shown, payout_address: payout_address ?? address, paid_on: paid_on && paid_on.toISOString().slice(0, 10) }
+}
+
+const payout = () =>
+  z.object({
+    id: id(),
+    partner_id: id(),
+    currency: currency(),
+    requested_cents: cents(),
+    amount_cents: cents(),
+    status: z.enum(states),
+    reason: text(),
+    payout_run_id: z.nullable(id()),
+    payout_address: text(),
+    payout_waits_until: z.nullable(time()),
+    reference: text(),
+    paid_on: z.nullable(day()),
+    created_at: time(),
+    decided_at: z.nullable(time()),
+  })
+
+const example = {
+  id: 1,
+  partner_id: 1,
+  currency: 'usd',
+  requested_cents: 580,
+  amount_cents: 580,
+  status: 'requested',
+  reason: null,
+  payout_run_id: 1,
+  payout_address: 'nora@example.com',
+  payout_waits_until: null,
+  reference: null,
+  paid_on: null,
+  created_at: '2026-01-31T12:00:00.000Z',
+  decided_at: null,
+}
+const fields = {
+  amount_cents: 'What it stands at, after reversals reduced it from `requested_cents`.',
+  payout_run_id: 'The run that it is part of; null where the partner asked for it.',
+  payout_waits_until: 'The partner changed where they are paid; until then no run pays there.',
+}
+const path = '/api/v1/payouts'
+const one = () => z.object({ success: success(), payout: payout() })
+const pathParameter = () => idParameter('payout_id', 'Id of the payout.')
+
+/** The payouts of a program as the reference shows them. */
+export const payoutOperations = (): Operation[] => [
+  {
+    id: 'listPayouts',
+    method: 'get',
+    path,
+    summary: 'List payouts',
+    description: 'What partners asked to be paid, and what payout runs pay them, the newest first.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      listParameters(payoutsQuery, {
+        status: { description: 'Only payouts in this state.' },
+        partner_id: { description: 'Only payouts to this partner.', values: { type: 'integer', minimum: 1 } },
+        payout_run_id: { description: 'Only payouts of this run.', values: { type: 'integer', minimum: 1 } },
+      }),
+    ],
+    success: { schemas: [listResponse(payout())], description: 'A page of payouts.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest payouts',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    id: 'getPayout',
+    method: 'get',
+    path: `${path}/{payout_id}`,
+    summary: 'Read a payout',
+    description: 'One payout of the program.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [pathParameter()],
+    success: { schemas: [one()], description: 'The payout.', fields },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'payout', summary: 'A payout', status: 200, response: { success: true, payout: example } }],
+  },
+  {
+    id: 'decidePayout',
+    method: 'patch',
+    path: `${path}/{payout_id}`,
+    summary: 'Record a payout as paid, or refuse it',
+    description:
+      'Paid: deducts it from the partner’s balance and tells them. Refused: its amount is payable again, and the partner is told the reason. Doing either again changes nothing. `conflict` where it was decided otherwise, or where a reversal has reduced it to less than was transferred.',
+    auth: 'key',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    body: body(payoutDecision, {
+      status: 'What becomes of it.',
+      amount_cents: 'With `paid`: what was transferred, which has to be what it stands at.',
+      reference: 'With `paid`: what the transfer is called at the bank or PayPal.',
+      paid_on: 'With `paid`: the day of the transfer.',
+      reason: 'With `refused`: why. The partner is told.',
+    }),
+    success: { schemas: [one()], description: 'The payout as it is now.', fields },
+    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'paid',
+        summary: 'A transfer that was made',
+        body: { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: '2026-01-31' },
+        status: 200,
+        response: {
+          success: true,
+          payout: {
+            ...example,
+            status: 'paid',
+            reference: 'transfer 17',
+            paid_on: '2026-01-31',
+            decided_at: '2026-01-31T13:00:00.000Z',
+          },
+        },
+      },
+    ],
+  },
+]

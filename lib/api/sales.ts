@@ -1,0 +1,122 @@
+import * as z from 'zod/mini'
+import { commissionStatuses } from '../money/commission-list.ts'
+import { listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { cents, clickId, currency, id, success, text, time } from './response-fields.ts'
+
+const test = () =>
+  z.optional(
+    z.pipe(
+      oneOf(['true', 'false']),
+      z.transform((word: 'true' | 'false') => word === 'true'),
+    ),
+  )
+
+export const salesQuery = listQuery({
+  customer_key: z.optional(z.string()),
+  click_id: z.optional(z.string()),
+  test: test(),
+})
+
+export const salePath = z.object({ transaction_id: z.string().check(z.maxLength(255)) })
+export const saleQuery = z.strictObject({ test: test() })
+
+const sale = () =>
+  z.object({
+    id: id(),
+    transaction_id: z.string(),
+    is_test: z.boolean(),
+    sale_date: time(),
+    partner_id: z.nullable(id()),
+    click_id: z.nullable(clickId()),
+    customer_key: text(),
+    amount_cents: cents(),
+    refunded_cents: cents(),
+    currency: currency(),
+    sale_type: z.string(),
+    payment_status: z.string(),
+    is_recurring: z.boolean(),
+    subscription_id: text(),
+    commission: z.nullable(
+      z.object({ id: id(), status: z.enum(commissionStatuses), amount_cents: cents(), reversed_cents: cents() }),
+    ),
+  })
+
+const example = {
+  id: 1,
+  transaction_id: 'order-1001',
+  is_test: false,
+  sale_date: '2026-01-01T12:05:00.000Z',
+  partner_id: 1,
+  click_id: exampleClickId,
+  customer_key: 'user-1',
+  amount_cents: 4900,
+  refunded_cents: 0,
+  currency: 'usd',
+  sale_type: 'payment',
+  payment_status: 'paid',
+  is_recurring: false,
+  subscription_id: null,
+  commission: { id: 1, status: 'pending', amount_cents: 980, reversed_cents: 0 },
+}
+const fields = {
+  partner_id: 'Null where no partner brought the buyer; the sale earns nothing then.',
+  refunded_cents: 'How much of it was refunded or charged back.',
+  commission: 'What it earned the partner, and how much of that was reversed.',
+}
+const testParameter = { description: '`true` for test sales in place of the others.', values: { type: 'boolean' } }
+
+/** The sales of a program as the reference shows them. */
+export const saleOperations = (): Operation[] => [
+  {
+    id: 'listSales',
+    method: 'get',
+    path: '/api/v1/sales',
+    summary: 'List sales',
+    description: 'The sales of the program as they stand, the last recorded first, those without a partner included.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      listParameters(salesQuery, {
+        customer_key: { description: 'Only sales to the customer with this id of yours.' },
+        click_id: { description: 'Only sales to the customer with this click id.' },
+        test: testParameter,
+      }),
+    ],
+    success: { schemas: [listResponse(sale())], description: 'A page of sales.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest sales',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    id: 'getSale',
+    method: 'get',
+    path: '/api/v1/sales/{transaction_id}',
+    summary: 'Read a sale',
+    description: 'One sale by its transaction id.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      {
+        in: 'path',
+        schema: salePath,
+        fields: {
+          transaction_id: {
+            description: 'The `transaction_id` of the sale, encoded as a part of an address.',
+            example: 'order-1001',
+          },
+        },
+      },
+      { in: 'query', schema: saleQuery, fields: { test: testParameter } },
+    ],
+    success: { schemas: [z.object({ success: success(), sale: sale() })], description: 'The sale.', fields },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'sale', summary: 'A sale', status: 200, response: { success: true, sale: example } }],
+  },
+]

@@ -1,0 +1,56 @@
+import type { InferResult } from 'kysely'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+
+export type ListedCustomer = InferResult<ReturnType<typeof customersStatement>>[number]
+export const customerStates = ['click', 'lead', 'conversion'] as const
+
+interface CustomerList {
+  limit: number
+  /** The id that the page before ended with. */
+  before?: number | undefined
+  status?: (typeof customerStates)[number] | undefined
+  click_id?: string | undefined
+  customer_key?: string | undefined
+}
+
+/** Customers of a program, the newest first, as many and those that `list` asks for. */
+export async function listCustomers(db: Database, programId: number, list: CustomerList): Promise<ListedCustomer[]> {
+  return await db.query(customersStatement(programId, list))
+}
+
+/** A customer by their click id or by the integrator's own id of them. Refuses with `not_found`. */
+export async function readCustomer(db: Database, programId: number, name: string): Promise<ListedCustomer> {
+  const by = /^cust_\d+_\d+$/.test(name) ? { click_id: name } : { customer_key: name }
+  const [customer] = await listCustomers(db, programId, { limit: 1, ...by })
+  if (!customer) throw new ApiError('not_found', 'This program has no customer with this click id or customer key.')
+  return customer
+}
+
+function customersStatement(programId: number, list: CustomerList) {
+  const { limit, before, status, click_id, customer_key } = list
+  let query = kysely
+    .selectFrom('customers as c')
+    .select((eb) => [
+      'c.id',
+      'c.click_id',
+      'c.customer_key',
+      eb.ref('c.customer_status').$castTo<(typeof customerStates)[number]>().as('status'),
+      'c.partner_id',
+      'c.link_id',
+      'c.last_click_at',
+      'c.provisional_lead_at',
+      'c.signup_date',
+      'c.first_purchase_date',
+      'c.created_at',
+    ])
+    .where('c.program_id', '=', programId)
+    .orderBy('c.id', 'desc')
+    .limit(limit)
+  if (before !== undefined) query = query.where('c.id', '<', before)
+  if (status !== undefined) query = query.where('c.customer_status', '=', status)
+  if (click_id !== undefined) query = query.where('c.click_id', '=', click_id)
+  if (customer_key !== undefined) query = query.where('c.customer_key', '=', customer_key)
+  return query
+}

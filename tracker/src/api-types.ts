@@ -1,0 +1,786 @@
+// Written by test/client-types.test.ts from what the API takes and answers.
+
+/** What each call of the program API takes and answers. */
+export interface ApiOperations {
+  /** Add a partner. */
+  createPartner: {
+    query: undefined
+    body: {
+      /** What the program calls them: 1 to 80 characters. */
+      name: string
+      /** Where an invitation goes, and the money where they name no other address. */
+      email?: string | null | undefined
+      /** Stands in their link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up. */
+      code?: string | undefined
+      /** Your own id, unique in the program. */
+      external_id?: string | null | undefined
+      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. */
+      metadata?: Record<string, string> | undefined
+    }
+    answer: {
+      success: true
+      partner: {
+        id: number
+        name: string
+        email: string | null
+        status: 'active' | 'inactive' | 'ended'
+        has_account: boolean
+        external_id: string | null
+        metadata: Record<string, string>
+        links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        sales: number
+        balances: { currency: string; balance_cents: number }[]
+        created_at: string
+      }
+    }
+  }
+  /** List partners. */
+  listPartners: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only partners in this state. */
+      status?: 'active' | 'inactive' | 'ended' | undefined
+      /** Only the partner with this address, in letters of either case. */
+      email?: string | undefined
+      /** Only the partner with this id of yours. */
+      external_id?: string | undefined
+      /** Only the partner whose link has this code, in letters of either case. */
+      code?: string | undefined
+      /** Only partners with this text in their name, address or a code. */
+      search?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        name: string
+        email: string | null
+        status: 'active' | 'inactive' | 'ended'
+        has_account: boolean
+        external_id: string | null
+        metadata: Record<string, string>
+        links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        sales: number
+        balances: { currency: string; balance_cents: number }[]
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a partner. */
+  getPartner: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      partner: {
+        id: number
+        name: string
+        email: string | null
+        status: 'active' | 'inactive' | 'ended'
+        has_account: boolean
+        external_id: string | null
+        metadata: Record<string, string>
+        links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        sales: number
+        balances: { currency: string; balance_cents: number }[]
+        created_at: string
+      }
+    }
+  }
+  /** Change a partner. */
+  updatePartner: {
+    query: undefined
+    body: {
+      /** A new name, where nobody signs in as the partner. */
+      name?: string | undefined
+      /** A new address, or null for none, where nobody signs in as the partner. An open invitation to the one before ends. */
+      email?: string | null | undefined
+      /** Switches the partner with all their links on or off. */
+      status?: 'active' | 'inactive' | undefined
+      /** Your own id, unique in the program. Null takes it away. */
+      external_id?: string | null | undefined
+      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. What is named changes, and null takes a name away; the others stay. */
+      metadata?: Record<string, string | null> | null | undefined
+    }
+    answer: {
+      success: true
+      partner: {
+        id: number
+        name: string
+        email: string | null
+        status: 'active' | 'inactive' | 'ended'
+        has_account: boolean
+        external_id: string | null
+        metadata: Record<string, string>
+        links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        sales: number
+        balances: { currency: string; balance_cents: number }[]
+        created_at: string
+      }
+    }
+  }
+  /** Add a link. */
+  createLink: {
+    query: undefined
+    body: {
+      /** Whose link it is. */
+      partner_id: number
+      /** Stands in the link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up. */
+      code?: string | undefined
+      /** The page that the link opens, on the program’s domain; null for its start page. */
+      page_url?: string | null | undefined
+      /** Your own id, unique in the program. */
+      external_id?: string | null | undefined
+      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. */
+      metadata?: Record<string, string> | undefined
+    }
+    answer: {
+      success: true
+      link: {
+        id: number
+        partner_id: number | null
+        code: string
+        url: string
+        page_url: string | null
+        status: 'active' | 'inactive'
+        external_id: string | null
+        metadata: Record<string, string>
+        clicks: number
+        bot_clicks: number
+        last_clicked_at: string | null
+        created_at: string
+      }
+    }
+  }
+  /** List links. */
+  listLinks: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only links in this state. */
+      status?: 'active' | 'inactive' | undefined
+      /** Only links of this partner. */
+      partner_id?: number | undefined
+      /** Only the link with this id of yours. */
+      external_id?: string | undefined
+      /** Only the link with this code, in letters of either case. */
+      code?: string | undefined
+      /** Only links with this text in their code or page. */
+      search?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        partner_id: number | null
+        code: string
+        url: string
+        page_url: string | null
+        status: 'active' | 'inactive'
+        external_id: string | null
+        metadata: Record<string, string>
+        clicks: number
+        bot_clicks: number
+        last_clicked_at: string | null
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Change a link. */
+  updateLink: {
+    query: undefined
+    body: {
+      /** Switches the link on or off. */
+      status?: 'active' | 'inactive' | undefined
+      /** The page that the link opens, on the program’s domain; null for its start page. */
+      page_url?: string | null | undefined
+      /** Your own id, unique in the program. Null takes it away. */
+      external_id?: string | null | undefined
+      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. What is named changes, and null takes a name away; the others stay. */
+      metadata?: Record<string, string | null> | null | undefined
+    }
+    answer: {
+      success: true
+      link: {
+        id: number
+        partner_id: number | null
+        code: string
+        url: string
+        page_url: string | null
+        status: 'active' | 'inactive'
+        external_id: string | null
+        metadata: Record<string, string>
+        clicks: number
+        bot_clicks: number
+        last_clicked_at: string | null
+        created_at: string
+      }
+    }
+  }
+  /** List customers. */
+  listCustomers: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only customers in this state. */
+      status?: 'click' | 'lead' | 'conversion' | undefined
+      /** Only the customer with this id of yours. */
+      customer_key?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        click_id: string
+        customer_key: string | null
+        status: 'click' | 'lead' | 'conversion'
+        partner_id: number
+        link_id: number
+        last_click_at: string
+        is_provisional_lead: boolean
+        signup_date: string | null
+        first_purchase_date: string | null
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a customer. */
+  getCustomer: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      customer: {
+        id: number
+        click_id: string
+        customer_key: string | null
+        status: 'click' | 'lead' | 'conversion'
+        partner_id: number
+        link_id: number
+        last_click_at: string
+        is_provisional_lead: boolean
+        signup_date: string | null
+        first_purchase_date: string | null
+        created_at: string
+      }
+    }
+  }
+  /** List sales. */
+  listSales: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only sales to the customer with this id of yours. */
+      customer_key?: string | undefined
+      /** Only sales to the customer with this click id. */
+      click_id?: string | undefined
+      /** `true` for test sales in place of the others. */
+      test?: boolean | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        transaction_id: string
+        is_test: boolean
+        sale_date: string
+        partner_id: number | null
+        click_id: string | null
+        customer_key: string | null
+        amount_cents: number
+        refunded_cents: number
+        currency: string
+        sale_type: string
+        payment_status: string
+        is_recurring: boolean
+        subscription_id: string | null
+        commission: {
+          id: number
+          status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'
+          amount_cents: number
+          reversed_cents: number
+        } | null
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a sale. */
+  getSale: {
+    query: {
+      /** `true` for test sales in place of the others. */
+      test?: boolean | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      sale: {
+        id: number
+        transaction_id: string
+        is_test: boolean
+        sale_date: string
+        partner_id: number | null
+        click_id: string | null
+        customer_key: string | null
+        amount_cents: number
+        refunded_cents: number
+        currency: string
+        sale_type: string
+        payment_status: string
+        is_recurring: boolean
+        subscription_id: string | null
+        commission: {
+          id: number
+          status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'
+          amount_cents: number
+          reversed_cents: number
+        } | null
+      }
+    }
+  }
+  /** List clicks, leads and sales. */
+  listEvents: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only events of this type. */
+      event_type?: 'click' | 'lead' | 'conversion' | undefined
+      /** ISO 8601 date or time: the earliest, itself included. */
+      dateFrom?: string | undefined
+      /** ISO 8601 date or time: the latest, itself included. */
+      dateTo?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: (
+        | {
+            id: number
+            timestamp: string
+            click_id: string
+            createdAt: string
+            event_type: 'click'
+            session_id: string | null
+            page_url: string | null
+            converted: boolean
+            referrer_url: string | null
+            geo_country: string | null
+            geo_region: string | null
+            geo_city: string | null
+            device_type: string | null
+            device_os: string | null
+            browser_name: string | null
+          }
+        | {
+            id: number
+            timestamp: string
+            click_id: string
+            createdAt: string
+            event_type: 'lead'
+            session_id: string | null
+            page_url: string | null
+            converted: boolean
+            customer_key?: string | null | undefined
+          }
+        | {
+            id: number
+            timestamp: string
+            click_id: string
+            createdAt: string
+            event_type: 'conversion'
+            amount_cents: number
+            refunded_cents: number
+            currency: string
+            sale_type: string
+            payment_status: string
+            processor_event_id: string | null
+            is_recurring: boolean
+          }
+      )[]
+      next_cursor: string | null
+    }
+  }
+  /** List commissions. */
+  listCommissions: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only commissions in this state. */
+      status?: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed' | undefined
+      /** Only commissions of this partner. */
+      partner_id?: number | undefined
+      /** Only the commission of this sale. */
+      transaction_id?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        kind: 'sale' | 'lead'
+        partner_id: number
+        status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'
+        currency: string
+        amount_cents: number
+        reversed_cents: number
+        reason: string | null
+        review_reason: string | null
+        transaction_id: string | null
+        sale_cents: number | null
+        hold_until: string
+        credited_at: string | null
+        rejected_at: string | null
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Approve or reject a commission. */
+  decideCommission: {
+    query: undefined
+    body: {
+      /** What becomes of it. */
+      status: 'approved' | 'rejected'
+      /** Why it is rejected. The partner is told. */
+      reason?: string | undefined
+    }
+    answer: {
+      success: true
+      commission: {
+        id: number
+        kind: 'sale' | 'lead'
+        partner_id: number
+        status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'
+        currency: string
+        amount_cents: number
+        reversed_cents: number
+        reason: string | null
+        review_reason: string | null
+        transaction_id: string | null
+        sale_cents: number | null
+        hold_until: string
+        credited_at: string | null
+        rejected_at: string | null
+        created_at: string
+      }
+    }
+  }
+  /** Make a payout run. */
+  createPayoutRun: {
+    query: undefined
+    body: Record<string, never>
+    answer: {
+      success: true
+      payout_run: {
+        id: number
+        status: 'open' | 'paid'
+        payouts: number
+        reference: string | null
+        paid_on: string | null
+        created_at: string
+      }
+    }
+  }
+  /** List payout runs. */
+  listPayoutRuns: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        status: 'open' | 'paid'
+        payouts: number
+        reference: string | null
+        paid_on: string | null
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a payout run. */
+  getPayoutRun: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      payout_run: {
+        id: number
+        status: 'open' | 'paid'
+        payouts: number
+        reference: string | null
+        paid_on: string | null
+        created_at: string
+        payout_list: {
+          id: number
+          partner_id: number
+          payout_address: string | null
+          amount_cents: number
+          requested_cents: number
+          currency: string
+          status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        }[]
+        left_out: {
+          partner_id: number
+          currency: string
+          payable_cents: number
+          reason: 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
+        }[]
+      }
+    }
+  }
+  /** List payouts. */
+  listPayouts: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only payouts in this state. */
+      status?: 'requested' | 'paid' | 'refused' | 'cancelled' | undefined
+      /** Only payouts to this partner. */
+      partner_id?: number | undefined
+      /** Only payouts of this run. */
+      payout_run_id?: number | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        partner_id: number
+        currency: string
+        requested_cents: number
+        amount_cents: number
+        status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        reason: string | null
+        payout_run_id: number | null
+        payout_address: string | null
+        payout_waits_until: string | null
+        reference: string | null
+        paid_on: string | null
+        created_at: string
+        decided_at: string | null
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a payout. */
+  getPayout: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      payout: {
+        id: number
+        partner_id: number
+        currency: string
+        requested_cents: number
+        amount_cents: number
+        status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        reason: string | null
+        payout_run_id: number | null
+        payout_address: string | null
+        payout_waits_until: string | null
+        reference: string | null
+        paid_on: string | null
+        created_at: string
+        decided_at: string | null
+      }
+    }
+  }
+  /** Record a payout as paid, or refuse it. */
+  decidePayout: {
+    query: undefined
+    body: {
+      /** What becomes of it. */
+      status: 'paid' | 'refused'
+      /** With `paid`: what was transferred, which has to be what it stands at. */
+      amount_cents?: number | undefined
+      /** With `paid`: what the transfer is called at the bank or PayPal. */
+      reference?: string | undefined
+      /** With `paid`: the day of the transfer. */
+      paid_on?: string | undefined
+      /** With `refused`: why. The partner is told. */
+      reason?: string | undefined
+    }
+    answer: {
+      success: true
+      payout: {
+        id: number
+        partner_id: number
+        currency: string
+        requested_cents: number
+        amount_cents: number
+        status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        reason: string | null
+        payout_run_id: number | null
+        payout_address: string | null
+        payout_waits_until: string | null
+        reference: string | null
+        paid_on: string | null
+        created_at: string
+        decided_at: string | null
+      }
+    }
+  }
+  /** Read performance by group. */
+  performanceByGroup: {
+    query: {
+      /** By what; absent: the whole alone. Of a referrer it is the host, of a page its address without the query. Of each day the 200 values that come first are kept apart for a browser and all that follows it here. */
+      group_by?:
+        | 'partner'
+        | 'link'
+        | 'country'
+        | 'device'
+        | 'browser'
+        | 'referrer'
+        | 'page'
+        | 'utm_source'
+        | 'utm_medium'
+        | 'utm_campaign'
+        | 'utm_term'
+        | 'utm_content'
+        | 'sub1'
+        | 'sub2'
+        | 'sub3'
+        | undefined
+      /** First day in the time zone, YYYY-MM-DD; 30 days up to `to` where it is absent. */
+      from?: string | undefined
+      /** Last day, included; today where it is absent. At most 1100 days. */
+      to?: string | undefined
+      /** Name of the IANA’s list. Default `UTC`. */
+      time_zone?: string | undefined
+      /** Cuts every group, and the whole: up to 31 days into hours, 366 into days. Weeks begin on Mondays. */
+      interval?: 'hour' | 'day' | 'week' | 'month' | undefined
+      /** With commas: `clicks`, `bot_clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `refunded_cents`, `commission_cents`, `conversion_rate`, `average_order_cents`. Default `clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `commission_cents`. */
+      metrics?: string | undefined
+      /** The metric by which groups are ordered. Default: the first one. */
+      sort?:
+        | 'clicks'
+        | 'bot_clicks'
+        | 'leads'
+        | 'conversions'
+        | 'sales'
+        | 'revenue_cents'
+        | 'refunded_cents'
+        | 'commission_cents'
+        | 'conversion_rate'
+        | 'average_order_cents'
+        | undefined
+      /** The most or the least first. */
+      order?: 'desc' | 'asc' | undefined
+      /** How many groups at most. */
+      limit?: number | undefined
+      /** Of the money and of `sales`; the program’s own where it is absent. Nothing is converted. */
+      currency?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      group_by:
+        | 'partner'
+        | 'link'
+        | 'country'
+        | 'device'
+        | 'browser'
+        | 'referrer'
+        | 'page'
+        | 'utm_source'
+        | 'utm_medium'
+        | 'utm_campaign'
+        | 'utm_term'
+        | 'utm_content'
+        | 'sub1'
+        | 'sub2'
+        | 'sub3'
+        | null
+      from: string
+      to: string
+      time_zone: string
+      interval: 'hour' | 'day' | 'week' | 'month' | null
+      currency: string
+      total: {
+        clicks?: number | undefined
+        bot_clicks?: number | undefined
+        leads?: number | undefined
+        conversions?: number | undefined
+        sales?: number | undefined
+        revenue_cents?: number | undefined
+        refunded_cents?: number | undefined
+        commission_cents?: number | undefined
+        conversion_rate?: number | undefined
+        average_order_cents?: number | undefined
+        intervals?:
+          | {
+              start: string
+              clicks?: number | undefined
+              bot_clicks?: number | undefined
+              leads?: number | undefined
+              conversions?: number | undefined
+              sales?: number | undefined
+              revenue_cents?: number | undefined
+              refunded_cents?: number | undefined
+              commission_cents?: number | undefined
+              conversion_rate?: number | undefined
+              average_order_cents?: number | undefined
+            }[]
+          | undefined
+      }
+      data: {
+        value: string | null
+        label?: string | undefined
+        is_rest?: true | undefined
+        clicks?: number | undefined
+        bot_clicks?: number | undefined
+        leads?: number | undefined
+        conversions?: number | undefined
+        sales?: number | undefined
+        revenue_cents?: number | undefined
+        refunded_cents?: number | undefined
+        commission_cents?: number | undefined
+        conversion_rate?: number | undefined
+        average_order_cents?: number | undefined
+        intervals?:
+          | {
+              start: string
+              clicks?: number | undefined
+              bot_clicks?: number | undefined
+              leads?: number | undefined
+              conversions?: number | undefined
+              sales?: number | undefined
+              revenue_cents?: number | undefined
+              refunded_cents?: number | undefined
+              commission_cents?: number | undefined
+              conversion_rate?: number | undefined
+              average_order_cents?: number | undefined
+            }[]
+          | undefined
+      }[]
+    }
+  }
+}

@@ -1,0 +1,178 @@
+import { type Caller, type Result, send, type SvcError } from './send.ts'
+import type { ApiOperations } from './api-types.ts'
+
+export type { Result, SvcError }
+
+/** The address the package was built for; see build.ts. */
+declare const SVC_BASE_URL: string
+
+type Operation = keyof ApiOperations
+type Query<Id extends Operation> = ApiOperations[Id]['query']
+type Body<Id extends Operation> = ApiOperations[Id]['body']
+type Item<Id extends Operation> = ApiOperations[Id]['answer'] extends { data: (infer Row)[] } ? Row : never
+/** What stands in an answer beside `success`. */
+type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Exclude<
+  keyof ApiOperations[Id]['answer'],
+  'success'
+>]
+
+export type Partner = Item<'listPartners'>
+export type Link = Item<'listLinks'>
+export type Customer = Item<'listCustomers'>
+export type Sale = Item<'listSales'>
+export type TrackingEvent = Item<'listEvents'>
+export type Commission = Item<'listCommissions'>
+export type Payout = Item<'listPayouts'>
+export type PayoutRun = Item<'listPayoutRuns'>
+
+type Asked = Record<string, string | number | boolean | undefined>
+
+function searchOf(asked: Asked): URLSearchParams {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(asked)) if (value !== undefined) search.set(name, String(value))
+  return search
+}
+
+export interface SvcApiOptions extends Caller {
+  /** Default: the address the package was built for. */
+  baseUrl?: string | undefined
+}
+
+export interface CreateOptions {
+  /** Names what is made: sent again within a day it makes nothing twice. Default: a new one for each call, for its own retries. */
+  idempotencyKey?: string | undefined
+}
+
+/** What a list throws where a page of it could not be read. */
+export class SvcApiError extends Error implements SvcError {
+  [name: string]: unknown
+  readonly code: string
+  /** The HTTP status, or 0 where there was no answer. */
+  readonly status: number
+
+  constructor(status: number, error: SvcError) {
+    super(error.message)
+    Object.assign(this, error)
+    this.name = 'SvcApiError'
+    this.code = error.code
+    this.status = status
+  }
+}
+
+/** A list: read row by row over all its pages (`for await`), which throws `SvcApiError`, or a page at a time. */
+export interface List<Row> extends AsyncIterable<Row> {
+  /** The first page, or the one that `cursor` in the query begins; never throws. */
+  page(): Promise<Result<{ data: Row[]; next_cursor: string | null }>>
+}
+
+/**
+ * The program API from your server, with a key of the scopes `read` and `manage`. What reads or changes one thing resolves to a `Result` and
+ * never throws; lists are read with `for await`. A call without an answer, or answered 429 or 5xx, is sent again.
+ */
+export class SvcApi {
+  readonly #options: SvcApiOptions
+
+  constructor(options: SvcApiOptions) {
+    this.#options = options
+  }
+
+  readonly partners = {
+    list: (query?: Query<'listPartners'>) => this.#list<Partner>('partners', query),
+    get: (id: number) => this.#one<One<'getPartner'>>('GET', `partners/${id}`),
+    create: (partner: Body<'createPartner'>, options?: CreateOptions) =>
+      this.#create<One<'createPartner'>>('partners', partner, options),
+    /** Changes what is given: `status: 'inactive'` switches all their links off. */
+    update: (id: number, changes: Body<'updatePartner'>) =>
+      this.#one<One<'updatePartner'>>('PATCH', `partners/${id}`, changes),
+  }
+
+  readonly links = {
+    list: (query?: Query<'listLinks'>) => this.#list<Link>('links', query),
+    create: (link: Body<'createLink'>, options?: CreateOptions) =>
+      this.#create<One<'createLink'>>('links', link, options),
+    update: (id: number, changes: Body<'updateLink'>) => this.#one<One<'updateLink'>>('PATCH', `links/${id}`, changes),
+  }
+
+  readonly customers = {
+    list: (query?: Query<'listCustomers'>) => this.#list<Customer>('customers', query),
+    /** By the click id, or by your own id of them. */
+    get: (clickIdOrKey: string) =>
+      this.#one<One<'getCustomer'>>('GET', `customers/${encodeURIComponent(clickIdOrKey)}`),
+  }
+
+  readonly sales = {
+    list: (query?: Query<'listSales'>) => this.#list<Sale>('sales', query),
+    get: (transactionId: string) => this.#one<One<'getSale'>>('GET', `sales/${encodeURIComponent(transactionId)}`),
+  }
+
+  /** Figures by group and interval. */
+  performance(query: Query<'performanceByGroup'> = {}): Promise<Result<ApiOperations['performanceByGroup']['answer']>> {
+    return send(this.#options, this.#url(`performance?${searchOf(query)}`), 'GET')
+  }
+
+  readonly events = {
+    list: (query?: Query<'listEvents'>) => this.#list<TrackingEvent>('events', query),
+  }
+
+  readonly commissions = {
+    list: (query?: Query<'listCommissions'>) => this.#list<Commission>('commissions', query),
+    approve: (id: number) => this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'approved' }),
+    reject: (id: number, reason: string) =>
+      this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'rejected', reason }),
+  }
+
+  readonly payouts = {
+    list: (query?: Query<'listPayouts'>) => this.#list<Payout>('payouts', query),
+    get: (id: number) => this.#one<One<'getPayout'>>('GET', `payouts/${id}`),
+    markPaid: (id: number, transfer: { amount_cents: number; reference: string; paid_on: string }) =>
+      this.#one<One<'decidePayout'>>('PATCH', `payouts/${id}`, { status: 'paid', ...transfer }),
+    refuse: (id: number, reason: string) =>
+      this.#one<One<'decidePayout'>>('PATCH', `payouts/${id}`, { status: 'refused', reason }),
+  }
+
+  readonly payoutRuns = {
+    list: (query?: Query<'listPayoutRuns'>) => this.#list<PayoutRun>('payout-runs', query),
+    get: (id: number) => this.#one<One<'getPayoutRun'>>('GET', `payout-runs/${id}`),
+    create: (options?: CreateOptions) => this.#create<One<'createPayoutRun'>>('payout-runs', {}, options),
+  }
+
+  #url(path: string): string {
+    return `${(this.#options.baseUrl ?? SVC_BASE_URL).replace(/\/+$/, '')}/api/v1/${path}`
+  }
+
+  async #one<Data>(
+    method: string,
+    path: string,
+    body?: object,
+    headers?: Record<string, string>,
+  ): Promise<Result<Data>> {
+    const input = body && (() => body)
+    const result = await send<Record<string, Data>>(this.#options, this.#url(path), method, input, headers)
+    if (!result.ok) return result
+    const { success: _, ...answer } = result.data
+    // oxlint-disable-next-line no-unsafe-type-assertion -- beside `success` an answer holds one thing
+    return { ...result, data: Object.values(answer)[0] as Data }
+  }
+
+  #create<Data>(path: string, body: object, { idempotencyKey = crypto.randomUUID() }: CreateOptions = {}) {
+    return this.#one<Data>('POST', path, body, { 'idempotency-key': idempotencyKey })
+  }
+
+  #list<Row>(path: string, query: Asked = {}): List<Row> {
+    const page = (cursor?: string | null) => {
+      const url = this.#url(`${path}?${searchOf(cursor ? { ...query, cursor } : query)}`)
+      return send<{ data: Row[]; next_cursor: string | null }>(this.#options, url, 'GET')
+    }
+    return {
+      page: () => page(),
+      async *[Symbol.asyncIterator]() {
+        for (let cursor: string | null | undefined; cursor !== null;) {
+          const result: Awaited<ReturnType<typeof page>> = await page(cursor)
+          if (!result.ok) throw new SvcApiError(result.status, result.error)
+          yield* result.data.data
+          cursor = result.data.next_cursor
+        }
+      },
+    }
+  }
+}

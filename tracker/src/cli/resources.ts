@@ -1,0 +1,278 @@
+import { styleText } from 'node:util'
+import { type Command, InvalidArgumentError } from 'commander'
+import { type Connection, connect, type ConnectionFlags, request } from './service.ts'
+import type { ApiOperations } from '../api-types.ts'
+
+type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] } ? Of : never
+type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
+
+interface List<Of> {
+  noun: string
+  path: string
+  /** Filters of the list, by their option. */
+  filters: Record<string, string>
+  columns: Column<Of>[]
+}
+
+/** The amount in the currency's own unit, with its code. */
+function money(cents: number, currency: string): string {
+  const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
+  return format.format(cents / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2))
+}
+
+const day = (time: string | null) => time && time.slice(0, 10)
+const kinds = <Of>(list: List<Of>) => list
+
+const lists = [
+  kinds<Row<'listPartners'>>({
+    noun: 'partners',
+    path: 'partners',
+    filters: {
+      status: 'active, inactive or ended',
+      email: 'address',
+      'external-id': 'id of yours',
+      search: 'text in name, address or code',
+    },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['NAME', ({ name }) => name],
+      ['E-MAIL', ({ email }) => email],
+      ['CODES', ({ links }) => links.map(({ code }) => code).join(', ')],
+      ['STATUS', ({ status }) => status],
+      ['SALES', ({ sales }) => sales],
+      [
+        'BALANCE',
+        ({ balances }) => balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', '),
+      ],
+    ],
+  }),
+  kinds<Row<'listLinks'>>({
+    noun: 'links',
+    path: 'links',
+    filters: {
+      status: 'active or inactive',
+      'partner-id': 'id of the partner',
+      'external-id': 'id of yours',
+      search: 'text in code or page',
+    },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['ADDRESS', ({ url }) => url],
+      ['STATUS', ({ status }) => status],
+      ['CLICKS', ({ clicks }) => clicks],
+      ['LAST CLICK', ({ last_clicked_at: at }) => day(at)],
+    ],
+  }),
+  kinds<Row<'listSales'>>({
+    noun: 'sales',
+    path: 'sales',
+    filters: { 'customer-key': 'id of the customer', 'click-id': 'click id', test: 'true for test sales' },
+    columns: [
+      ['DATE', ({ sale_date: date }) => day(date)],
+      ['TRANSACTION', ({ transaction_id: id }) => id],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['REFUNDED', ({ refunded_cents: cents, currency }) => (cents === 0 ? '' : money(cents, currency))],
+      ['COMMISSION', ({ commission, currency }) => commission && money(commission.amount_cents, currency)],
+      ['STATUS', ({ commission }) => commission && commission.status],
+    ],
+  }),
+  kinds<Row<'listCommissions'>>({
+    noun: 'commissions',
+    path: 'commissions',
+    filters: {
+      status: 'pending, approved, paid, refunded or reversed',
+      'partner-id': 'id of the partner',
+      'transaction-id': 'the sale',
+    },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['MADE', ({ created_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['TRANSACTION', ({ transaction_id: id, kind }) => id ?? kind],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['REVERSED', ({ reversed_cents: cents, currency }) => (cents === 0 ? '' : money(cents, currency))],
+      ['STATUS', ({ status }) => status],
+    ],
+  }),
+  kinds<Row<'listPayouts'>>({
+    noun: 'payouts',
+    path: 'payouts',
+    filters: {
+      status: 'requested, paid, refused or cancelled',
+      'partner-id': 'id of the partner',
+      'payout-run-id': 'id of the run',
+    },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['MADE', ({ created_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['TO', ({ payout_address: address }) => address],
+      ['RUN', ({ payout_run_id: run }) => run],
+      ['STATUS', ({ status }) => status],
+      ['PAID', ({ paid_on: paid }) => paid],
+    ],
+  }),
+]
+
+const tones = {
+  active: 'green',
+  approved: 'green',
+  paid: 'green',
+  pending: 'yellow',
+  requested: 'yellow',
+  inactive: 'dim',
+  ended: 'dim',
+  cancelled: 'dim',
+  reversed: 'red',
+  refunded: 'red',
+  refused: 'red',
+} as const satisfies Record<string, Parameters<typeof styleText>[0]>
+const isTone = (text: string): text is keyof typeof tones => Object.hasOwn(tones, text)
+
+const style = (tone: Parameters<typeof styleText>[0], text: string) => styleText(tone, text, { stream: process.stdout })
+/** What others typed goes to a terminal without what would move its cursor or colour it. */
+const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
+
+/** Rows as a table: as wide as its cells, states in their colour where there are colours. */
+export function table(titles: string[], rows: string[][]): string {
+  const widths = titles.map((title, index) => Math.max(title.length, ...rows.map((row) => row[index]?.length ?? 0)))
+  const line = (cells: string[], tone: (cell: string) => string) =>
+    cells
+      .map((cell, index) => tone(cell) + ' '.repeat((widths[index] ?? 0) - cell.length))
+      .join('  ')
+      .trimEnd()
+  return [
+    line(titles, (title) => style('dim', title)),
+    ...rows.map((row) => line(row, (cell) => (isTone(cell) ? style(tones[cell], cell) : cell))),
+  ].join('\n')
+}
+
+interface Page<Of> {
+  data: Of[]
+  next_cursor: string | null
+}
+
+/** Up to `limit` rows of a list, page after page. */
+async function read<Of>(
+  connection: Connection,
+  path: string,
+  filters: Record<string, string>,
+  limit: number,
+  cursor?: string,
+): Promise<Page<Of>> {
+  const page: Page<Of> = { data: [], next_cursor: cursor ?? null }
+  do {
+    const search = new URLSearchParams({
+      ...filters,
+      limit: String(Math.min(limit - page.data.length, 100)),
+      ...(page.next_cursor && { cursor: page.next_cursor }),
+    })
+    const next = await request<Page<Of>>(connection, `/api/v1/${path}?${search}`)
+    page.data.push(...next.data)
+    page.next_cursor = next.next_cursor
+  } while (page.next_cursor !== null && page.data.length < limit)
+  return page
+}
+
+function wholeNumber(text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('It is a positive whole number.')
+  return number
+}
+
+type Flags = ConnectionFlags & Record<string, unknown>
+type Print = (flags: ConnectionFlags, data: object, text: string) => void
+type Subcommand = (parent: Command, name: string, description: string) => Command
+
+const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+const given = (flags: Flags, options: string[]) =>
+  Object.fromEntries(
+    options.flatMap((option) => {
+      const value = flags[camel(option)]
+      return typeof value === 'string' ? [[option.replaceAll('-', '_'), value]] : []
+    }),
+  )
+
+function addList<Of>(parent: Command, list: List<Of>, subcommand: Subcommand, print: Print): void {
+  const { noun, path, filters, columns } = list
+  const command = subcommand(parent, 'list', `List ${noun}, the newest first.`)
+    .option('--limit <number>', 'How many at most.', wholeNumber, 25)
+    .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
+  for (const [option, what] of Object.entries(filters))
+    command.option(`--${option} <${option}>`, `Only with this: ${what}.`)
+  command
+    .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
+    .action(async (flags: Flags & { limit: number; cursor?: string }) => {
+      const wanted = given(flags, Object.keys(filters))
+      const page = await read<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
+      const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
+      const text =
+        rows.length === 0
+          ? `No ${noun}.`
+          : table(
+              columns.map(([title]) => title),
+              rows,
+            )
+      const more =
+        page.next_cursor && `\n${style('dim', `More: --limit ${flags.limit * 2}, or --cursor ${page.next_cursor}`)}`
+      print(flags, page, text + (more ?? ''))
+    })
+}
+
+/** The commands that read and change a program: `svc partners list`, `svc links create`. */
+export function addResources(svc: Command, subcommand: Subcommand, print: Print): void {
+  const nouns = new Map<string, Command>()
+  for (const list of lists) {
+    const noun = svc
+      .command(list.noun)
+      .description(`The program's ${list.noun}. The key needs the scope read, and manage to change them.`)
+      .helpOption('-h, --help', 'Show this help.')
+    nouns.set(list.noun, noun)
+    // oxlint-disable-next-line no-unsafe-type-assertion -- each list's columns are of its own rows
+    addList(noun, list as List<unknown>, subcommand, print)
+  }
+  const [partners, links] = [nouns.get('partners'), nouns.get('links')]
+  if (!partners || !links) throw new Error('partners or links are missing')
+
+  subcommand(partners, 'create', 'Add a partner with a link. Nobody is mailed.')
+    .requiredOption('--name <name>', 'What the program calls them.')
+    .option('--email <address>', 'Their address.')
+    .option('--code <code>', 'Stands in their link as aff. Without it one is made up.')
+    .option('--external-id <id>', 'An id of yours.')
+    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc partners create --name "Nora Field" --code nora --email nora@example.com',
+    )
+    .action(async (flags: Flags) => {
+      const body = given(flags, ['name', 'email', 'code', 'external-id'])
+      const made = await create<ApiOperations['createPartner']['answer']>(flags, 'partners', body)
+      const { id, name, links: own } = made.partner
+      print(
+        flags,
+        made,
+        `${style('green', '✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`,
+      )
+    })
+
+  subcommand(links, 'create', 'Add a link to a partner.')
+    .requiredOption('--partner-id <id>', 'Whose link it is.', wholeNumber)
+    .option('--code <code>', 'Stands in the link as aff. Without it one is made up.')
+    .option('--page-url <address>', "The page it opens, on the program's domain.")
+    .option('--external-id <id>', 'An id of yours.')
+    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .addHelpText('after', '\nExamples:\n  $ svc links create --partner-id 2 --code nora-spring')
+    .action(async (flags: Flags & { partnerId: number }) => {
+      const body = { ...given(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
+      const made = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
+      print(flags, made, `${style('green', '✓')} Link ${made.link.id}: ${made.link.url}`)
+    })
+}
+
+async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {
+  const key = typeof flags['idempotencyKey'] === 'string' ? flags['idempotencyKey'] : crypto.randomUUID()
+  return await request<Answer>(connect(flags), `/api/v1/${path}`, body, { 'idempotency-key': key })
+}

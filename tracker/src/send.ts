@@ -1,0 +1,87 @@
+/** Who calls the service from a server, and how long it may take. */
+export interface Caller {
+  /** The program's API key. Keep it on the server. */
+  apiKey: string | undefined
+  /** How long one attempt may take, in milliseconds. Default 10,000. */
+  timeoutMs?: number | undefined
+  /** How often a call is tried again after no answer, 429 or 5xx. Default 2. */
+  retries?: number | undefined
+}
+
+export interface SvcError {
+  /** The service's stable code; without an answer from it `network_error`, `timeout`, `invalid_response`, `invalid_request`. */
+  code: string
+  message: string
+  details?: { field: string; message: string }[]
+  /** Of a sale that was recorded before (409): its id there, and whether it is the one that was sent. */
+  sale_id?: number
+  same_payload?: boolean
+  /** Whether a partner brought that sale's customer, now that this call named one, and its commission. */
+  attributed?: boolean
+  commission_id?: number | null
+  [name: string]: unknown
+}
+
+/** What every call resolves to. `status` is the HTTP status, or 0 where there was no answer. */
+export type Result<Data> =
+  { ok: true; status: number; error: null; data: Data } | { ok: false; status: number; error: SvcError; data: null }
+
+const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
+
+/** A wait that the service asks for beyond this is left to the caller. */
+const longestWaitMs = 10_000
+
+/**
+ * Sends one call, and again after no answer, 429 or 5xx: each is safe to repeat. `input` makes the body; what it throws is told as
+ * `invalid_request`.
+ */
+export async function send<Data>(
+  { apiKey, timeoutMs = 10_000, retries = 2 }: Caller,
+  url: string,
+  method: string,
+  input?: () => object,
+  headers?: Record<string, string>,
+): Promise<Result<Data>> {
+  let body: string | null = null
+  try {
+    if (input) body = JSON.stringify(input())
+  } catch (error) {
+    return failed(400, { code: 'invalid_request', message: String(error) })
+  }
+  let outcomeUnknown = false
+  for (let attempt = 0; ; attempt++) {
+    let status = 0
+    let error: SvcError
+    let waitMs = 200 * 2 ** attempt * (1 + Math.random())
+    try {
+      const response = await fetch(url, {
+        method,
+        headers: { authorization: `Bearer ${apiKey?.trim()}`, 'content-type': 'application/json', ...headers },
+        body,
+        // Followed, a redirect would turn the call into a GET.
+        redirect: 'manual',
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      status = response.status
+      waitMs = Math.max(waitMs, Number(response.headers.get('retry-after')) * 1000 || 0)
+      const answer = await response.json()
+      if (answer.success) return { ok: true, status, error: null, data: answer }
+      error = answer.error
+      if (!error) throw SyntaxError()
+      // The answer to an earlier attempt was lost, and that attempt recorded exactly this sale.
+      if (outcomeUnknown && error['same_payload'])
+        // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale is answered so, and these are its fields
+        return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
+    } catch (cause) {
+      // Only the name of the error: its text can quote the Authorization header.
+      const name = cause instanceof Error ? cause.name : ''
+      const code = { SyntaxError: 'invalid_response', TimeoutError: 'timeout' }[name] ?? 'network_error'
+      if (name !== 'SyntaxError') status = 0
+      error = { code, message: `${name}. Is baseUrl right?` }
+    }
+    if (status === 0 || status >= 500) outcomeUnknown = true
+    else if (status !== 429) attempt = retries
+    if (attempt >= retries || waitMs > longestWaitMs) return failed(status, error)
+    await new Promise((resolve) => setTimeout(resolve, waitMs))
+  }
+}
