@@ -15,7 +15,7 @@ const readsARound = 10
 const dayMs = 86_400_000
 
 /** How many values each grouping has, every day. Of those beyond `device` no day keeps more than 200 apart. */
-const values: Partial<Record<GroupingName, number>> = {
+const values = {
   all: 1,
   partner: 100,
   link: 100,
@@ -27,20 +27,32 @@ const values: Partial<Record<GroupingName, number>> = {
   utm_source: 20,
   utm_campaign: 60,
   sub1: 200,
-}
+} as const satisfies Partial<Record<GroupingName, number>>
+type Name = keyof typeof values
+const groupingNames = [
+  'all',
+  'partner',
+  'link',
+  'country',
+  'device',
+  'browser',
+  'referrer',
+  'page',
+  'utm_source',
+  'utm_campaign',
+  'sub1',
+] as const satisfies Name[]
 
 /** Of every so many clicks one moves the total, and by so much. */
 const moved: [metric: GroupedMetric, every: number, amount: number][] = [
   ['clicks', 1, 1],
-  ['bot_clicks', 10, 1],
   ['leads', 20, 1],
   ['conversions', 100, 1],
   ['sales', 80, 1],
   ['revenue', 80, 4900],
   ['commission', 80, 980],
-  ['refunded', 800, 4900],
 ]
-const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission', 'refunded']
+const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission']
 
 /**
  * Performance by group over 90 days, of a program with 100,000 clicks in them and of one with ten million (`--events`), with the same partners,
@@ -145,53 +157,39 @@ async function seedProgram(events: number) {
   const { sql, sandbox } = database
   const { programId } = sandbox
   const { firstPartner, firstLink } = await seedPartners(sql, programId, 100)
-  const first = { partner: firstPartner, link: firstLink }
-  for (const [name, count] of Object.entries(values) as [GroupingName, number][]) {
-    const value =
-      name === 'partner' || name === 'link'
-        ? `(${first[name]} + n % 100)::text`
-        : name === 'all'
-          ? `''`
-          : `'value ' || n % ${count}`
-    for (const [metric, every, amount] of moved)
-      await seedTotals(sql, programId, events, { name, value, metric, every, amount })
+  const first: Partial<Record<Name, number>> = { partner: firstPartner, link: firstLink }
+  for (const name of groupingNames) {
+    const count = values[name]
+    const value = name in first ? `(${first[name]} + n)::text` : name === 'all' ? `''` : `'value ' || n`
+    for (const [metric, every, amount] of moved) {
+      await seedTotals(sql, programId, { name, value, count, metric, times: Math.floor(events / every), amount })
+    }
   }
   await sql.query('vacuum analyze')
   return { database, programId, connection: await Connection.open(database.databaseUrl, false) }
 }
 
-/** The totals of one metric by one grouping. Above two million clicks each that is made stands for several. */
+const quartersOfDay = 96
+
+/** The totals of one metric by one grouping, spread evenly over days, values and quarters of an hour. */
 async function seedTotals(
   sql: pg.Client,
   programId: number,
-  events: number,
-  of: { name: GroupingName; value: string; metric: GroupedMetric; every: number; amount: number },
+  of: { name: GroupingName; value: string; count: number; metric: GroupedMetric; times: number; amount: number },
 ): Promise<void> {
-  const made = Math.min(events, 2_000_000)
+  const cells = days * of.count * quartersOfDay
+  const filled = Math.min(of.times, cells)
   await sql.query(
     `insert into grouped_totals (program_id, grouping_name, metric, currency, day, value, quarters, sums)
-    select $1, $2, $3, $4, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
+    select $1::bigint, $2::grouping_name, $3::grouped_metric, $4, utc_day(now()) - 1 - (row / ${of.count})::integer, ${of.value},
+      array_agg((cell % ${quartersOfDay})::smallint order by cell),
+      array_agg($5::bigint * ((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells}) order by cell)
     from (
-      select day, value, quarter, (sum(sum(amount)) over (partition by day, value order by quarter))::bigint as sum
-      from (
-        select utc_day(at) as day, ${of.value} as value, quarter_of_day(at) as quarter, $5::bigint as amount
-        from (
-          select n, date_trunc('day', now(), 'UTC') - make_interval(secs => (1 - n / ${made}.0) * ${days} * 86400) as at
-          from (select k * $7::bigint + k / 7 % $7::bigint as n from generate_series(0, $6::bigint - 1) k) clicks
-        ) clicked
-      ) counted
-      group by 1, 2, 3
-    ) summed
-    group by 1, 2, 3, 4, 5, 6`,
-    [
-      programId,
-      of.name,
-      of.metric,
-      moneyMetrics.includes(of.metric) ? 'usd' : '',
-      Math.round((of.amount * events) / made),
-      Math.floor(made / of.every),
-      of.every,
-    ],
+      select cell, cell / ${quartersOfDay} as row, (cell / ${quartersOfDay} % ${of.count}) as n
+      from (select (k * ${cells} + ${filled - 1}) / ${filled} as cell from generate_series(0::bigint, ${filled - 1}) k) filled
+    ) cells
+    group by row, n`,
+    [programId, of.name, of.metric, moneyMetrics.includes(of.metric) ? 'usd' : '', of.amount],
   )
 }
 
