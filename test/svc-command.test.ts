@@ -9,11 +9,13 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
+import { noClick } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
 
 const resources = ['partners', 'links', 'sales', 'commissions', 'payouts']
 const stack = await startStack({
-  functions: ['cli-status', 'track-click', 'track-lead', 'track-sale', ...resources],
+  functions: ['cli-status', 'track-click', 'track-lead', 'track-sale', 'performance', ...resources],
 })
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env, { name: 'Shoes `<b>` | and more', cookie_window_days: 45 })
@@ -306,6 +308,38 @@ describe('how it fails', () => {
   test('writes no colours where there is no terminal', async () => {
     const all = [await svc(['status']), await svc(['status'], {}), await svc(['init'])]
     expect(all.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toContain('\u001B')
+  })
+})
+
+describe('svc performance', () => {
+  test('shows groups and intervals as a table and as JSON', async () => {
+    const shop = await createSandbox(stack.db, env)
+    const own = { SVC_API_KEY: shop.apiKey, SVC_BASE_URL: stack.baseUrl }
+    const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: shop.partnerCode }
+    for (const country of ['DE', 'DE', null]) await recordClick(stack.db, { ...click, geo_country: country }, null)
+    while ((await countClicks(stack.db, 1000)) > 0);
+    const asked = ['performance', '--group-by', 'country', '--metrics', 'clicks,revenue_cents,conversion_rate']
+    const shown = await svc(asked, own)
+    expect([shown.exitCode, shown.stdout.split('\n').map((line) => line.split(/ {2,}/))]).toEqual([
+      0,
+      [
+        ['COUNTRY', 'CLICKS', 'REVENUE', 'CONVERSION RATE'],
+        ['DE', '2', 'USD\u00a00.00', '0 %'],
+        ['(none)', '1', 'USD\u00a00.00', '0 %'],
+        ['total', '3', 'USD\u00a00.00', '0 %'],
+        [''],
+      ],
+    ])
+    const month = `${new Date().toISOString().slice(0, 7)}-01`
+    const cut = await json([...asked, '--interval', 'month', '--from', month, '--limit', '1', '--json'], own)
+    expect(cut).toMatchObject({
+      total: { clicks: 3, intervals: [{ start: month, clicks: 3 }] },
+      data: [{ value: 'DE', intervals: [{ start: month, clicks: 2 }] }],
+    })
+    expect(await svc(['performance', '--group-by', 'city'], own)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('group_by must be partner or link'),
+    })
   })
 })
 

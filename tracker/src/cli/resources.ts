@@ -15,7 +15,7 @@ interface List<Of> {
 }
 
 /** The amount in the currency's own unit, with its code. */
-function money(cents: number, currency: string): string {
+export function money(cents: number, currency: string): string {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
   return format.format(cents / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2))
 }
@@ -134,7 +134,7 @@ const isTone = (text: string): text is keyof typeof tones => Object.hasOwn(tones
 
 const style = (tone: Parameters<typeof styleText>[0], text: string) => styleText(tone, text, { stream: process.stdout })
 /** What others typed goes to a terminal without what would move its cursor or colour it. */
-const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
+export const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
 
 /** Rows as a table: as wide as its cells, states in their colour where there are colours. */
 export function table(titles: string[], rows: string[][]): string {
@@ -184,11 +184,11 @@ function wholeNumber(text: string): number {
 }
 
 type Flags = ConnectionFlags & Record<string, unknown>
-type Print = (flags: ConnectionFlags, data: object, text: string) => void
-type Subcommand = (parent: Command, name: string, description: string) => Command
+export type Print = (flags: ConnectionFlags, data: object, text: string) => void
+export type Subcommand = (parent: Command, name: string, description: string) => Command
 
 const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
-const given = (flags: Flags, options: string[]) =>
+export const given = (flags: Flags, options: string[]) =>
   Object.fromEntries(
     options.flatMap((option) => {
       const value = flags[camel(option)]

@@ -2,6 +2,7 @@ import { styleText } from 'node:util'
 import { confirm, isCancel, password } from '@clack/prompts'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { init } from './init.ts'
+import { addPerformance } from './performance.ts'
 import { addResources } from './resources.ts'
 import {
   CommandError,
@@ -169,6 +170,7 @@ for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
 }
 
 addResources(svc, subcommand, print)
+addPerformance(svc, subcommand, print)
 
 function amountOption(): Option {
   return new Option('--amount <cents>', 'Amount in cents.').default(1000).argParser((text) => {
