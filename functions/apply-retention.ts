@@ -3,6 +3,7 @@ import { deleteOldAuditEntries } from '../lib/access/audit-log.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import type { DatabaseEnv } from '../lib/database.ts'
 import { deleteOldNotifications } from '../lib/notifications/notification-list.ts'
+import { deleteOldWebhooks } from '../lib/notifications/webhook-log.ts'
 import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/stripe/webhook-events.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
@@ -16,6 +17,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
   await deleteExpired(db)
   const audit_entries = await deleteOldAuditEntries(db, batchSize)
   const notifications = await deleteOldNotifications(db, batchSize)
+  const webhooks = await deleteOldWebhooks(db, batchSize)
   const events = await deleteOldWebhookEvents(db, batchSize)
   const payments = events.more ? 0 : await deleteUnsoldPayments(db)
   const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
@@ -24,9 +26,16 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
     ...events,
     audit_entries,
     notifications,
+    webhooks,
     payments,
     customers,
     ...(dropped && { dropped }),
-    more: events.more || audit_entries === batchSize || notifications === batchSize || more || dropped !== undefined,
+    more:
+      events.more ||
+      audit_entries === batchSize ||
+      notifications === batchSize ||
+      webhooks === batchSize ||
+      more ||
+      dropped !== undefined,
   }
 })

@@ -1,4 +1,4 @@
-import type { Context } from 'hono'
+import type { Context, ExecutionContext } from 'hono'
 import { createMiddleware } from 'hono/factory'
 import { checkKeyOfRefused } from '../lib/access/api-keys.ts'
 import { type KeyedEnv, readApiKey } from '../lib/api/api-key.ts'
@@ -7,14 +7,21 @@ import { accept } from '../lib/api/input.ts'
 import { countCaller, countVisitor, type RateLimit, type VisitorEnv, type Visited } from '../lib/api/rate-limits.ts'
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { isTestEvent, programOfTestClick, testClickIdOrNull } from '../lib/tracking/test-links.ts'
-import { type Lead, recordBrowserLead, recordServerLead, recordTestLead } from '../lib/tracking/leads.ts'
+import {
+  type Lead,
+  type RecordedLead,
+  recordBrowserLead,
+  recordServerLead,
+  recordTestLead,
+} from '../lib/tracking/leads.ts'
 
 interface Types {
-  Bindings: KeyedEnv & VisitorEnv & CountEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
+  Bindings: KeyedEnv & VisitorEnv & CountEnv & RelayEnv & { BROWSER_RATE_LIMIT?: RateLimit; EMAIL_HASH_KEY: string }
   Variables: Visited['Variables'] & { keyHash: string }
 }
 const app = createApp<Types['Bindings']>()
@@ -55,15 +62,21 @@ for (const path of ['/', '/api/v1/track/lead']) {
         // Through a proxy come the leads of its own program alone.
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
-        return c.json({ success: true, ...(await recordBrowserLead(db, lead, programId)) })
+        return c.json(answerOf(c, await recordBrowserLead(db, lead, programId)))
       }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
       const programId = body.additional_data?.program_id ?? null
       const record = lead.is_test ? recordTestLead : recordServerLead
-      return c.json({ success: true, ...(await record(db, c.get('keyHash'), lead, programId)) })
+      return c.json(answerOf(c, await record(db, c.get('keyHash'), lead, programId)))
     },
   )
   app.all(path, onlyMethods('POST', 'OPTIONS'))
+}
+
+/** The answer, after which what the lead wrote is sent. */
+function answerOf(c: { env: RelayEnv; executionCtx: ExecutionContext }, { outbox = [], ...lead }: RecordedLead) {
+  if (outbox.length > 0) c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+  return { success: true, ...lead }
 }
 
 async function asLead(body: LeadRequest, emailHashKey: string): Promise<Lead> {

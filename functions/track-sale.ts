@@ -4,12 +4,13 @@ import { accept } from '../lib/api/input.ts'
 import { saleRequest } from '../lib/api/track-sale.ts'
 import { openDatabase } from '../lib/database.ts'
 import { recordSale } from '../lib/money/sales.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import { clickIdOrNull } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { isTestEvent } from '../lib/tracking/test-links.ts'
 
 const paths = ['/', '/api/v1/track/sale']
-const app = createApp<KeyedEnv & CountEnv>()
+const app = createApp<KeyedEnv & CountEnv & RelayEnv>()
 
 /**
  * POST /api/v1/track/sale, program API key. Body: `saleRequest`.
@@ -34,7 +35,14 @@ for (const path of paths) {
       additional_data: body.additional_data ?? null,
     }
     const programId = body.additional_data?.program_id ?? null
-    const recorded = await recordSale(openDatabase(c.env), c.get('keyHash'), sale, programId, c.get('requestId'))
+    const { outbox, ...recorded } = await recordSale(
+      openDatabase(c.env),
+      c.get('keyHash'),
+      sale,
+      programId,
+      c.get('requestId'),
+    )
+    if (outbox.length > 0) c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
     return c.json({ success: true, ...recorded })
   })

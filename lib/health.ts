@@ -12,6 +12,7 @@ export interface HealthFigures {
   outbox_oldest_seconds: number | null
   clicks_uncounted_oldest_seconds: number | null
   commissions_due_oldest_seconds: number | null
+  webhooks_due_oldest_seconds: number | null
   queue_messages: number | null
   dead_letters: number | null
 }
@@ -33,6 +34,11 @@ export const watched: Record<keyof HealthFigures, Watched> = {
   outbox_oldest_seconds: { what: 'Age of the oldest of them', most: 2700, look: 'Queue backlog' },
   clicks_uncounted_oldest_seconds: { what: 'Age of the oldest click not counted', most: 7200, look: 'Late counting' },
   commissions_due_oldest_seconds: { what: 'How long the oldest commission is due', most: 7200, look: 'Late counting' },
+  webhooks_due_oldest_seconds: {
+    what: 'How long the oldest webhook is due that nobody tries',
+    most: 2700,
+    look: 'Late webhooks',
+  },
   queue_messages: { what: 'Messages in the queue', most: 10_000, look: 'Queue backlog' },
   dead_letters: { what: 'Messages that nobody could handle', most: 0, look: 'Dead letters' },
 }
@@ -46,9 +52,10 @@ const unknown: DatabaseFigures = {
   outbox_oldest_seconds: null,
   clicks_uncounted_oldest_seconds: null,
   commissions_due_oldest_seconds: null,
+  webhooks_due_oldest_seconds: null,
 }
 
-const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until') =>
+const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_try_at') =>
   sql<number>`coalesce(greatest(floor(extract(epoch from now() - min(${sql.ref(column)}))), 0), 0)::integer`
 
 /** Reads the database's figures in one request; null each where it does not answer, or its schema is another. */
@@ -75,11 +82,26 @@ export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures
         .where('reversal', '<>', 'full')
         .as('due'),
     )
+    .crossJoin(
+      kysely
+        .selectFrom('webhook_deliveries as due')
+        .innerJoin('webhook_endpoints as e', (join) =>
+          join.onRef('e.program_id', '=', 'due.program_id').onRef('e.id', '=', 'due.endpoint_id'),
+        )
+        .select(secondsSince('due.next_try_at').as('oldest_seconds'))
+        .where('due.next_try_at', '<=', sql<Date>`now()`)
+        // Of an endpoint that fails, only one is tried at a time.
+        .where('e.failing_since', 'is', null)
+        .where('e.disabled_at', 'is', null)
+        .where('e.deleted_at', 'is', null)
+        .as('webhooks'),
+    )
     .select([
       'outbox.undelivered as outbox_undelivered',
       'outbox.oldest_seconds as outbox_oldest_seconds',
       'clicks.oldest_seconds as clicks_uncounted_oldest_seconds',
       'due.oldest_seconds as commissions_due_oldest_seconds',
+      'webhooks.oldest_seconds as webhooks_due_oldest_seconds',
       sql<number>`(exists (select from schema_migrations where name >= ${schemaVersion}))::integer`.as(
         'schema_current',
       ),

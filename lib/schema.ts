@@ -326,7 +326,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected';
+  kind: 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -534,6 +534,7 @@ export interface Programs {
   processor_connected_at: Timestamp | null;
   processor_former_account_id: string | null;
   processor_livemode: Generated<boolean>;
+  webhook_types: string[] | null;
   workspace_id: string;
 }
 
@@ -698,6 +699,54 @@ export interface Verifications {
   value: string;
 }
 
+export interface WebhookAttempts {
+  answer: string | null;
+  attempted_at: Timestamp;
+  duration_ms: number;
+  endpoint_id: Int8;
+  error: string | null;
+  id: Generated<Int8>;
+  message_id: Int8;
+  program_id: Int8;
+  status: number | null;
+}
+
+export interface WebhookDeliveries {
+  claimed_until: Timestamp | null;
+  endpoint_id: Int8;
+  finished_at: Timestamp | null;
+  message_id: Int8;
+  next_try_at: Timestamp | null;
+  program_id: Int8;
+  status: Generated<'pending' | 'delivered' | 'failed'>;
+  tries: Generated<number>;
+}
+
+export interface WebhookEndpoints {
+  created_at: Generated<Timestamp>;
+  deleted_at: Timestamp | null;
+  description: Generated<string>;
+  disabled_at: Timestamp | null;
+  disabled_because: 'owner' | 'failures' | null;
+  failing_since: Timestamp | null;
+  failures: Generated<number>;
+  id: Generated<Int8>;
+  previous_secret_until: Timestamp | null;
+  program_id: Int8;
+  rests_until: Timestamp | null;
+  secret_number: Generated<number>;
+  types: string[];
+  url: string | null;
+}
+
+export interface WebhookMessages {
+  created_at: Generated<Timestamp>;
+  data: Json;
+  id: Generated<Int8>;
+  program_id: Int8;
+  type: string;
+}
+
 export interface Withdrawals {
   amount_cents: Int8;
   created_at: Generated<Timestamp>;
@@ -804,6 +853,10 @@ export interface DB {
   used_forms: UsedForms;
   users: Users;
   verifications: Verifications;
+  webhook_attempts: WebhookAttempts;
+  webhook_deliveries: WebhookDeliveries;
+  webhook_endpoints: WebhookEndpoints;
+  webhook_messages: WebhookMessages;
   withdrawals: Withdrawals;
   workspace_invitations: WorkspaceInvitations;
   workspace_members: WorkspaceMembers;
@@ -814,7 +867,7 @@ export interface DB {
 export interface DatabaseFunctions {
   apply_event: {
     arguments: { told: string | null; answer: string | null; stem: string | null }
-    row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null }
+    row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   approve_commissions: {
     arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null }
@@ -843,6 +896,10 @@ export interface DatabaseFunctions {
   check_key_of_refused: {
     arguments: { hash: Uint8Array | null; refused_call: string | null; code: string | null; detail: string | null }
     row: { key_refusal: string | null }
+  }
+  claim_webhooks: {
+    arguments: { program_ids: (number)[] | null; at_most: number | null }
+    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null }
   }
   clear_test_data: {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
@@ -875,6 +932,10 @@ export interface DatabaseFunctions {
   delete_old_notifications: {
     arguments: { max_rows: number | null }
     row: { delete_old_notifications: number | null }
+  }
+  delete_old_webhooks: {
+    arguments: { max_rows: number | null }
+    row: { delete_old_webhooks: number | null }
   }
   delete_unsold_payments: {
     arguments: {  }
@@ -940,6 +1001,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
+  record_webhook_attempts: {
+    arguments: { attempts: string | null }
+    row: { program_id: number | null; next_at: Date | null; outbox_ids: (number)[] | null }
+  }
   recorded_click: {
     arguments: { aff: string | null; at: Date | null; event_id: number | null }
     row: { recorded_click: JsonValue | null }
@@ -952,9 +1017,17 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
     row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
+  replay_webhooks: {
+    arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
+    row: { replay_webhooks: number | null }
+  }
+  test_webhook: {
+    arguments: { of_program_id: number | null; of_endpoint_id: number | null }
+    row: { test_webhook: number | null }
+  }
   track_browser_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+    row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null }
   }
   track_browser_test_lead: {
     arguments: { of_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
@@ -966,15 +1039,15 @@ export interface DatabaseFunctions {
   }
   track_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { key_refusal: string | null; program_matches: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; program_id: number | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null }
   }
   track_refund: {
     arguments: { hash: Uint8Array | null; of_transaction_id: string | null; key: string | null; wanted_cents: number | null; because: string | null; because_text: string | null; request: string | null }
-    row: { key_refusal: string | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null }
+    row: { key_refusal: string | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   track_sale: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
-    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null }
   }
   track_test_click: {
     arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
@@ -1005,6 +1078,7 @@ export const functionCalls: {
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
+  claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
@@ -1013,6 +1087,7 @@ export const functionCalls: {
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
+  delete_old_webhooks: { text: 'select delete_old_webhooks($1)', names: ['max_rows'] },
   delete_unsold_payments: { text: 'select delete_unsold_payments()', names: [] },
   delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
@@ -1029,9 +1104,12 @@ export const functionCalls: {
   pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_by', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
+  record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
+  replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
+  test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
@@ -1045,4 +1123,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0008_audit_log.sql'
+export const schemaVersion = '0009_webhooks.sql'

@@ -37,6 +37,9 @@ create table programs (
   -- So that a late message that an earlier connection ended does not end this one.
   processor_connected_at timestamptz,
   processor_livemode boolean not null default true,
+  -- What its webhook endpoints want to be told, all together; null where it has none (functions/webhooks.sql). It stands here because the
+  -- writes that tell read this row anyway.
+  webhook_types text[],
   created_at timestamptz not null default now(),
   -- With its workspace.
   deleted_at timestamptz,

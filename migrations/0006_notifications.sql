@@ -2,7 +2,7 @@
 create domain notification_kind as text check (value in (
   'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
-  'payment_ignored', 'processor_disconnected'
+  'payment_ignored', 'processor_disconnected', 'webhook_turned_off'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 200);

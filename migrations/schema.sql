@@ -22,7 +22,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -35,6 +35,8 @@ create domain refund_reason as text CHECK ((VALUE = ANY (ARRAY['refund'::text, '
 create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'partial'::text, 'full'::text])));
 
 create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text));
+
+create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'partner.joined'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
 
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
@@ -525,7 +527,9 @@ create table partners (
 CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, created_at);
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
+CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION tell_webhooks_of_partner();
 CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
+CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION tell_webhooks_of_partner();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
 create table payout_run_exclusions (
@@ -728,6 +732,7 @@ create table programs (
   processor_former_account_id text,
   processor_connected_at timestamp with time zone,
   processor_livemode boolean not null default true,
+  webhook_types text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
   constraint programs_pkey PRIMARY KEY (id),
@@ -962,6 +967,81 @@ create table verifications (
 CREATE INDEX verifications_expires_at_idx ON public.verifications USING btree (expires_at);
 CREATE INDEX verifications_identifier_idx ON public.verifications USING btree (identifier);
 
+create table webhook_attempts (
+  program_id bigint not null,
+  endpoint_id bigint not null,
+  message_id bigint not null,
+  id bigint not null generated always as identity,
+  attempted_at timestamp with time zone not null,
+  duration_ms integer not null,
+  status integer,
+  error text,
+  answer text,
+  constraint webhook_attempts_pkey PRIMARY KEY (program_id, endpoint_id, message_id, id),
+  constraint webhook_attempts_answer_check CHECK ((length(answer) <= 4096)),
+  constraint webhook_attempts_check CHECK ((num_nulls(status, error) = 1)),
+  constraint webhook_attempts_error_check CHECK ((length(error) <= 300)),
+  constraint webhook_attempts_program_id_endpoint_id_message_id_fkey FOREIGN KEY (program_id, endpoint_id, message_id) REFERENCES webhook_deliveries(program_id, endpoint_id, message_id) ON DELETE CASCADE
+);
+
+create table webhook_deliveries (
+  program_id bigint not null,
+  endpoint_id bigint not null,
+  message_id bigint not null,
+  status text not null default 'pending'::text,
+  tries integer not null default 0,
+  next_try_at timestamp with time zone,
+  claimed_until timestamp with time zone,
+  finished_at timestamp with time zone,
+  constraint webhook_deliveries_pkey PRIMARY KEY (program_id, endpoint_id, message_id),
+  constraint webhook_deliveries_check CHECK (((status = 'pending'::text) OR (next_try_at IS NULL))),
+  constraint webhook_deliveries_check1 CHECK (((status = 'pending'::text) = (finished_at IS NULL))),
+  constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text]))),
+  constraint webhook_deliveries_program_id_endpoint_id_fkey FOREIGN KEY (program_id, endpoint_id) REFERENCES webhook_endpoints(program_id, id),
+  constraint webhook_deliveries_program_id_message_id_fkey FOREIGN KEY (program_id, message_id) REFERENCES webhook_messages(program_id, id) ON DELETE CASCADE
+);
+CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (program_id, endpoint_id, next_try_at) WHERE (next_try_at IS NOT NULL);
+CREATE INDEX webhook_deliveries_message_idx ON public.webhook_deliveries USING btree (program_id, message_id);
+CREATE INDEX webhook_deliveries_next_idx ON public.webhook_deliveries USING btree (next_try_at) WHERE (next_try_at IS NOT NULL);
+
+create table webhook_endpoints (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  url text,
+  description text not null default ''::text,
+  types webhook_type[] not null,
+  secret_number integer not null default 1,
+  previous_secret_until timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  failing_since timestamp with time zone,
+  failures integer not null default 0,
+  rests_until timestamp with time zone,
+  disabled_at timestamp with time zone,
+  disabled_because text,
+  deleted_at timestamp with time zone,
+  constraint webhook_endpoints_pkey PRIMARY KEY (program_id, id),
+  constraint webhook_endpoints_check CHECK ((num_nulls(disabled_at, disabled_because) = ANY (ARRAY[0, 2]))),
+  constraint webhook_endpoints_check1 CHECK (((failing_since IS NULL) = (failures = 0))),
+  constraint webhook_endpoints_description_check CHECK ((length(description) <= 200)),
+  constraint webhook_endpoints_disabled_because_check CHECK ((disabled_because = ANY (ARRAY['owner'::text, 'failures'::text]))),
+  constraint webhook_endpoints_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 10))),
+  constraint webhook_endpoints_url_check CHECK ((length(url) <= 2000)),
+  constraint webhook_endpoints_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE TRIGGER webhook_endpoints_audit AFTER INSERT OR UPDATE ON public.webhook_endpoints FOR EACH ROW EXECUTE FUNCTION audit_webhook_endpoint();
+CREATE TRIGGER webhook_endpoints_types AFTER INSERT OR UPDATE OF types, disabled_at, deleted_at ON public.webhook_endpoints FOR EACH ROW EXECUTE FUNCTION note_webhook_types();
+
+create table webhook_messages (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  type text not null,
+  data jsonb not null,
+  created_at timestamp with time zone not null default now(),
+  constraint webhook_messages_pkey PRIMARY KEY (program_id, id),
+  constraint webhook_messages_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX webhook_messages_created_idx ON public.webhook_messages USING btree (created_at);
+
 create table withdrawals (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -998,6 +1078,7 @@ CREATE UNIQUE INDEX withdrawals_payout_run_key ON public.withdrawals USING btree
 CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
 CREATE TRIGGER withdrawals_audit AFTER UPDATE OF status ON public.withdrawals FOR EACH ROW WHEN (((old.status = 'requested'::text) AND ((new.status = 'refused'::text) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_withdrawal();
 CREATE TRIGGER withdrawals_note_balance BEFORE INSERT ON public.withdrawals FOR EACH ROW EXECUTE FUNCTION note_balance_of_withdrawal();
+CREATE TRIGGER withdrawals_webhooks AFTER INSERT OR UPDATE ON public.withdrawals FOR EACH ROW EXECUTE FUNCTION tell_webhooks_of_payout();
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,
@@ -1373,7 +1454,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -1400,6 +1481,7 @@ begin
   reason := event.reason;
   program_id := event.program_id;
   outbox_ids := written_outbox_ids();
+  wrote_webhooks := wrote_webhook();
 end $function$
 ;
 
@@ -1690,6 +1772,11 @@ begin
     entry.cause := 'commission_credited';
     entry.commission_id := commission.id;
     perform post_entry(entry);
+    if wants_webhook(commission.program_id, 'commission.approved') then
+      perform write_webhook(commission.program_id, 'commission.approved', webhook_commission(commission, (
+        select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
+      )) || jsonb_build_object('approved_cents', entry.amount_cents));
+    end if;
     -- A hold that ends is nobody's act.
     if acting_user() is not null or acting_key() is not null then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
@@ -1992,7 +2079,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%';
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key <> 'webhook_types';
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -2040,6 +2127,28 @@ begin
   perform set_config('svc.actor', of_user_id, true);
   perform write_audit(m.workspace_id, null, tg_argv[0], null, null, null)
   from workspace_members m where m.user_id = of_user_id and m.removed_at is null;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_webhook_endpoint()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  act text := case
+    when tg_op = 'INSERT' then 'made'
+    when new.deleted_at is not null and old.deleted_at is null then 'deleted'
+    when new.disabled_at is not null and old.disabled_at is null then 'turned_off'
+    when new.disabled_at is null and old.disabled_at is not null then 'turned_on'
+    when new.secret_number <> old.secret_number then 'secret_rotated'
+    when (new.url, new.types, new.description) is distinct from (old.url, old.types, old.description) then 'changed'
+  end;
+begin
+  if act is not null then
+    perform write_program_audit(new.program_id, 'webhook.' || act, coalesce(new.url, 'svc listen'),
+      case when act in ('made', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
+  end if;
   return null;
 end $function$
 ;
@@ -2193,6 +2302,48 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.claim_webhooks(program_ids bigint[], at_most integer)
+ RETURNS TABLE(program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+begin
+  -- So that two consumers do not count what is under way at the same moment.
+  perform from webhook_endpoints e
+  where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
+  order by e.program_id, e.id for no key update;
+  return query
+  with due as (
+    select d.*, row_number() over (partition by d.program_id, d.endpoint_id order by d.next_try_at, d.message_id) as place
+    from webhook_endpoints e
+    cross join lateral (
+      select count(*) as under_way from webhook_deliveries d
+      where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null and d.claimed_until > now()
+    ) u
+    cross join lateral (
+      select d.program_id, d.endpoint_id, d.message_id, d.next_try_at from webhook_deliveries d
+      where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at <= now()
+        and (d.claimed_until is null or d.claimed_until <= now())
+      order by d.next_try_at, d.message_id
+      limit greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0)
+    ) d
+    where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
+      and (e.rests_until is null or e.rests_until <= now())
+  ), claimed as (
+    update webhook_deliveries d set claimed_until = now() + interval '45 s'
+    from (select * from due order by place, next_try_at limit at_most) n
+    where d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
+    returning d.program_id, d.endpoint_id, d.message_id
+  )
+  select c.program_id, c.endpoint_id, c.message_id, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
+    m.created_at
+  from claimed c
+  join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
+  join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
+  order by c.message_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.clear_test_data(of_program_id bigint, batch_rows integer, is_begun boolean, OUT deleted bigint, OUT more boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -2334,6 +2485,9 @@ begin
       returning * into commission;
       perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
         commission.amount_cents);
+      if wants_webhook(sale.program_id, 'commission.created') then
+        perform tell_commission(sale.program_id, commission.id);
+      end if;
       perform enter_earlier_refunds(sale, commission);
     end if;
     return;
@@ -2366,6 +2520,7 @@ begin
     return;
   end if;
   perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents);
+  perform tell_commission_change(commission, -change_cents, 'corrected', sale.transaction_id);
   if was.credited_at is null then
     return;
   end if;
@@ -2823,6 +2978,27 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.delete_old_webhooks(max_rows integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deleted bigint;
+begin
+  delete from webhook_messages m where (m.program_id, m.id) in (
+    select o.program_id, o.id from webhook_messages o where o.created_at < now() - interval '30 days' order by o.created_at limit max_rows
+  );
+  get diagnostics deleted = row_count;
+  update webhook_endpoints e set deleted_at = now()
+  where e.url is null and e.deleted_at is null and e.created_at < now() - interval '1 day';
+  delete from webhook_endpoints e
+  where e.deleted_at is not null and not exists (
+    select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id
+  );
+  return deleted;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.delete_unsold_payments()
  RETURNS bigint
  LANGUAGE plpgsql
@@ -2876,6 +3052,7 @@ begin
   update api_keys k set retired_at = now() where k.program_id = any (program_ids) and k.retired_at is null;
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
+  update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
   delete from processor_customer_metadata m where m.account_id = any (account_ids);
@@ -3960,12 +4137,14 @@ AS $function$
 begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
+  perform tell_refund(sale, refund, by_cents);
   if delta_cents is not null then
     commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
     perform reverse_commission(commission, delta_cents, refund.id,
       case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
       case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+    perform tell_commission_change(commission, delta_cents, refund.reason, sale.transaction_id);
   end if;
   return sale;
 end $function$
@@ -4025,6 +4204,13 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.next_webhook_at(of_program_id bigint)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT min(GREATEST(d.next_try_at, e.rests_until)) AS min FROM (webhook_endpoints e CROSS JOIN LATERAL (SELECT min(d_1.next_try_at) AS next_try_at FROM webhook_deliveries d_1 WHERE ((d_1.program_id = e.program_id) AND (d_1.endpoint_id = e.id) AND (d_1.next_try_at IS NOT NULL) AND ((d_1.claimed_until IS NULL) OR (d_1.claimed_until <= now())))) d) WHERE ((e.program_id = next_webhook_at.of_program_id) AND (e.deleted_at IS NULL) AND (e.disabled_at IS NULL) AND (d.next_try_at IS NOT NULL)))
+;
+
 CREATE OR REPLACE FUNCTION public.note_balance_of_withdrawal()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -4050,6 +4236,22 @@ begin
   insert into refused_calls as r (program_id, call, code, detail)
   select p.id, refused_call, of_code, of_detail from programs p where p.id = of_program_id and p.deleted_at is null
   on conflict (program_id, call, code) do update set detail = excluded.detail, refused_at = excluded.refused_at;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.note_webhook_types()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update programs p set webhook_types = wanted.types
+  from (
+    select array_agg(distinct t.type::text order by t.type::text) as types
+    from webhook_endpoints e cross join unnest(e.types) t (type)
+    where e.program_id = new.program_id and e.disabled_at is null and e.deleted_at is null
+  ) wanted
+  where p.id = new.program_id and p.webhook_types is distinct from wanted.types;
+  return null;
 end $function$
 ;
 
@@ -4551,7 +4753,7 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days into customer
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types into customer
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
@@ -4642,6 +4844,10 @@ begin
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
   end if;
+  if customer.webhook_types is not null then
+    perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+    perform tell_commission(sale.program_id, commission_id);
+  end if;
 end $function$
 ;
 
@@ -4651,23 +4857,82 @@ CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, sessio
 AS $function$
 declare
   program record;
+  commission_id bigint;
   counted boolean;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
   -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
-  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days
+  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
   counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
-      now() + make_interval(days => program.hold_days));
+      now() + make_interval(days => program.hold_days))
+    returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
       program.lead_commission_cents);
   end if;
+  if program.webhook_types is not null then
+    perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
+      'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
+    perform tell_commission(customer.program_id, commission_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_webhook_attempts(attempts jsonb)
+ RETURNS TABLE(program_id bigint, next_at timestamp with time zone, outbox_ids bigint[])
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  attempt record;
+  endpoint webhook_endpoints;
+begin
+  perform from webhook_endpoints e
+  where (e.program_id, e.id) in (
+    select a.program_id, a.endpoint_id from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint)
+  )
+  order by e.program_id, e.id for no key update;
+  for attempt in
+    select a.* from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint, message_id bigint, attempted_at timestamptz,
+      duration_ms integer, status integer, error text, answer text, is_taken boolean)
+    order by a.program_id, a.endpoint_id, a.message_id
+  loop
+    insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status, error, answer)
+    select d.program_id, d.endpoint_id, d.message_id, attempt.attempted_at, attempt.duration_ms, attempt.status, attempt.error, attempt.answer
+    from webhook_deliveries d
+    where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id;
+    update webhook_deliveries d set
+      tries = d.tries + 1,
+      status = case when attempt.is_taken then 'delivered' when webhook_delay(d.tries + 1) is null then 'failed' else 'pending' end,
+      next_try_at = case when not attempt.is_taken then now() + webhook_delay(d.tries + 1) end,
+      finished_at = case when attempt.is_taken or webhook_delay(d.tries + 1) is null then now() end,
+      claimed_until = null
+    where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id
+      and d.status = 'pending';
+    if attempt.is_taken then
+      update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
+      where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
+    else
+      update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = e.failures + 1,
+        rests_until = now() + webhook_rest(e.failures + 1)
+      where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
+      returning e.* into endpoint;
+      if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then
+        perform turn_off_webhooks(endpoint);
+      end if;
+    end if;
+  end loop;
+  return query
+  select p.program_id, next_webhook_at(p.program_id), array(
+    select o.id from outbox o where o.program_id = p.program_id and o.id = any (written_outbox_ids())
+  )
+  from (select distinct a.program_id from jsonb_to_recordset(attempts) a (program_id bigint)) p;
 end $function$
 ;
 
@@ -4854,8 +5119,36 @@ begin
     commission.rejected_at := now();
     perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
+    perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
     outbox_ids := written_outbox_ids();
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.replay_webhooks(of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamp with time zone, until timestamp with time zone, failed_only boolean)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  replayed integer;
+begin
+  update webhook_endpoints e set rests_until = null
+  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null;
+  if not found then
+    return null;
+  end if;
+  update webhook_deliveries d set status = 'pending', tries = 0, next_try_at = now(), claimed_until = null, finished_at = null
+  where d.program_id = of_program_id and d.endpoint_id = of_endpoint_id and d.message_id in (
+    select o.message_id from webhook_deliveries o
+    join webhook_messages m on m.program_id = o.program_id and m.id = o.message_id
+    where o.program_id = of_program_id and o.endpoint_id = of_endpoint_id and o.status <> 'pending'
+      and (of_message_id is null or m.id = of_message_id)
+      and (since is null or m.created_at >= since) and (until is null or m.created_at < until)
+      and (not failed_only or o.status = 'failed')
+    order by m.id limit 10000
+  );
+  get diagnostics replayed = row_count;
+  return replayed;
 end $function$
 ;
 
@@ -5172,6 +5465,30 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.tell_commission(of_program_id bigint, of_commission_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
+  from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+  where c.program_id = of_program_id and c.id = of_commission_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if by_cents <> 0 and wants_webhook(commission.program_id, 'commission.reversed') then
+    perform write_webhook(c.program_id, 'commission.reversed', webhook_commission(c, of_transaction_id)
+      || jsonb_build_object('reversed_by_cents', by_cents, 'is_full', c.reversal = 'full', 'reason', because))
+    from commissions c where c.program_id = commission.program_id and c.id = commission.id;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.tell_ignored_payment(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -5217,6 +5534,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.tell_refund(sale sales, refund refunds, by_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
+    perform write_webhook(sale.program_id, 'sale.refunded', webhook_sale(sale) || jsonb_build_object(
+      'refunded_by_cents', by_cents, 'refunded_cents', sale.refunded_cents, 'reason', refund.reason));
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
  RETURNS void
  LANGUAGE plpgsql
@@ -5252,6 +5581,37 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.tell_webhooks_of_partner()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if wants_webhook(new.program_id, 'partner.joined') then
+    perform write_webhook(new.program_id, 'partner.joined', jsonb_build_object('partner_id', new.id));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.tell_webhooks_of_payout()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  type constant text := case
+    when tg_op = 'INSERT' then 'payout.requested'
+    when new.status = 'paid' and old.status <> 'paid' then 'payout.paid'
+    when new.amount_cents < old.amount_cents then 'payout.reduced'
+  end;
+begin
+  if wants_webhook(new.program_id, type) then
+    perform write_webhook(new.program_id, type, webhook_payout(new)
+      || case when type = 'payout.reduced' then jsonb_build_object('reduced_by_cents', old.amount_cents - new.amount_cents) else '{}' end);
+  end if;
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.tell_withdrawal(of_kind text, withdrawal withdrawals)
  RETURNS void
  LANGUAGE plpgsql
@@ -5263,7 +5623,29 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.test_webhook(of_program_id bigint, of_endpoint_id bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  endpoint webhook_endpoints;
+  written bigint;
+begin
+  update webhook_endpoints e set rests_until = null
+  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null
+  returning e.* into endpoint;
+  if not found then
+    return null;
+  end if;
+  insert into webhook_messages (program_id, type, data)
+  values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
+  values (of_program_id, of_endpoint_id, written, case when endpoint.url is not null then now() end);
+  return written;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5302,6 +5684,7 @@ begin
     if found then
       perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
       perform attribute_to_customer(account_id, of_program_id, settled.id);
+      wrote_webhooks := wrote_webhook();
     else
       select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
     end if;
@@ -5396,7 +5779,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5420,13 +5803,15 @@ begin
   if settled.lead_id is null then
     perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
   end if;
+  program_id := key.program_id;
+  wrote_webhooks := wrote_webhook();
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_refund(hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT key_refusal text, OUT program_id bigint, OUT sale_id bigint, OUT commission_id bigint, OUT currency text, OUT outcome text, OUT deduction_cents bigint, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_refund(hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT key_refusal text, OUT program_id bigint, OUT sale_id bigint, OUT commission_id bigint, OUT currency text, OUT outcome text, OUT deduction_cents bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5474,6 +5859,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
     outbox_ids := written_outbox_ids();
+    wrote_webhooks := wrote_webhook();
   elsif refund.request_id = request then
     -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r
@@ -5495,7 +5881,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5562,6 +5948,8 @@ begin
   if is_bound then
     perform attribute_to_customer(account_id, given.program_id, given.customer_id);
   end if;
+  program_id := stored.program_id;
+  wrote_webhooks := wrote_webhook();
   sale_id := stored.id;
   customer_id := stored.customer_id;
   commission_id := recorded.commission_id;
@@ -5610,6 +5998,21 @@ begin
   if key_refusal is not distinct from '' and program_matches then
     perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.turn_off_webhooks(endpoint webhook_endpoints)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
+  where e.program_id = endpoint.program_id and e.id = endpoint.id;
+  update webhook_deliveries d set status = 'failed', next_try_at = null, claimed_until = null, finished_at = now()
+  where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
+  perform write_outbox(endpoint.program_id, 'webhook_turned_off', 'advertiser', null,
+    format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
+    jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $function$
 ;
 
@@ -5701,6 +6104,55 @@ CREATE OR REPLACE FUNCTION public.values_of_click(click affiliate_click_events)
 RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', "left"("substring"(lower((click).referrer_url), '^[a-z][a-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:]+)'::text), 200), 'page', "left"(NULLIF("substring"(COALESCE(NULLIF((click).page_url, ''::text), (click).affiliate_url), '^[^?#]+'::text), ''::text), 200))) || COALESCE((click).campaign, '{}'::jsonb))
 ;
 
+CREATE OR REPLACE FUNCTION public.wants_webhook(of_program_id bigint, of_type text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM programs p WHERE ((p.id = wants_webhook.of_program_id) AND (wants_webhook.of_type = ANY (p.webhook_types)))))
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_commission(commission commissions, of_transaction_id text)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id, 'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id, 'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency)
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_delay(tries integer)
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (ARRAY['00:00:05'::interval, '00:05:00'::interval, '00:30:00'::interval, '02:00:00'::interval, '05:00:00'::interval, '10:00:00'::interval, '14:00:00'::interval, '20:00:00'::interval, '24:00:00'::interval])[tries]
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_payout(withdrawal withdrawals)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('payout_id', (withdrawal).id, 'partner_id', (withdrawal).partner_id, 'payout_run_id', (withdrawal).payout_run_id, 'amount_cents', (withdrawal).amount_cents, 'currency', (withdrawal).currency, 'status', (withdrawal).status, 'reference', (withdrawal).reference, 'paid_on', (withdrawal).paid_on)
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_rest(failures integer)
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (failures < 3) THEN '00:00:05'::interval ELSE '00:01:00'::interval END
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_sale(sale sales)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id, 'customer_id', (sale).customer_id, 'amount_cents', (sale).amount_cents, 'currency', (sale).currency, 'sale_type', (sale).sale_type, 'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id)
+;
+
+CREATE OR REPLACE FUNCTION public.webhooks_at_once()
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN 4
+;
+
 CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)
  RETURNS jsonb
  LANGUAGE sql
@@ -5745,9 +6197,40 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.write_webhook(of_program_id bigint, of_type text, of_data jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  endpoint_ids bigint[];
+  written bigint;
+begin
+  if current_setting('svc.restoring', true) = 'on' then
+    return;
+  end if;
+  select array_agg(e.id order by e.id) into endpoint_ids from webhook_endpoints e
+  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
+  if endpoint_ids is null then
+    return;
+  end if;
+  insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
+  select e.program_id, e.id, written, case when e.url is not null then now() end from webhook_endpoints e
+  where e.program_id = of_program_id and e.id = any (endpoint_ids);
+  perform set_config('svc.webhooks', 'on', true);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.written_outbox_ids()
  RETURNS bigint[]
  LANGUAGE sql
  STABLE
 AS $function$ select string_to_array(nullif(current_setting('svc.outbox_ids', true), ''), ',')::bigint[] $function$
+;
+
+CREATE OR REPLACE FUNCTION public.wrote_webhook()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN COALESCE((current_setting('svc.webhooks'::text, true) = 'on'::text), false)
 ;

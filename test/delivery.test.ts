@@ -292,5 +292,8 @@ test('the policy for the operator allows what was done here, and no more', () =>
   // The test itself hides and shows messages of the queue, and looks into the dead letters by sending to them.
   const own = ['notifications sqs:ChangeMessageVisibility', 'dead-letters sqs:SendMessage']
   const done = [...used].filter((action) => !own.includes(action))
-  expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(allowed.toSorted())
+  expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(
+    // What the webhooks' consumer does, its own test does.
+    allowed.filter((action) => !action.startsWith('webhooks ')).toSorted(),
+  )
 })

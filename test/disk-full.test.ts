@@ -62,6 +62,7 @@ onDisk(
       awsEndpoint: undefined,
       queueUrl: '',
       deadLetterQueueUrl: '',
+      webhookQueueUrl: '',
       stripeApiUrl: undefined,
     }
     const env = { ...localEnvironment(addresses, generateSecrets()), ...localOnlyEnvironment(addresses) }

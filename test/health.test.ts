@@ -48,6 +48,7 @@ test('where nothing waits every figure is healthy, by one request to the databas
       figures: {
         database_seconds: expect.any(Number),
         schema_current: 1,
+        webhooks_due_oldest_seconds: 0,
         outbox_undelivered: 0,
         outbox_oldest_seconds: 0,
         clicks_uncounted_oldest_seconds: 0,

@@ -47,6 +47,13 @@ test('the SQL of the runbook gives nothing where all is well, and a row each whe
     [programId, partnerIds[0]],
   )
   await sql.query(
+    `with endpoint as (insert into webhook_endpoints (program_id, url, types) values ($1, 'https://a.example', '{sale.created}') returning *),
+    message as (insert into webhook_messages (program_id, type, data) values ($1, 'sale.created', '{}') returning *)
+    insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
+    select $1, endpoint.id, message.id, now() - interval '1 hour' from endpoint, message`,
+    [programId],
+  )
+  await sql.query(
     `insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) values ($1, 1, now() - interval '1 day', 1)`,
     [programId],
   )
@@ -54,7 +61,7 @@ test('the SQL of the runbook gives nothing where all is well, and a row each whe
   next.setUTCDate(1)
   next.setUTCMonth(next.getUTCMonth() + 1)
   await sql.query(`drop table affiliate_click_events_${next.toISOString().slice(0, 7).replace('-', '_')}`)
-  expect(await answers()).toEqual([1, 1, 0, 1])
+  expect(await answers()).toEqual([1, 1, 1, 0, 1])
 })
 
 test('the step after a new AUTH_SECRET turns two-factor codes off for those who had them', async () => {

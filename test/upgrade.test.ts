@@ -220,6 +220,7 @@ test.each(versions)(
       awsEndpoint: queue.endpoint,
       queueUrl: queue.url,
       deadLetterQueueUrl: queue.deadLetterUrl,
+      webhookQueueUrl: queue.webhookUrl,
       stripeApiUrl: undefined,
     }
     const environment = localEnvironment(addresses, generateSecrets())

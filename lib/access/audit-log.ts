@@ -20,6 +20,7 @@ export const auditThings = [
   'payout_run',
   'processor',
   'customer',
+  'webhook',
   'data',
 ] as const
 export type AuditThing = (typeof auditThings)[number]

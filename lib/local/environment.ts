@@ -11,6 +11,7 @@ export function generateSecrets() {
     EMAIL_HASH_KEY: secret(),
     AUTH_SECRET: secret(),
     PROXY_SECRET: secret(),
+    WEBHOOK_SECRET: secret(),
     STRIPE_WEBHOOK_SECRET: `whsec_${secret()}`,
     DATABASE_PASSWORD: secret(),
     METRICS_TOKEN: secret(),
@@ -27,6 +28,7 @@ export interface Addresses {
   awsEndpoint: string | undefined
   queueUrl: string
   deadLetterQueueUrl: string
+  webhookQueueUrl: string
   /** Without it Stripe's own. */
   stripeApiUrl: string | undefined
 }
@@ -46,9 +48,11 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets) {
     AWS_SECRET_ACCESS_KEY: localAws.secretAccessKey,
     QUEUE_URL: addresses.queueUrl,
     DEAD_LETTER_QUEUE_URL: addresses.deadLetterQueueUrl,
+    WEBHOOK_QUEUE_URL: addresses.webhookQueueUrl,
     EMAIL_HASH_KEY: secrets.EMAIL_HASH_KEY,
     AUTH_SECRET: secrets.AUTH_SECRET,
     PROXY_SECRET: secrets.PROXY_SECRET,
+    WEBHOOK_SECRET: secrets.WEBHOOK_SECRET,
     STRIPE_WEBHOOK_SECRET: secrets.STRIPE_WEBHOOK_SECRET,
     STRIPE_SECRET_KEY: 'sk_test_local',
     METRICS_TOKEN: secrets.METRICS_TOKEN,
@@ -66,6 +70,9 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'GOOGLE_CLIENT_SECRET',
   'STRIPE_CLIENT_ID',
   'CLICK_RETENTION_MONTHS',
+  'DNS_OVER_HTTPS_URL',
+  // Of a local stack alone: no entry of wrangler.toml has it, so it is never deployed.
+  'WEBHOOK_LOOPBACK',
 ])
 
 /** Variables that exist on this machine only and go to every function. */

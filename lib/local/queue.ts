@@ -8,20 +8,25 @@ export interface Queue {
   endpoint: string
   url: string
   deadLetterUrl: string
+  /** The webhooks' queue; its messages only wake, so it has no dead letters. */
+  webhookUrl: string
   /** Bodies of all messages in the queue, delayed and in flight included, without receiving them. */
   messages(): string[]
+  webhookMessages(): string[]
   deadLetters(): string[]
-  /** How many messages wait to be received. */
+  /** How many messages wait to be received, of the notifications and of the webhooks. */
   readyCount(): number
+  readyWebhookCount(): number
   close(): Promise<void>
 }
 
 const name = 'notifications'
 const deadLetterName = 'notifications-dead-letters'
+const webhookName = 'webhooks'
 const arn = (queue: string) => `arn:aws:sqs:${localAws.region}:000000000000:${queue}`
 
 /**
- * An SQS emulator with the notifications queue and its dead-letter queue. What SQS does after five receives without a
+ * An SQS emulator with the notifications queue, its dead-letter queue and the webhooks' queue. What SQS does after five receives without a
  * delete, it does too. Messages outlive a restart where `dataFolder` is given.
  */
 export async function startQueue(
@@ -35,6 +40,7 @@ export async function startQueue(
     init: {
       queues: [
         { name: deadLetterName },
+        { name: webhookName, attributes: { VisibilityTimeout: '60', MessageRetentionPeriod: '3600' } },
         {
           name,
           attributes: {
@@ -54,13 +60,17 @@ export async function startQueue(
     }
     return [...ready, ...delayed, ...inflight.map(({ message }) => message)].map(({ body }) => body)
   }
+  const readyCount = (queue: string) => server.inspectQueue(queue)?.messages.ready.length ?? 0
   return {
     endpoint,
     url: `${endpoint}/000000000000/${name}`,
     deadLetterUrl: `${endpoint}/000000000000/${deadLetterName}`,
+    webhookUrl: `${endpoint}/000000000000/${webhookName}`,
     messages: () => bodies(name),
+    webhookMessages: () => bodies(webhookName),
     deadLetters: () => bodies(deadLetterName),
-    readyCount: () => server.inspectQueue(name)?.messages.ready.length ?? 0,
+    readyCount: () => readyCount(name),
+    readyWebhookCount: () => readyCount(webhookName),
     close: () => server.stop(),
   }
 }

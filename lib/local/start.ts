@@ -19,9 +19,9 @@ import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type 
 
 /**
  * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
- * elsewhere in place of the one in `.local/`, `QUEUE_URL` with the AWS variables a queue of SQS, and `STRIPE_SECRET_KEY` with
+ * elsewhere in place of the one in `.local/`, `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables queues of SQS, and `STRIPE_SECRET_KEY` with
  * `STRIPE_WEBHOOK_SECRET` a Stripe account. `RATE_LIMITS=on` counts requests as wrangler.toml says; it is off because on one
- * machine all requests come from one address.
+ * machine all requests come from one address. `WEBHOOK_LOOPBACK=on` lets webhooks go to http addresses of this machine.
  */
 answerHelp(`npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
 
@@ -58,6 +58,7 @@ async function start(): Promise<void> {
     neonEndpoint: database.endpoint?.url,
     awsEndpoint: queue?.endpoint,
     queueUrl: queue?.url ?? externalQueueUrl ?? '',
+    webhookQueueUrl: queue?.webhookUrl ?? process.env['WEBHOOK_QUEUE_URL'] ?? '',
     deadLetterQueueUrl: queue?.deadLetterUrl ?? process.env['DEAD_LETTER_QUEUE_URL'] ?? '',
     stripeApiUrl: stripe?.url,
   }
@@ -177,12 +178,17 @@ function startSchedule(functions: FunctionEntry[], workers: Workers): void {
   }
 }
 
-/** Wakes the consumer when a message is there, as the queue's event source does for it on Lambda. */
+/** Wakes each consumer when a message is there, as the queue's event source does on Lambda. */
 function deliverAsTheyCome(queue: Queue, workers: Workers): void {
-  const job = new Cron('* * * * * *', { protect: true }, async () => {
-    if (queue.readyCount() > 0) await runScheduled(workers, 'deliver-notifications', '')
-  })
-  running.push({ name: 'the delivery', stop: () => job.stop() })
+  for (const [name, readyCount] of [
+    ['deliver-notifications', () => queue.readyCount()],
+    ['deliver-webhooks', () => queue.readyWebhookCount()],
+  ] as const) {
+    const job = new Cron('* * * * * *', { protect: true }, async () => {
+      if (readyCount() > 0) await runScheduled(workers, name, '')
+    })
+    running.push({ name: `the delivery of ${name}`, stop: () => job.stop() })
+  }
 }
 
 async function runScheduled(workers: Workers, name: string, cron: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { commissionsStatement, type ListedCommission } from './commission-list.ts'
-import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 
 /**
  * Credits commissions whose hold has ended to their partners' balances, the longest waiting `limit` of them, and returns how
@@ -59,7 +59,7 @@ export async function rejectCommission(
   programId: number,
   commissionId: number,
   reason: string,
-): Promise<{ commission: ListedCommission; deduction_cents: number; currency: string; outbox: OutboxMessage[] }> {
+): Promise<{ commission: ListedCommission; deduction_cents: number; currency: string; outbox: RelayMessage[] }> {
   const statement = call('reject_commission', {
     of_program_id: programId,
     of_commission_id: commissionId,

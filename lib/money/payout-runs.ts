@@ -4,7 +4,7 @@ import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
-import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { Transfer } from './withdrawals.ts'
 
 /** Why a partner with something payable is not in a payout run. */
@@ -45,7 +45,7 @@ export async function payPayoutRun(
   runId: number,
   transfer: Transfer,
   transferredCents: number | null = null,
-): Promise<OutboxMessage[]> {
+): Promise<RelayMessage[]> {
   const statement = call('pay_payout_run', {
     of_program_id: programId,
     of_run_id: runId,
@@ -72,7 +72,7 @@ export async function payByHand(
   db: Database,
   payment: { programId: number; partnerId: number; currency: string; amountCents: number; requestId: string },
   transfer: Transfer,
-): Promise<OutboxMessage[]> {
+): Promise<RelayMessage[]> {
   const { programId, partnerId, currency, amountCents, requestId } = payment
   const statement = call('pay_by_hand', {
     of_program_id: programId,

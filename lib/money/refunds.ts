@@ -2,7 +2,7 @@ import { requireActiveKey } from '../access/api-keys.ts'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { majorUnits } from '../money.ts'
-import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
 /** One refund or chargeback. `amount_cents` null takes all that is left of the sale. */
@@ -49,7 +49,7 @@ export async function refundSale(
   transactionId: string,
   refund: Refund,
   requestId: string,
-): Promise<{ applied: AppliedRefund; outbox: OutboxMessage[] }> {
+): Promise<{ applied: AppliedRefund; outbox: RelayMessage[] }> {
   const statement = call('track_refund', {
     hash: hexBytes(keyHash),
     of_transaction_id: transactionId,

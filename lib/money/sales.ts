@@ -3,6 +3,7 @@ import { newClickIdStem } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import { call, type Database, hexBytes } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 
 /** A sale as an integrator's server sends it. Amounts are in the currency's minor unit. */
 export interface Sale {
@@ -39,7 +40,7 @@ export interface RecordedSale {
  * which the key is then bound; with neither the sale is kept without attribution and earns nothing. A transaction id that
  * is taken is refused with `duplicate_transaction`, which says whether the stored sale is the same; where that has no customer yet, it is
  * given this one and earns its commission. Any id of a payment that the connected processor told of means the sale of that payment. `requestId` (uuid) marks the
- * sale as this request's, so that a try whose answer was lost is not taken for a duplicate.
+ * sale as this request's, so that a try whose answer was lost is not taken for a duplicate. `outbox` are the messages to send.
  */
 export async function recordSale(
   db: Database,
@@ -47,7 +48,7 @@ export async function recordSale(
   sale: Sale & { customer_key: string },
   programId: number | null,
   requestId: string,
-): Promise<RecordedSale> {
+): Promise<RecordedSale & { outbox: RelayMessage[] }> {
   const statement = call('track_sale', {
     hash: hexBytes(keyHash),
     claimed_program_id: programId,
@@ -89,6 +90,7 @@ export async function recordSale(
     commission_id: row.commission_id,
     commission_cents: row.commission_cents ?? 0,
     currency: sale.currency,
+    outbox: messagesAbout(row),
     ...(row.is_tested && { test_mode: true }),
     ...(row.program_currency !== sale.currency && {
       warning: otherCurrencyWarning(sale.currency, row.program_currency ?? ''),

@@ -3,7 +3,7 @@ import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
-import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
 
 export type WithdrawalStatus = Selectable<DB['withdrawals']>['status']
@@ -13,7 +13,7 @@ export type Withdrawal = InferResult<ReturnType<typeof withdrawalsStatement>>[nu
 /** A withdrawal that was decided on, as it is then, and the messages to send. */
 interface Decided {
   withdrawal: Withdrawal
-  outbox: OutboxMessage[]
+  outbox: RelayMessage[]
 }
 
 /** How money left: what the transfer is called at the bank or PayPal (1 to 200 characters), and the day. */

@@ -12,6 +12,8 @@ const payload = z.object({
   amount_cents: z.optional(z.number()),
   reduced_by_cents: z.optional(z.number()),
   currency: z.optional(z.string()),
+  /** Where webhooks went that are turned off. */
+  url: z.optional(z.string()),
   /** What the transfer of a paid withdrawal is called. */
   reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),

@@ -6,10 +6,25 @@ export interface OutboxMessage {
   outbox_id: number
 }
 
-/** The messages about the rows that a function of the database says it wrote. */
-export function messagesAbout(row: { program_id: number | null; outbox_ids: number[] | null }): OutboxMessage[] {
-  const { program_id, outbox_ids } = row
-  return program_id === null ? [] : (outbox_ids ?? []).map((outbox_id) => ({ program_id, outbox_id }))
+/** What a message of the webhooks' queue carries: a program that has something due, from `due_at` on (seconds since 1970). */
+export interface WebhookWake {
+  program_id: number
+  due_at: number
+}
+
+/** What a function hands to `relay-outbox`, which has a queue for each. */
+export type RelayMessage = OutboxMessage | WebhookWake
+
+/** The messages about what a function of the database says it wrote. */
+export function messagesAbout(row: {
+  program_id: number | null
+  outbox_ids?: number[] | null
+  wrote_webhooks?: boolean | null
+}): RelayMessage[] {
+  const { program_id, outbox_ids, wrote_webhooks } = row
+  if (program_id === null) return []
+  const rows = (outbox_ids ?? []).map((outbox_id) => ({ program_id, outbox_id }))
+  return wrote_webhooks ? [...rows, { program_id, due_at: 0 }] : rows
 }
 
 /** The rows that messages are about, each once, as a table `named` of a query. */
@@ -31,7 +46,7 @@ export interface RelayEnv {
  * response: the scheduled run finds the rows in the outbox. It begins a millisecond later, because the relay works on the same
  * thread, and what it does at once is done before the response is written.
  */
-export async function sendSoon(env: RelayEnv, messages: OutboxMessage[]): Promise<void> {
+export async function sendSoon(env: RelayEnv, messages: RelayMessage[]): Promise<void> {
   if (messages.length === 0) return
   await new Promise((resolve) => setTimeout(resolve, 1))
   try {

@@ -1,6 +1,5 @@
 import { GetQueueAttributesCommand, SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs'
 import * as z from 'zod/mini'
-import type { OutboxMessage } from './outbox.ts'
 
 /** The variables by which a function reaches the queue. */
 export interface QueueEnv {
@@ -10,6 +9,11 @@ export interface QueueEnv {
   /** Address of an SQS endpoint other than AWS's own, as the local stack has one. */
   AWS_ENDPOINT_URL?: string
   QUEUE_URL: string
+}
+
+/** The webhooks have a queue of their own. */
+export interface WebhookQueueEnv {
+  WEBHOOK_QUEUE_URL: string
 }
 
 /** SQS takes ten messages a call, and a Worker opens six connections at once. */
@@ -36,14 +40,16 @@ export function inCalls<Item>(items: Item[]): Item[][] {
 
 /**
  * Sends messages to the queue, ten a call and six calls at once, and returns those that the queue took. A message that it did not
- * take stays in the outbox, from where the relay sends it again. Throws where every call failed.
+ * take stays in the database, from where the relay sends it again. `delay` is for how many seconds the queue holds one back, 900 at
+ * most. Throws where every call failed.
  */
-export async function sendToQueue(
+export async function sendToQueue<Message extends object>(
   queue: SQSClient,
   queueUrl: string,
-  messages: OutboxMessage[],
-): Promise<OutboxMessage[]> {
-  const taken: OutboxMessage[] = []
+  messages: Message[],
+  delay?: (message: Message) => number,
+): Promise<Message[]> {
+  const taken: Message[] = []
   let failure: unknown
   const calls = inCalls(messages).values()
   const send = async () => {
@@ -52,7 +58,11 @@ export async function sendToQueue(
         const answer = await queue.send(
           new SendMessageBatchCommand({
             QueueUrl: queueUrl,
-            Entries: batch.map((message, index) => ({ Id: String(index), MessageBody: JSON.stringify(message) })),
+            Entries: batch.map((message, index) => ({
+              Id: String(index),
+              MessageBody: JSON.stringify(message),
+              ...(delay && { DelaySeconds: delay(message) }),
+            })),
           }),
         )
         taken.push(...(answer.Successful ?? []).flatMap(({ Id }) => batch[Number(Id)] ?? []))

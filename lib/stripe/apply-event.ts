@@ -1,6 +1,6 @@
 import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
-import { messagesAbout, type OutboxMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import { newClickIdStem } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import { askConversions, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
@@ -14,7 +14,7 @@ export interface AppliedEvent {
   outcome: string
   /** Why it is so, where that is not plain. */
   reason: string | null
-  outbox: OutboxMessage[]
+  outbox: RelayMessage[]
 }
 
 /** What Stripe was asked because no event told it. */

@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { ApiError, isTransient } from '../errors.ts'
 import { kysely } from '../kysely.ts'
-import type { OutboxMessage } from '../notifications/outbox.ts'
+import type { RelayMessage } from '../notifications/outbox.ts'
 import { emailHash } from '../tracking/customers.ts'
 import { applyEvent } from './apply-event.ts'
 import { of } from './client.ts'
@@ -167,7 +167,7 @@ async function withSubscriptions(db: Database, accountId: string, events: Webhoo
 /** What a step came to; `waits` where Stripe or the database did not answer, so that a later step does it again. */
 export interface BackfillStep {
   status: Backfill['status'] | 'waits'
-  outbox: OutboxMessage[]
+  outbox: RelayMessage[]
 }
 
 /**
@@ -188,7 +188,7 @@ export async function stepBackfill(
     await advance(db, backfill, { status: 'stopped', problem: 'Stripe was disconnected.' })
     return { status: 'stopped', outbox: [] }
   }
-  const outbox: OutboxMessage[] = []
+  const outbox: RelayMessage[] = []
   try {
     const page = await listPage(stripe, backfill)
     const hash: HashEmail = (email) => emailHash(secret, email)
@@ -342,9 +342,9 @@ export async function continueBackfill(
   stripe: Stripe,
   secret: string,
   { programId, seconds }: { programId: number; seconds: number },
-): Promise<OutboxMessage[]> {
+): Promise<RelayMessage[]> {
   const until = Date.now() + seconds * 1000
-  const outbox: OutboxMessage[] = []
+  const outbox: RelayMessage[] = []
   let step: BackfillStep
   do {
     step = await stepBackfill(db, stripe, secret, programId)

@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import type { OutboxMessage } from '../notifications/outbox.ts'
+import type { RelayMessage } from '../notifications/outbox.ts'
 import { applyEvent } from './apply-event.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
@@ -17,12 +17,12 @@ export async function applyParkedEvents(
   db: Database,
   stripe: Stripe,
   { limit, accountId }: { limit: number; accountId?: string },
-): Promise<{ applied: number; failed: number; outbox: OutboxMessage[] }> {
+): Promise<{ applied: number; failed: number; outbox: RelayMessage[] }> {
   const [, events] = await db.batch([
     call('park_unexplained_payments', { of_account_id: accountId ?? null, at_most: limit }),
     dueEvents(limit, accountId),
   ])
-  const done = { applied: 0, failed: 0, outbox: [] as OutboxMessage[] }
+  const done = { applied: 0, failed: 0, outbox: [] as RelayMessage[] }
   for (const event of events) {
     try {
       const { outbox } = await applyEvent(db, stripe, event)

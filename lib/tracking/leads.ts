@@ -3,6 +3,7 @@ import { newClickIdStem, newEventId, programOfClickId, tooManyTestEvents } from 
 import { retryBinding } from './customers.ts'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
 /** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address. */
@@ -24,6 +25,8 @@ export interface RecordedLead {
   provisional?: true
   duplicate?: true
   test_mode?: true
+  /** The messages to send; nothing that is answered. */
+  outbox?: RelayMessage[]
 }
 
 const noAttribution = () =>
@@ -69,7 +72,7 @@ export async function recordServerLead(
   const [row] = await retryBinding(() => db.query(statement))
   requireActiveKey(row)
   const recorded = asRecorded(row)
-  return recorded.lead_id === leadId ? recorded : { ...recorded, duplicate: true }
+  return recorded.lead_id === leadId ? { ...recorded, outbox: messagesAbout(row) } : { ...recorded, duplicate: true }
 }
 
 /**
@@ -97,7 +100,7 @@ export async function recordBrowserLead(db: Database, lead: Lead, programId: num
   if (row?.provisional) return { ...recorded, provisional: true }
   if (recorded.lead_id !== leadId)
     throw new ApiError('already_settled', 'This lead is settled already; there is nothing to send again.')
-  return recorded
+  return { ...recorded, outbox: messagesAbout({ program_id: clickProgramId, ...row }) }
 }
 
 /**

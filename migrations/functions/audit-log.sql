@@ -206,7 +206,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%';
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key <> 'webhook_types';
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -273,3 +273,23 @@ end $$;
 create or replace trigger withdrawals_audit after update of status on withdrawals
   for each row when (old.status = 'requested' and (new.status = 'refused' or new.status = 'paid' and new.payout_run_id is null))
   execute function audit_withdrawal();
+
+create or replace function audit_webhook_endpoint() returns trigger language plpgsql as $$
+declare
+  act text := case
+    when tg_op = 'INSERT' then 'made'
+    when new.deleted_at is not null and old.deleted_at is null then 'deleted'
+    when new.disabled_at is not null and old.disabled_at is null then 'turned_off'
+    when new.disabled_at is null and old.disabled_at is not null then 'turned_on'
+    when new.secret_number <> old.secret_number then 'secret_rotated'
+    when (new.url, new.types, new.description) is distinct from (old.url, old.types, old.description) then 'changed'
+  end;
+begin
+  if act is not null then
+    perform write_program_audit(new.program_id, 'webhook.' || act, coalesce(new.url, 'svc listen'),
+      case when act in ('made', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
+  end if;
+  return null;
+end $$;
+create or replace trigger webhook_endpoints_audit after insert or update on webhook_endpoints
+  for each row execute function audit_webhook_endpoint();

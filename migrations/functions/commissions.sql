@@ -156,6 +156,9 @@ begin
       returning * into commission;
       perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
         commission.amount_cents);
+      if wants_webhook(sale.program_id, 'commission.created') then
+        perform tell_commission(sale.program_id, commission.id);
+      end if;
       perform enter_earlier_refunds(sale, commission);
     end if;
     return;
@@ -188,6 +191,7 @@ begin
     return;
   end if;
   perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents);
+  perform tell_commission_change(commission, -change_cents, 'corrected', sale.transaction_id);
   if was.credited_at is null then
     return;
   end if;
@@ -239,6 +243,7 @@ begin
     commission.rejected_at := now();
     perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
+    perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
     outbox_ids := written_outbox_ids();
   end if;
 end $$;
@@ -278,6 +283,11 @@ begin
     entry.cause := 'commission_credited';
     entry.commission_id := commission.id;
     perform post_entry(entry);
+    if wants_webhook(commission.program_id, 'commission.approved') then
+      perform write_webhook(commission.program_id, 'commission.approved', webhook_commission(commission, (
+        select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
+      )) || jsonb_build_object('approved_cents', entry.amount_cents));
+    end if;
     -- A hold that ends is nobody's act.
     if acting_user() is not null or acting_key() is not null then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);

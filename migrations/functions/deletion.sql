@@ -45,6 +45,7 @@ begin
   update api_keys k set retired_at = now() where k.program_id = any (program_ids) and k.retired_at is null;
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
+  update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
   delete from processor_customer_metadata m where m.account_id = any (account_ids);

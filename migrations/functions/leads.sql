@@ -6,22 +6,29 @@ create or replace function record_settled_lead(
 language plpgsql as $$
 declare
   program record;
+  commission_id bigint;
   counted boolean;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
   -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
-  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days
+  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
   counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
-      now() + make_interval(days => program.hold_days));
+      now() + make_interval(days => program.hold_days))
+    returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
       program.lead_commission_cents);
+  end if;
+  if program.webhook_types is not null then
+    perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
+      'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
+    perform tell_commission(customer.program_id, commission_id);
   end if;
 end $$;
 
@@ -76,7 +83,8 @@ end $$;
 create or replace function track_lead(
   hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
   new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
-  out key_refusal text, out program_matches boolean, out lead_id bigint, out click_id text, out customer_status text
+  out key_refusal text, out program_matches boolean, out program_id bigint, out lead_id bigint, out click_id text, out customer_status text,
+  out wrote_webhooks boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -98,6 +106,8 @@ begin
   if settled.lead_id is null then
     perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
   end if;
+  program_id := key.program_id;
+  wrote_webhooks := wrote_webhook();
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -109,7 +119,7 @@ end $$;
 create or replace function track_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea,
   session_id text, page_url text, additional_data jsonb,
-  out provisional boolean, out lead_id bigint, out click_id text, out customer_status text
+  out provisional boolean, out lead_id bigint, out click_id text, out customer_status text, out wrote_webhooks boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -146,6 +156,7 @@ begin
     if found then
       perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
       perform attribute_to_customer(account_id, of_program_id, settled.id);
+      wrote_webhooks := wrote_webhook();
     else
       select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
     end if;

@@ -16,12 +16,14 @@ create or replace function move_refunded(
 begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
+  perform tell_refund(sale, refund, by_cents);
   if delta_cents is not null then
     commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
     perform reverse_commission(commission, delta_cents, refund.id,
       case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
       case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+    perform tell_commission_change(commission, delta_cents, refund.reason, sale.transaction_id);
   end if;
   return sale;
 end $$;
@@ -69,7 +71,7 @@ end $$;
 create or replace function track_refund(
   hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out key_refusal text, out program_id bigint, out sale_id bigint, out commission_id bigint, out currency text, out outcome text,
-  out deduction_cents bigint, out outbox_ids bigint[]
+  out deduction_cents bigint, out outbox_ids bigint[], out wrote_webhooks boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -115,6 +117,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
     outbox_ids := written_outbox_ids();
+    wrote_webhooks := wrote_webhook();
   elsif refund.request_id = request then
     -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r

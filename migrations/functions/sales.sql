@@ -53,7 +53,7 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days into customer
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types into customer
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
@@ -144,6 +144,10 @@ begin
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
   end if;
+  if customer.webhook_types is not null then
+    perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+    perform tell_commission(sale.program_id, commission_id);
+  end if;
 end $$;
 
 -- What a sale call says of a sale, but for whose it is.
@@ -233,7 +237,8 @@ create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
-  out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean
+  out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean,
+  out program_id bigint, out wrote_webhooks boolean
 ) language plpgsql as $$
 #variable_conflict use_variable
 declare
@@ -298,6 +303,8 @@ begin
   if is_bound then
     perform attribute_to_customer(account_id, given.program_id, given.customer_id);
   end if;
+  program_id := stored.program_id;
+  wrote_webhooks := wrote_webhook();
   sale_id := stored.id;
   customer_id := stored.customer_id;
   commission_id := recorded.commission_id;

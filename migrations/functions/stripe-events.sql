@@ -6,7 +6,7 @@
 -- `invoice` or `conversion`.
 create or replace function apply_event(
   told jsonb, answer jsonb, stem text,
-  out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[]
+  out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[], out wrote_webhooks boolean
 ) language plpgsql as $$
 declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
@@ -31,6 +31,7 @@ begin
   reason := event.reason;
   program_id := event.program_id;
   outbox_ids := written_outbox_ids();
+  wrote_webhooks := wrote_webhook();
 end $$;
 
 -- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so. What is

@@ -92,7 +92,7 @@ export interface BenchStack extends BenchDatabase {
 
 interface WorkersReady {
   baseUrl: string
-  queue: { endpoint: string; url: string; deadLetterUrl: string }
+  queue: { endpoint: string; url: string; deadLetterUrl: string; webhookUrl: string }
 }
 
 /** The whole service, with Postgres, the Neon endpoint and the functions in processes of their own. */
@@ -107,6 +107,7 @@ export async function startStack(): Promise<BenchStack> {
     awsEndpoint: queue.endpoint,
     queueUrl: queue.url,
     deadLetterQueueUrl: queue.deadLetterUrl,
+    webhookQueueUrl: queue.webhookUrl,
     stripeApiUrl: undefined,
   }
   let asked: Promise<unknown> = Promise.resolve()

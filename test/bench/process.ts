@@ -53,6 +53,7 @@ async function startFunctions(): Promise<void> {
     awsEndpoint: queue.endpoint,
     queueUrl: queue.url,
     deadLetterQueueUrl: queue.deadLetterUrl,
+    webhookQueueUrl: queue.webhookUrl,
     stripeApiUrl: undefined,
   }
   const scripts = await bundleFunctions(functions.filter(({ main }) => main !== ''))
@@ -80,7 +81,12 @@ async function startFunctions(): Promise<void> {
   })
   process.send?.({
     baseUrl: workers.baseUrl,
-    queue: { endpoint: queue.endpoint, url: queue.url, deadLetterUrl: queue.deadLetterUrl },
+    queue: {
+      endpoint: queue.endpoint,
+      url: queue.url,
+      deadLetterUrl: queue.deadLetterUrl,
+      webhookUrl: queue.webhookUrl,
+    },
   })
   await once(process, 'disconnect')
   await workers.close()

@@ -45,6 +45,7 @@ export async function startStand() {
         awsEndpoint: queueEndpoint,
         queueUrl: queue.url,
         deadLetterQueueUrl: queue.deadLetterUrl,
+        webhookQueueUrl: queue.webhookUrl,
         stripeApiUrl: stripe.url,
       }
       const functions = readTestFunctions()

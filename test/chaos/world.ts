@@ -90,6 +90,10 @@ export function openWorld(options: WorldOptions): World {
     AWS_SECRET_ACCESS_KEY: localAws.secretAccessKey,
     AWS_ENDPOINT_URL: options.queueEndpoint,
     QUEUE_URL: options.queueUrl,
+    WEBHOOK_QUEUE_URL: options.queueUrl.replace(/[^/]*$/, 'webhooks'),
+    WEBHOOK_SECRET: 'chaos',
+    WEBHOOK_LOOPBACK: 'on',
+    DNS_OVER_HTTPS_URL: 'http://127.0.0.1:9/dns-query',
   }
   const relay = { fetch: (url: string, init: RequestInit) => service.soon.fetch(new Request(url, init), env) }
   const bindings = { ...env, RELAY: relay }

@@ -45,7 +45,12 @@ export const keyedPaths = [leadPath, salePath, refundPath] as const
 
 /** The tracking functions in workerd for one test file, and how to call them. */
 export async function startTrackingApi(
-  options: { rateLimit?: number; functions?: string[] } = {},
+  options: {
+    rateLimit?: number
+    functions?: string[]
+    common?: Record<string, string>
+    environment?: Record<string, string>
+  } = {},
 ): Promise<TrackingApi> {
   const functions = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status']
   const stack = await startStack({ functions, ...options })

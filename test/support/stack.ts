@@ -83,6 +83,8 @@ export async function startStack(
   options: {
     functions?: string[]
     environment?: Record<string, string>
+    /** Variables for every function, as those of a local stack alone. */
+    common?: Record<string, string>
     /** Requests a minute that every limiter lets through. */
     rateLimit?: number
     visibilityTimeoutSeconds?: number
@@ -108,6 +110,7 @@ export async function startStack(
     awsEndpoint: queue.endpoint,
     queueUrl: queue.url,
     deadLetterQueueUrl: queue.deadLetterUrl,
+    webhookQueueUrl: queue.webhookUrl,
     stripeApiUrl: stripe.url,
   }
   const environment = { ...localEnvironment(addresses, generateSecrets()), ...options.environment }
@@ -126,7 +129,7 @@ export async function startStack(
     functions,
     scripts: new Map(functions.map(({ name }) => [name, readFileSync(path.join(scriptsFolder, `${name}.js`), 'utf8')])),
     environment,
-    common: localOnlyEnvironment(addresses),
+    common: { ...localOnlyEnvironment(addresses), ...options.common },
     port,
     onLog: (line) => void logs.push(line),
   })

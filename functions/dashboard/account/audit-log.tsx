@@ -102,6 +102,7 @@ const titles: Record<AuditThing, string> = {
   payout_run: 'Payout runs',
   processor: 'Payment processor',
   customer: 'Forgotten customers',
+  webhook: 'Webhooks',
   data: 'Exports and test data',
 }
 

@@ -77,6 +77,8 @@ function textOf({ kind, payload, partner_name }: ListedNotification, writeName =
       return `Review by hand: a dispute was decided for you, and the commission${sale} of ${partner} is put back.${why}`
     case 'processor_disconnected':
       return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; what Stripe tells meanwhile is kept for 90 days and applied then.'
+    case 'webhook_turned_off':
+      return `Webhooks to ${payload.url ?? ''} have failed for five days, so nothing is sent there any more. Turn the endpoint on under Webhooks once it answers, and send again what it missed.`
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }

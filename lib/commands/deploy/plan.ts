@@ -83,10 +83,11 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
     for (const { name: limit, namespace_id, simple } of rateLimits) {
       say('limit', limit, `${simple.limit} in ${simple.period} s, number ${namespace_id}`)
     }
-    const queue = values['QUEUE_URL']
-    if (queue && !queue.endsWith(`-${environment}`)) {
+    for (const variable of ['QUEUE_URL', 'WEBHOOK_QUEUE_URL']) {
+      const queue = values[variable]
+      if (!queue || queue.endsWith(`-${environment}`)) continue
       problems.add(
-        `QUEUE_URL names the queue ${queue.slice(queue.lastIndexOf('/') + 1)}, and that of ${environment} ends with -${environment}. So no environment takes another's messages.`,
+        `${variable} names the queue ${queue.slice(queue.lastIndexOf('/') + 1)}, and that of ${environment} ends with -${environment}. So no environment takes another's messages.`,
       )
     }
   }

@@ -1,0 +1,60 @@
+import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import type { AddressEnv } from '../lib/notifications/public-address.ts'
+import { openQueue, type QueueEnv, type WebhookQueueEnv } from '../lib/notifications/queue.ts'
+import { type ConsumerTerm, deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
+import type { WebhookSecretEnv } from '../lib/notifications/webhook-secrets.ts'
+
+type Env = DatabaseEnv & QueueEnv & WebhookQueueEnv & AddressEnv & WebhookSecretEnv
+
+/** It runs every minute; the next run has begun when one ends. */
+const termMilliseconds = 65_000
+/** Each has six connections of its own at the edge, where one run may call 32 Workers. */
+const maxLanes = 24
+
+interface Lane {
+  lane: number
+  deadline: number
+  waits: boolean
+}
+
+/** What a function that is called has at hand; the edge and the local stack give it, a plain run in Node does not. */
+interface Context {
+  exports?: { lane: { fetch(url: string, init: { method: string; body: string }): Promise<Response> } }
+}
+
+async function runLane(env: Env, context: Context | undefined, { lane, ...term }: Lane): Promise<void> {
+  const next = { lane: lane + 1, deadline: term.deadline, waits: false }
+  const consumer = {
+    db: openDatabase(env),
+    queue: openQueue(env),
+    queueUrl: env.WEBHOOK_QUEUE_URL,
+    notificationsUrl: env.QUEUE_URL,
+    env,
+  }
+  const lanes = context?.exports
+  const onFull: ConsumerTerm['onFull'] = async () =>
+    lanes ? await lanes.lane.fetch('https://lane/', { method: 'POST', body: JSON.stringify(next) }) : undefined
+  const figures = await deliverWebhooks(consumer, lane < maxLanes && lanes ? { ...term, onFull } : term)
+  if (figures.delivered + figures.failed > 0) {
+    console.log(JSON.stringify({ function: 'deliver-webhooks', lane, ...figures }))
+  }
+}
+
+/**
+ * Scheduled: delivers webhooks for a minute, and then the next run does. Without a schedule, as the local stack wakes it, it ends once the queue is
+ * empty.
+ */
+export default {
+  async scheduled(event: { cron?: string }, env: Env, context?: Context): Promise<void> {
+    await runLane(env, context, { lane: 1, deadline: Date.now() + termMilliseconds, waits: Boolean(event.cron) })
+  },
+}
+
+/** Entry point that only this function calls: another lane beside those whose connections are all taken, while there is more to do. */
+export const lane = {
+  async fetch(request: Request, env: Env, context?: Context): Promise<Response> {
+    // oxlint-disable-next-line no-unsafe-type-assertion -- only this function calls it
+    await runLane(env, context, (await request.json()) as Lane)
+    return new Response(null, { status: 204 })
+  },
+}

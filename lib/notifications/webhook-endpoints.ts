@@ -1,0 +1,235 @@
+import { type InferResult, sql } from 'kysely'
+import { call, type Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
+import { type AddressEnv, refusalOfAddress } from './public-address.ts'
+import { webhookSecret, type WebhookSecretEnv } from './webhook-secrets.ts'
+import type { WebhookType } from './webhook-types.ts'
+
+/** What a program says of an endpoint. Without a `url` its deliveries are not sent: `svc listen` fetches them. */
+export interface EndpointSettings {
+  url: string | null
+  description: string
+  types: WebhookType[]
+}
+
+export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number]
+
+/** How many endpoints a program has at most, those that are off included. */
+export const maxEndpoints = 20
+/** How long the secret before signs too, after a rotation. */
+export const rotationHours = 24
+
+function endpointsOf(programId: number) {
+  return kysely
+    .selectFrom('webhook_endpoints')
+    .select(['id', 'url', 'description', 'types', 'created_at', 'failing_since', 'disabled_at', 'disabled_because'])
+    .select(['secret_number', 'previous_secret_until'])
+    .where('program_id', '=', programId)
+    .where('deleted_at', 'is', null)
+}
+
+/** A program's endpoints, the newest first: `limit` of them at most, below the id `before` where one is given. */
+export async function listEndpoints(
+  db: Database,
+  programId: number,
+  options: { limit: number; before?: number | undefined },
+): Promise<WebhookEndpoint[]> {
+  const query = endpointsOf(programId).orderBy('id', 'desc').limit(options.limit)
+  return await db.query(options.before === undefined ? query : query.where('id', '<', options.before))
+}
+
+const noEndpoint = () => new ApiError('not_found', 'This program has no webhook endpoint with this id.')
+
+export async function findEndpoint(db: Database, programId: number, endpointId: number): Promise<WebhookEndpoint> {
+  const [endpoint] = await db.query(endpointsOf(programId).where('id', '=', endpointId))
+  if (!endpoint) throw noEndpoint()
+  return endpoint
+}
+
+/** Refuses an address that webhooks do not go to; the field is `url`. */
+function requireAddress(url: string | null, env: AddressEnv): void {
+  const wrong = url === null ? undefined : refusalOfAddress(url, env)
+  if (wrong === undefined) return
+  throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
+}
+
+/** Makes an endpoint and returns it with its secret, which is shown once. Refuses with `conflict` where the program has 20. */
+export async function makeEndpoint(
+  db: Database,
+  env: AddressEnv & WebhookSecretEnv,
+  programId: number,
+  settings: EndpointSettings,
+): Promise<WebhookEndpoint & { secret: string }> {
+  requireAddress(settings.url, env)
+  const [, [endpoint]] = await db.batch([
+    // Whoever makes another one at this moment is waited for, so that both count.
+    kysely.selectFrom('programs').select('id').where('id', '=', programId).forNoKeyUpdate(),
+    kysely
+      .insertInto('webhook_endpoints')
+      .columns(['program_id', 'url', 'description', 'types'])
+      .expression(
+        kysely
+          .selectFrom('programs')
+          .select((eb) => [
+            'id',
+            eb.val(settings.url).as('url'),
+            eb.val(settings.description).as('description'),
+            sql<WebhookType[]>`${settings.types}::webhook_type[]`.as('types'),
+          ])
+          .where('id', '=', programId)
+          .where('deleted_at', 'is', null)
+          .where(
+            kysely
+              .selectFrom('webhook_endpoints')
+              .select((eb) => eb.fn.countAll().as('endpoints'))
+              .where('program_id', '=', programId)
+              .where('deleted_at', 'is', null),
+            '<',
+            maxEndpoints,
+          ),
+      )
+      .returning(endpointColumns),
+  ])
+  if (!endpoint) {
+    throw new ApiError('conflict', `A program has ${maxEndpoints} webhook endpoints at most. Delete one first.`)
+  }
+  return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
+}
+
+const endpointColumns = [
+  'id',
+  'url',
+  'description',
+  'types',
+  'created_at',
+  'failing_since',
+  'disabled_at',
+  'disabled_because',
+  'secret_number',
+  'previous_secret_until',
+] as const
+
+async function secretOf(
+  env: WebhookSecretEnv,
+  programId: number,
+  { id, secret_number }: WebhookEndpoint,
+): Promise<string> {
+  return await webhookSecret(env, { program_id: programId, endpoint_id: id, secret_number })
+}
+
+/** Changes what is given. Turning an endpoint on, or giving it another address, forgets that it failed. */
+export async function changeEndpoint(
+  db: Database,
+  env: AddressEnv,
+  programId: number,
+  endpointId: number,
+  changes: Partial<EndpointSettings> & { enabled?: boolean | undefined },
+): Promise<WebhookEndpoint> {
+  const { url, description, types, enabled } = changes
+  requireAddress(url ?? null, env)
+  const [endpoint] = await db.query(
+    kysely
+      .updateTable('webhook_endpoints')
+      .set({
+        ...(url !== undefined && { url }),
+        ...(description !== undefined && { description }),
+        ...(types !== undefined && { types: sql<WebhookType[]>`${types}::webhook_type[]` }),
+        ...(enabled === false && {
+          disabled_at: sql<Date>`coalesce(disabled_at, now())`,
+          disabled_because: sql<'owner'>`coalesce(disabled_because, 'owner')`,
+        }),
+        ...(enabled === true && { disabled_at: null, disabled_because: null }),
+        ...((enabled === true || url !== undefined) && { failing_since: null, failures: 0, rests_until: null }),
+        // So that a change of nothing is one too.
+        ...(Object.values(changes).every((value) => value === undefined) && {
+          secret_number: sql<number>`secret_number`,
+        }),
+      })
+      .where('program_id', '=', programId)
+      .where('id', '=', endpointId)
+      .where('deleted_at', 'is', null)
+      .returning(endpointColumns),
+  )
+  if (!endpoint) throw noEndpoint()
+  return endpoint
+}
+
+/** Deletes an endpoint: nothing is sent to it any more. What was sent is kept for its term, and nobody is shown it. */
+export async function deleteEndpoint(db: Database, programId: number, endpointId: number): Promise<void> {
+  const [endpoint] = await db.query(
+    kysely
+      .updateTable('webhook_endpoints')
+      .set({ deleted_at: now })
+      .where('program_id', '=', programId)
+      .where('id', '=', endpointId)
+      .where('deleted_at', 'is', null)
+      .returning('id'),
+  )
+  if (!endpoint) throw noEndpoint()
+}
+
+/** Gives an endpoint a new secret, which is shown once. For a day the one before signs beside it; an older one ends at once. */
+export async function rotateSecret(
+  db: Database,
+  env: WebhookSecretEnv,
+  programId: number,
+  endpointId: number,
+): Promise<WebhookEndpoint & { secret: string }> {
+  const [endpoint] = await db.query(
+    kysely
+      .updateTable('webhook_endpoints')
+      .set({
+        secret_number: sql<number>`secret_number + 1`,
+        previous_secret_until: sql<Date>`now() + make_interval(hours => ${rotationHours})`,
+      })
+      .where('program_id', '=', programId)
+      .where('id', '=', endpointId)
+      .where('deleted_at', 'is', null)
+      .returning(endpointColumns),
+  )
+  if (!endpoint) throw noEndpoint()
+  return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
+}
+
+const notThere = () =>
+  new ApiError(
+    'not_found',
+    'This program has no webhook endpoint with this id that is on. Check the id, or turn the endpoint on first.',
+  )
+
+/** Writes a test message for an endpoint and returns its number. Refuses with `not_found` where the endpoint is off. */
+export async function testEndpoint(db: Database, programId: number, endpointId: number): Promise<number> {
+  const [row] = await db.query(call('test_webhook', { of_program_id: programId, of_endpoint_id: endpointId }))
+  if (row?.test_webhook == null) throw notThere()
+  return row.test_webhook
+}
+
+/** Which deliveries are sent again: one message's, or those of a time. */
+export interface Replay {
+  messageId?: number | undefined
+  since?: Date | undefined
+  until?: Date | undefined
+  failedOnly: boolean
+}
+
+/** Sends deliveries of an endpoint again, 10,000 at most, and returns how many. Refuses with `not_found` where the endpoint is off. */
+export async function replayDeliveries(
+  db: Database,
+  programId: number,
+  endpointId: number,
+  { messageId, since, until, failedOnly }: Replay,
+): Promise<number> {
+  const [row] = await db.query(
+    call('replay_webhooks', {
+      of_program_id: programId,
+      of_endpoint_id: endpointId,
+      of_message_id: messageId ?? null,
+      since: since ?? null,
+      until: until ?? null,
+      failed_only: failedOnly,
+    }),
+  )
+  if (row?.replay_webhooks == null) throw notThere()
+  return row.replay_webhooks
+}

@@ -1,0 +1,83 @@
+import { type InferResult, sql } from 'kysely'
+import * as z from 'zod/mini'
+import { call, type Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+
+export type WebhookDelivery = InferResult<ReturnType<typeof deliveriesOf>>[number]
+export type DeliveryStatus = WebhookDelivery['status']
+
+function deliveriesOf(programId: number, endpointId: number) {
+  return kysely
+    .selectFrom('webhook_deliveries as d')
+    .innerJoin('webhook_messages as m', (join) =>
+      join.onRef('m.program_id', '=', 'd.program_id').onRef('m.id', '=', 'd.message_id'),
+    )
+    .innerJoin('webhook_endpoints as e', (join) =>
+      join
+        .onRef('e.program_id', '=', 'd.program_id')
+        .onRef('e.id', '=', 'd.endpoint_id')
+        .on('e.deleted_at', 'is', null),
+    )
+    .select([
+      'd.message_id',
+      'm.type',
+      'm.data',
+      'm.created_at',
+      'd.status',
+      'd.tries',
+      'd.next_try_at',
+      'd.finished_at',
+    ])
+    .where('d.program_id', '=', programId)
+    .where('d.endpoint_id', '=', endpointId)
+}
+
+/** Deliveries of an endpoint, the newest first: `limit` of them at most, below the message `before` where one is given. */
+export async function listDeliveries(
+  db: Database,
+  programId: number,
+  endpointId: number,
+  options: { limit: number; before?: number | undefined; status?: DeliveryStatus | undefined },
+): Promise<WebhookDelivery[]> {
+  let query = deliveriesOf(programId, endpointId).orderBy('d.message_id', 'desc').limit(options.limit)
+  if (options.before !== undefined) query = query.where('d.message_id', '<', options.before)
+  if (options.status !== undefined) query = query.where('d.status', '=', options.status)
+  return await db.query(query)
+}
+
+const attempt = z.object({
+  attempted_at: z.string(),
+  duration_ms: z.number(),
+  status: z.nullable(z.number()),
+  error: z.nullable(z.string()),
+  answer: z.nullable(z.string()),
+})
+export type WebhookAttempt = z.infer<typeof attempt>
+
+/** One delivery with its tries, the first one first; undefined where the program has none of this message at this endpoint. */
+export async function findDelivery(
+  db: Database,
+  programId: number,
+  endpointId: number,
+  messageId: number,
+): Promise<(WebhookDelivery & { attempts: WebhookAttempt[] }) | undefined> {
+  const [row] = await db.query(
+    deliveriesOf(programId, endpointId)
+      .where('d.message_id', '=', messageId)
+      .select(
+        sql`coalesce((
+          select jsonb_agg(jsonb_build_object('attempted_at', a.attempted_at, 'duration_ms', a.duration_ms, 'status', a.status,
+            'error', a.error, 'answer', a.answer) order by a.id)
+          from webhook_attempts a
+          where a.program_id = d.program_id and a.endpoint_id = d.endpoint_id and a.message_id = d.message_id
+        ), '[]')`.as('attempts'),
+      ),
+  )
+  return row && { ...row, attempts: z.array(attempt).parse(row.attempts) }
+}
+
+/** Deletes what was told more than 30 days ago, `limit` messages at most, and returns how many. */
+export async function deleteOldWebhooks(db: Database, limit: number): Promise<number> {
+  const [row] = await db.query(call('delete_old_webhooks', { max_rows: limit }))
+  return row?.delete_old_webhooks ?? 0
+}

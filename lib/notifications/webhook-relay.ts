@@ -1,0 +1,36 @@
+import type { SQSClient } from '@aws-sdk/client-sqs'
+import { sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import { lookAheadSeconds, sendWakes } from './webhook-delivery.ts'
+
+const maxWakes = 10_000
+
+/**
+ * Wakes the webhooks' consumer for what is due until shortly after the next run: tries that are hours apart, and what nobody woke it for.
+ * One message for each program and minute, at whose end it is. Returns how many were sent.
+ */
+export async function relayWebhooks(db: Database, queue: SQSClient, queueUrl: string): Promise<number> {
+  const wakes = await db.query(
+    kysely
+      .selectFrom('webhook_deliveries as d')
+      .innerJoin('webhook_endpoints as e', (join) =>
+        join.onRef('e.program_id', '=', 'd.program_id').onRef('e.id', '=', 'd.endpoint_id'),
+      )
+      .select([
+        'd.program_id',
+        sql<number>`case when greatest(d.next_try_at, e.rests_until) <= now() then 0
+          else extract(epoch from date_trunc('minute', greatest(d.next_try_at, e.rests_until)))::integer + 60 end`.as(
+          'due_at',
+        ),
+      ])
+      .where('d.next_try_at', '<', sql<Date>`now() + make_interval(secs => ${lookAheadSeconds})`)
+      .where((eb) => eb.or([eb('d.claimed_until', 'is', null), eb('d.claimed_until', '<', sql<Date>`now()`)]))
+      .where('e.disabled_at', 'is', null)
+      .where('e.deleted_at', 'is', null)
+      .distinct()
+      .orderBy('due_at')
+      .limit(maxWakes),
+  )
+  return (await sendWakes(queue, queueUrl, wakes)).length
+}

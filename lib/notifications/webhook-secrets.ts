@@ -1,0 +1,51 @@
+import { Webhook } from 'standardwebhooks'
+
+/** The variable from which the secrets of all webhook endpoints come. */
+export interface WebhookSecretEnv {
+  WEBHOOK_SECRET: string
+}
+
+/** An endpoint's secret by its number; `has_previous_secret` while it is rotated and the one before signs too. */
+export interface SecretOf {
+  program_id: number
+  endpoint_id: number
+  secret_number: number
+  has_previous_secret: boolean
+}
+
+const utf8 = new TextEncoder()
+const hmac = { name: 'HMAC', hash: 'SHA-256' }
+
+/**
+ * The secret of an endpoint, `whsec_` and 32 bytes in base 64. It follows from the deployment's secret and the endpoint's number, so that a copy of the
+ * database signs nothing.
+ */
+export async function webhookSecret(
+  { WEBHOOK_SECRET }: WebhookSecretEnv,
+  { program_id, endpoint_id, secret_number }: Omit<SecretOf, 'has_previous_secret'>,
+): Promise<string> {
+  if (!WEBHOOK_SECRET) throw new Error('WEBHOOK_SECRET is not set. Deploy the function with it.')
+  const key = await crypto.subtle.importKey('raw', utf8.encode(WEBHOOK_SECRET), hmac, false, ['sign'])
+  const name = utf8.encode(`secret ${secret_number} of webhook endpoint ${endpoint_id} of program ${program_id}`)
+  const bytes = new Uint8Array(await crypto.subtle.sign(hmac, key, name))
+  return `whsec_${btoa(String.fromCharCode(...bytes))}`
+}
+
+/** The headers by which Standard Webhooks signs a body sent now: with two signatures while the secret is rotated. */
+export async function webhookHeaders(
+  env: WebhookSecretEnv,
+  endpoint: SecretOf,
+  id: string,
+  body: string,
+): Promise<Record<string, string>> {
+  const at = new Date()
+  const { secret_number: newest } = endpoint
+  const numbers = endpoint.has_previous_secret && newest > 1 ? [newest, newest - 1] : [newest]
+  const secrets = await Promise.all(numbers.map((secret_number) => webhookSecret(env, { ...endpoint, secret_number })))
+  return {
+    'content-type': 'application/json',
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, at, body)).join(' '),
+  }
+}

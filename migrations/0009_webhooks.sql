@@ -1,0 +1,84 @@
+-- Outgoing webhooks: what a program's own server is told, by Standard Webhooks. What is to be told is written in the transaction that made it
+-- true, for programs with an endpoint that wants it; the queue only wakes the consumer, and the state of every delivery stands here.
+
+create domain webhook_type as text check (value in (
+  'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'partner.joined',
+  'payout.requested', 'payout.reduced', 'payout.paid'
+));
+
+-- Where a program is told. The secret follows from WEBHOOK_SECRET and `secret_number` (lib/notifications/webhook-secrets.ts).
+create table webhook_endpoints (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  -- Null where `svc listen` fetches what is there for it.
+  url text check (length(url) <= 2000),
+  description text not null default '' check (length(description) <= 200),
+  types webhook_type[] not null check (cardinality(types) between 1 and 10),
+  secret_number integer not null default 1,
+  -- Until then the secret before this one signs too.
+  previous_secret_until timestamptz,
+  created_at timestamptz not null default now(),
+  -- The first try that failed since the last that did not, how many that were, and until when none is made.
+  failing_since timestamptz,
+  failures integer not null default 0,
+  rests_until timestamptz,
+  disabled_at timestamptz,
+  disabled_because text check (disabled_because in ('owner', 'failures')),
+  -- Its deliveries stay for their term.
+  deleted_at timestamptz,
+  primary key (program_id, id),
+  check (num_nulls(disabled_at, disabled_because) in (0, 2)),
+  check ((failing_since is null) = (failures = 0))
+);
+
+-- What is told, once for all endpoints. Of two about one sale, commission or payout, the one with the larger id came later: each is written
+-- under the lock of what it is about.
+create table webhook_messages (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  -- A webhook_type, or `webhook.test`.
+  type text not null,
+  data jsonb not null,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id)
+);
+create index webhook_messages_created_idx on webhook_messages (created_at);
+
+create table webhook_deliveries (
+  program_id bigint not null,
+  endpoint_id bigint not null,
+  message_id bigint not null,
+  status text not null default 'pending' check (status in ('pending', 'delivered', 'failed')),
+  -- Since it was written or sent again.
+  tries integer not null default 0,
+  -- Null where nobody tries: it is done, or fetched by `svc listen`.
+  next_try_at timestamptz,
+  -- A consumer is at it until then.
+  claimed_until timestamptz,
+  finished_at timestamptz,
+  primary key (program_id, endpoint_id, message_id),
+  foreign key (program_id, endpoint_id) references webhook_endpoints (program_id, id),
+  foreign key (program_id, message_id) references webhook_messages (program_id, id) on delete cascade,
+  check (status = 'pending' or next_try_at is null),
+  check ((status = 'pending') = (finished_at is null))
+);
+create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id);
+create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_try_at) where next_try_at is not null;
+create index webhook_deliveries_next_idx on webhook_deliveries (next_try_at) where next_try_at is not null;
+
+-- Each try, with what was answered: at most 4 KB of it. What was sent follows from the message.
+create table webhook_attempts (
+  program_id bigint not null,
+  endpoint_id bigint not null,
+  message_id bigint not null,
+  id bigint generated always as identity,
+  attempted_at timestamptz not null,
+  duration_ms integer not null,
+  -- The status that was answered, or why there was no answer.
+  status integer,
+  error text check (length(error) <= 300),
+  answer text check (length(answer) <= 4096),
+  primary key (program_id, endpoint_id, message_id, id),
+  foreign key (program_id, endpoint_id, message_id) references webhook_deliveries (program_id, endpoint_id, message_id) on delete cascade,
+  check (num_nulls(status, error) = 1)
+);

@@ -1,0 +1,316 @@
+-- Outgoing webhooks: what is written for a program's endpoints, and how deliveries are claimed, recorded and sent again. Callers look at
+-- programs.webhook_types first, so that a program without endpoints pays for one comparison.
+
+-- Keeps on the program what its endpoints want, all together.
+create or replace function note_webhook_types() returns trigger language plpgsql as $$
+begin
+  update programs p set webhook_types = wanted.types
+  from (
+    select array_agg(distinct t.type::text order by t.type::text) as types
+    from webhook_endpoints e cross join unnest(e.types) t (type)
+    where e.program_id = new.program_id and e.disabled_at is null and e.deleted_at is null
+  ) wanted
+  where p.id = new.program_id and p.webhook_types is distinct from wanted.types;
+  return null;
+end $$;
+create or replace trigger webhook_endpoints_types after insert or update of types, disabled_at, deleted_at on webhook_endpoints
+  for each row execute function note_webhook_types();
+
+-- Writes a message for the endpoints that want its type. A restored backup brings its own.
+create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
+declare
+  endpoint_ids bigint[];
+  written bigint;
+begin
+  if current_setting('svc.restoring', true) = 'on' then
+    return;
+  end if;
+  select array_agg(e.id order by e.id) into endpoint_ids from webhook_endpoints e
+  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
+  if endpoint_ids is null then
+    return;
+  end if;
+  insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
+  select e.program_id, e.id, written, case when e.url is not null then now() end from webhook_endpoints e
+  where e.program_id = of_program_id and e.id = any (endpoint_ids);
+  perform set_config('svc.webhooks', 'on', true);
+end $$;
+
+-- Whether this transaction wrote a message, so that the consumer is woken once it is done.
+create or replace function wrote_webhook() returns boolean language sql stable
+return coalesce(current_setting('svc.webhooks', true) = 'on', false);
+
+create or replace function wants_webhook(of_program_id bigint, of_type text) returns boolean language sql stable
+return exists (select from programs p where p.id = of_program_id and of_type = any (p.webhook_types));
+
+-- What is told of each thing: ids, sums and states, nothing that says who somebody is.
+create or replace function webhook_commission(commission commissions, of_transaction_id text) returns jsonb language sql immutable
+return jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id,
+  'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id,
+  'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency);
+
+create or replace function webhook_sale(sale sales) returns jsonb language sql immutable
+return jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id,
+  'customer_id', (sale).customer_id, 'amount_cents', (sale).amount_cents, 'currency', (sale).currency, 'sale_type', (sale).sale_type,
+  'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id);
+
+create or replace function webhook_payout(withdrawal withdrawals) returns jsonb language sql immutable
+return jsonb_build_object('payout_id', (withdrawal).id, 'partner_id', (withdrawal).partner_id, 'payout_run_id', (withdrawal).payout_run_id,
+  'amount_cents', (withdrawal).amount_cents, 'currency', (withdrawal).currency, 'status', (withdrawal).status,
+  'reference', (withdrawal).reference, 'paid_on', (withdrawal).paid_on);
+
+-- A commission that was just made; its program has endpoints.
+create or replace function tell_commission(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
+begin
+  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
+  from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+  where c.program_id = of_program_id and c.id = of_commission_id;
+end $$;
+
+-- How much less of a commission is left than before, and why: `refund`, `chargeback`, `rejected` or `corrected`. Less than nothing where
+-- a refund failed, a dispute was won, or a sale turned out to be larger.
+create or replace function tell_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
+returns void language plpgsql as $$
+begin
+  if by_cents <> 0 and wants_webhook(commission.program_id, 'commission.reversed') then
+    perform write_webhook(c.program_id, 'commission.reversed', webhook_commission(c, of_transaction_id)
+      || jsonb_build_object('reversed_by_cents', by_cents, 'is_full', c.reversal = 'full', 'reason', because))
+    from commissions c where c.program_id = commission.program_id and c.id = commission.id;
+  end if;
+end $$;
+
+-- A refund of a sale that counts, with what is refunded of it in all; less than nothing is given back.
+create or replace function tell_refund(sale sales, refund refunds, by_cents bigint) returns void language plpgsql as $$
+begin
+  if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
+    perform write_webhook(sale.program_id, 'sale.refunded', webhook_sale(sale) || jsonb_build_object(
+      'refunded_by_cents', by_cents, 'refunded_cents', sale.refunded_cents, 'reason', refund.reason));
+  end if;
+end $$;
+
+create or replace function tell_webhooks_of_payout() returns trigger language plpgsql as $$
+declare
+  type constant text := case
+    when tg_op = 'INSERT' then 'payout.requested'
+    when new.status = 'paid' and old.status <> 'paid' then 'payout.paid'
+    when new.amount_cents < old.amount_cents then 'payout.reduced'
+  end;
+begin
+  if wants_webhook(new.program_id, type) then
+    perform write_webhook(new.program_id, type, webhook_payout(new)
+      || case when type = 'payout.reduced' then jsonb_build_object('reduced_by_cents', old.amount_cents - new.amount_cents) else '{}' end);
+  end if;
+  return null;
+end $$;
+create or replace trigger withdrawals_webhooks after insert or update on withdrawals
+  for each row execute function tell_webhooks_of_payout();
+
+-- A partner has joined when somebody signs in as them: for the first time, or again after they had left.
+create or replace function tell_webhooks_of_partner() returns trigger language plpgsql as $$
+begin
+  if wants_webhook(new.program_id, 'partner.joined') then
+    perform write_webhook(new.program_id, 'partner.joined', jsonb_build_object('partner_id', new.id));
+  end if;
+  return null;
+end $$;
+create or replace trigger partners_joined_webhooks after insert on partners
+  for each row when (new.user_id is not null) execute function tell_webhooks_of_partner();
+create or replace trigger partners_accepted_webhooks after update on partners
+  for each row when (new.user_id is not null and new.ended_at is null and (old.user_id is null or old.ended_at is not null))
+  execute function tell_webhooks_of_partner();
+
+-- How long after a try the next one is made, by the number of those that failed; null after the last.
+create or replace function webhook_delay(tries integer) returns interval language sql immutable
+return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[tries];
+
+-- How many requests to one endpoint are under way at a time, and how long one that does not answer rests.
+create or replace function webhooks_at_once() returns integer language sql immutable return 4;
+create or replace function webhook_rest(failures integer) returns interval language sql immutable
+return case when failures < 3 then interval '5 s' else interval '1 min' end;
+
+-- Claims deliveries that are due, of these programs' endpoints, each endpoint's oldest first and no endpoint's second before all first ones; at
+-- most `at_most`. To an endpoint whose last try failed there is one request at a time, and a rest after each. A consumer that dies gives
+-- its claims back in 45 seconds.
+create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
+  program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb,
+  created_at timestamptz
+) language plpgsql as $$
+#variable_conflict use_column
+begin
+  -- So that two consumers do not count what is under way at the same moment.
+  perform from webhook_endpoints e
+  where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
+  order by e.program_id, e.id for no key update;
+  return query
+  with due as (
+    select d.*, row_number() over (partition by d.program_id, d.endpoint_id order by d.next_try_at, d.message_id) as place
+    from webhook_endpoints e
+    cross join lateral (
+      select count(*) as under_way from webhook_deliveries d
+      where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null and d.claimed_until > now()
+    ) u
+    cross join lateral (
+      select d.program_id, d.endpoint_id, d.message_id, d.next_try_at from webhook_deliveries d
+      where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at <= now()
+        and (d.claimed_until is null or d.claimed_until <= now())
+      order by d.next_try_at, d.message_id
+      limit greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0)
+    ) d
+    where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
+      and (e.rests_until is null or e.rests_until <= now())
+  ), claimed as (
+    update webhook_deliveries d set claimed_until = now() + interval '45 s'
+    from (select * from due order by place, next_try_at limit at_most) n
+    where d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
+    returning d.program_id, d.endpoint_id, d.message_id
+  )
+  select c.program_id, c.endpoint_id, c.message_id, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
+    m.created_at
+  from claimed c
+  join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
+  join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
+  order by c.message_id;
+end $$;
+
+-- When the consumer is to look at a program again: when the next of its deliveries is due that nobody is at. Null where none is.
+create or replace function next_webhook_at(of_program_id bigint) returns timestamptz language sql stable
+return (
+  select min(greatest(d.next_try_at, e.rests_until))
+  from webhook_endpoints e
+  cross join lateral (
+    select min(d.next_try_at) as next_try_at from webhook_deliveries d
+    where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null
+      and (d.claimed_until is null or d.claimed_until <= now())
+  ) d
+  where e.program_id = of_program_id and e.deleted_at is null and e.disabled_at is null and d.next_try_at is not null
+);
+
+-- Records tries (rows of webhook_attempts, and whether each was taken), and answers for each program when to look at it again and what of its
+-- outbox is to be sent. An endpoint whose tries have failed for five days is turned off, and its program is told. What was claimed by
+-- another consumer meanwhile, or sent again by somebody, keeps its state.
+create or replace function record_webhook_attempts(attempts jsonb) returns table (program_id bigint, next_at timestamptz, outbox_ids bigint[])
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  attempt record;
+  endpoint webhook_endpoints;
+begin
+  perform from webhook_endpoints e
+  where (e.program_id, e.id) in (
+    select a.program_id, a.endpoint_id from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint)
+  )
+  order by e.program_id, e.id for no key update;
+  for attempt in
+    select a.* from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint, message_id bigint, attempted_at timestamptz,
+      duration_ms integer, status integer, error text, answer text, is_taken boolean)
+    order by a.program_id, a.endpoint_id, a.message_id
+  loop
+    insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status, error, answer)
+    select d.program_id, d.endpoint_id, d.message_id, attempt.attempted_at, attempt.duration_ms, attempt.status, attempt.error, attempt.answer
+    from webhook_deliveries d
+    where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id;
+    update webhook_deliveries d set
+      tries = d.tries + 1,
+      status = case when attempt.is_taken then 'delivered' when webhook_delay(d.tries + 1) is null then 'failed' else 'pending' end,
+      next_try_at = case when not attempt.is_taken then now() + webhook_delay(d.tries + 1) end,
+      finished_at = case when attempt.is_taken or webhook_delay(d.tries + 1) is null then now() end,
+      claimed_until = null
+    where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id
+      and d.status = 'pending';
+    if attempt.is_taken then
+      update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
+      where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
+    else
+      update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = e.failures + 1,
+        rests_until = now() + webhook_rest(e.failures + 1)
+      where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
+      returning e.* into endpoint;
+      if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then
+        perform turn_off_webhooks(endpoint);
+      end if;
+    end if;
+  end loop;
+  return query
+  select p.program_id, next_webhook_at(p.program_id), array(
+    select o.id from outbox o where o.program_id = p.program_id and o.id = any (written_outbox_ids())
+  )
+  from (select distinct a.program_id from jsonb_to_recordset(attempts) a (program_id bigint)) p;
+end $$;
+
+-- Turns an endpoint off that failed for days. What waits for it has failed, and can be sent again.
+create or replace function turn_off_webhooks(endpoint webhook_endpoints) returns void language plpgsql as $$
+begin
+  update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
+  where e.program_id = endpoint.program_id and e.id = endpoint.id;
+  update webhook_deliveries d set status = 'failed', next_try_at = null, claimed_until = null, finished_at = now()
+  where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
+  perform write_outbox(endpoint.program_id, 'webhook_turned_off', 'advertiser', null,
+    format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
+    jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
+end $$;
+
+-- Sends deliveries of an endpoint again: one, or those of messages from `since` on and before `until`; where `failed_only`, those that failed.
+-- At most 10,000 at once, the oldest first, without those that are under way anyway. Answers how many; null where the program has no such endpoint, or it is off.
+create or replace function replay_webhooks(
+  of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamptz, until timestamptz, failed_only boolean
+) returns integer language plpgsql as $$
+declare
+  replayed integer;
+begin
+  update webhook_endpoints e set rests_until = null
+  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null;
+  if not found then
+    return null;
+  end if;
+  update webhook_deliveries d set status = 'pending', tries = 0, next_try_at = now(), claimed_until = null, finished_at = null
+  where d.program_id = of_program_id and d.endpoint_id = of_endpoint_id and d.message_id in (
+    select o.message_id from webhook_deliveries o
+    join webhook_messages m on m.program_id = o.program_id and m.id = o.message_id
+    where o.program_id = of_program_id and o.endpoint_id = of_endpoint_id and o.status <> 'pending'
+      and (of_message_id is null or m.id = of_message_id)
+      and (since is null or m.created_at >= since) and (until is null or m.created_at < until)
+      and (not failed_only or o.status = 'failed')
+    order by m.id limit 10000
+  );
+  get diagnostics replayed = row_count;
+  return replayed;
+end $$;
+
+-- Writes a test message for one endpoint, whatever types it wants, and returns its id; null where the program has no such endpoint, or it is off.
+create or replace function test_webhook(of_program_id bigint, of_endpoint_id bigint) returns bigint language plpgsql as $$
+declare
+  endpoint webhook_endpoints;
+  written bigint;
+begin
+  update webhook_endpoints e set rests_until = null
+  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null
+  returning e.* into endpoint;
+  if not found then
+    return null;
+  end if;
+  insert into webhook_messages (program_id, type, data)
+  values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
+  values (of_program_id, of_endpoint_id, written, case when endpoint.url is not null then now() end);
+  return written;
+end $$;
+
+-- Deletes messages with their deliveries and tries after 30 days, `max_rows` messages at most, and returns how many. Endpoints go with their last
+-- delivery once they were deleted, and so do those of `svc listen` that nobody ended, after a day.
+create or replace function delete_old_webhooks(max_rows integer) returns bigint language plpgsql as $$
+declare
+  deleted bigint;
+begin
+  delete from webhook_messages m where (m.program_id, m.id) in (
+    select o.program_id, o.id from webhook_messages o where o.created_at < now() - interval '30 days' order by o.created_at limit max_rows
+  );
+  get diagnostics deleted = row_count;
+  update webhook_endpoints e set deleted_at = now()
+  where e.url is null and e.deleted_at is null and e.created_at < now() - interval '1 day';
+  delete from webhook_endpoints e
+  where e.deleted_at is not null and not exists (
+    select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id
+  );
+  return deleted;
+end $$;

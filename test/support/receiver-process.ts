@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Webhook } from 'standardwebhooks'
+
+/**
+ * A process of its own that takes webhooks as an integrator's server does and verifies each by the library of Standard Webhooks. The path says whose it is
+ * and how it behaves: `/<name>/ok`, `500`, `slow`, `hang`, `redirect`, `long`. What came is told to the parent, which sends the secrets.
+ */
+const secrets = new Map<string, string>()
+process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {
+  if (name !== undefined && secret !== undefined) secrets.set(name, secret)
+  // What came before this has been told by then.
+  else process.send?.({ settled: true })
+})
+
+/** Whether the library verifies it, by the secret that the parent sent for this name. */
+function isSigned(name: string, body: string, headers: IncomingMessage['headers']): boolean {
+  try {
+    const given = { ...headers } as Record<string, string>
+    new Webhook(secrets.get(name) ?? '').verify(body, given)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const server = createServer((incoming, outgoing) => {
+  void (async () => {
+    const chunks: Buffer[] = []
+    for await (const chunk of incoming) chunks.push(chunk as Buffer)
+    const body = Buffer.concat(chunks).toString()
+    const [, name = '', behaviour] = (incoming.url ?? '').split('/')
+    const signed = isSigned(name, body, incoming.headers)
+    process.send?.({
+      name,
+      behaviour,
+      signed,
+      at: Date.now(),
+      id: incoming.headers['webhook-id'],
+      headers: incoming.headers,
+      body,
+    })
+    if (behaviour === 'hang') return
+    if (behaviour === 'slow') await sleep(700)
+    if (behaviour === 'redirect') outgoing.setHeader('location', 'http://169.254.169.254/latest/meta-data/')
+    outgoing.statusCode = behaviour === '500' ? 500 : behaviour === 'redirect' ? 302 : 200
+    outgoing.end(behaviour === 'long' ? 'x'.repeat(100_000) : `${behaviour}: ${body.length} bytes`)
+  })()
+})
+server.listen(0, '127.0.0.1')
+await once(server, 'listening')
+process.send?.({ port: (server.address() as AddressInfo).port })
+process.on('disconnect', () => process.exit())

@@ -1,0 +1,51 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+
+/** A webhook as the receiver's process got it. */
+export interface ReceivedWebhook {
+  name: string
+  behaviour: string
+  /** Whether the library of Standard Webhooks verified it, there. */
+  signed: boolean
+  at: number
+  id: string
+  headers: Record<string, string>
+  body: string
+}
+
+export interface Receiver {
+  /** The address under which an endpoint of this name behaves so. */
+  urlOf(name: string, behaviour: 'ok' | '500' | 'slow' | 'hang' | 'redirect' | 'long'): string
+  /** Tells the process by which secret it verifies what comes for a name. */
+  expect(name: string, secret: string): void
+  received: ReceivedWebhook[]
+  /** Waits until everything that came so far is in `received`. */
+  settle(): Promise<void>
+  of(name: string): ReceivedWebhook[]
+}
+
+/** Starts a process that receives webhooks, for one test file. */
+export async function startReceiver(): Promise<Receiver> {
+  const child = fork(fileURLToPath(new URL('receiver-process.ts', import.meta.url)))
+  afterAll(() => child.disconnect())
+  const [{ port }] = (await once(child, 'message')) as [{ port: number }]
+  const received: ReceivedWebhook[] = []
+  const settling: (() => void)[] = []
+  child.on('message', (message: ReceivedWebhook | { settled: true }) => {
+    if ('settled' in message) settling.shift()?.()
+    else received.push(message)
+  })
+  return {
+    urlOf: (name, behaviour) => `http://127.0.0.1:${port}/${name}/${behaviour}`,
+    expect: (name, secret) => void child.send({ name, secret }),
+    received,
+    settle: () =>
+      new Promise((resolve) => {
+        settling.push(resolve)
+        child.send({})
+      }),
+    of: (name) => received.filter((webhook) => webhook.name === name),
+  }
+}

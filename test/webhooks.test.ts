@@ -1,0 +1,430 @@
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeEach, expect, test } from 'vitest'
+import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { openQueue } from '../lib/notifications/queue.ts'
+import {
+  changeEndpoint,
+  deleteEndpoint,
+  findEndpoint,
+  makeEndpoint,
+  replayDeliveries,
+  rotateSecret,
+  testEndpoint,
+} from '../lib/notifications/webhook-endpoints.ts'
+import { deleteOldWebhooks, findDelivery, listDeliveries } from '../lib/notifications/webhook-log.ts'
+import { deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
+import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
+import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
+import type { Sandbox } from '../lib/local/sandbox.ts'
+import { startTrackingApi, times } from './support/api.ts'
+import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
+
+/** Answers DNS questions: every name leads to this machine. */
+const nameService = createServer((request, response) => {
+  const isIPv4 = new URL(request.url ?? '', 'http://x').searchParams.get('type') === 'A'
+  response.end(JSON.stringify({ Answer: isIPv4 ? [{ type: 1, data: '127.0.0.1' }] : [] }))
+}).listen(0, '127.0.0.1')
+await once(nameService, 'listening')
+afterAll(() => nameService.close())
+
+const settings = {
+  WEBHOOK_LOOPBACK: 'on',
+  DNS_OVER_HTTPS_URL: `http://127.0.0.1:${(nameService.address() as AddressInfo).port}/dns-query`,
+}
+const api = await startTrackingApi({
+  functions: ['track-click', 'track-lead', 'track-sale', 'track-refund', 'deliver-webhooks', 'relay-outbox'],
+  common: settings,
+  environment: settings,
+})
+const { stack } = api
+const { db } = stack
+const env = { ...stack.environment, ...settings }
+const receiver = await startReceiver()
+const queue = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
+/** Which actions were used of the webhooks' queue, as AWS' policies name them. */
+const used = new Set<string>()
+queue.middlewareStack.add(
+  (next, { commandName }) =>
+    async (args) => {
+      if ((args.input as { QueueUrl: string }).QueueUrl === stack.queue.webhookUrl) {
+        used.add(`sqs:${commandName?.replace(/(Batch)?Command$/, '')}`)
+      }
+      if ('WaitTimeSeconds' in args.input) Object.assign(args.input, { WaitTimeSeconds: 0 })
+      return await next(args)
+    },
+  { step: 'initialize' },
+)
+
+beforeEach(() => void (receiver.received.length = 0))
+
+let named = 0
+
+interface Listener {
+  program: Sandbox
+  endpointId: number
+  name: string
+  secret: string
+}
+
+/** An endpoint of a program, its own unless one is given, that behaves in one way. */
+async function listen(
+  behaviour: Parameters<typeof receiver.urlOf>[1],
+  options: { program?: Sandbox; types?: WebhookType[]; url?: string } = {},
+): Promise<Listener> {
+  const program = options.program ?? (await api.program({ hold_days: 0, lead_commission_cents: 50 }))
+  const name = `${behaviour}-${(named += 1)}`
+  const endpoint = await makeEndpoint(db, env, program.programId, {
+    url: options.url ?? receiver.urlOf(name, behaviour),
+    description: name,
+    types: options.types ?? [...webhookTypes],
+  })
+  receiver.expect(name, endpoint.secret)
+  return { program, endpointId: endpoint.id, name, secret: endpoint.secret }
+}
+
+let sold = 0
+
+/** A sale of a new customer whom the program's partner brought. */
+async function sell(program: Sandbox, id = `sale-${(sold += 1)}`) {
+  const click_id = await api.click(program)
+  const sale = { transaction_id: id, customer_key: id, click_id, amount_cents: 10_000 }
+  const { body } = await api.call('/api/v1/track/sale', sale, { key: program.apiKey })
+  return { id, ...body }
+}
+
+/** Runs the consumer until the queue is empty: in workerd, as it is deployed. */
+async function deliverAsDeployed() {
+  await stack.scheduled('deliver-webhooks')
+  await receiver.settle()
+}
+
+/** The same in this process, without the second for which the queue is asked; the relay has found by then what nobody woke it for. */
+async function deliver() {
+  await relayWebhooks(db, queue, stack.queue.webhookUrl)
+  const urls = { queueUrl: stack.queue.webhookUrl, notificationsUrl: stack.queue.url }
+  await deliverWebhooks({ db, queue, env, ...urls }, { deadline: Date.now() + 20_000, waits: false })
+  await receiver.settle()
+}
+
+/** What was told of which type, in the order in which it happened. */
+function told(webhooks: ReceivedWebhook[]) {
+  return webhooks
+    .map(({ body }) => JSON.parse(body))
+    .toSorted((a, b) => a.sequence - b.sequence)
+    .map(({ type, data }) => ({ type, ...data }))
+}
+
+const deliveriesOf = ({ program, endpointId }: Listener) =>
+  listDeliveries(db, program.programId, endpointId, { limit: 100 })
+
+/** The tries of an endpoint's only delivery. */
+async function onlyTries(listener: Listener) {
+  const [delivery] = await deliveriesOf(listener)
+  const found = await findDelivery(db, listener.program.programId, listener.endpointId, Number(delivery?.message_id))
+  return { ...delivery, attempts: found?.attempts ?? [] }
+}
+
+/** Brings what waits for an endpoint to this moment, and ends its rest. */
+async function letTimePass({ endpointId }: Listener) {
+  const ids = [endpointId]
+  await stack.sql.query(
+    `update webhook_deliveries set next_try_at = now() where next_try_at is not null and endpoint_id = $1`,
+    ids,
+  )
+  await stack.sql.query(`update webhook_endpoints set rests_until = null where id = $1`, ids)
+}
+
+test('a program is told of what happens, each thing once, in a message that the library verifies', async () => {
+  const listener = await listen('ok')
+  const { program } = listener
+  const key = { key: program.apiKey }
+  const click_id = await api.click(program)
+  await api.call('/api/v1/track/lead', { customer_key: 'ann', click_id, email: 'ann@example.com' }, key)
+  const sale = { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 10_000 }
+  const { body: recorded } = await api.call('/api/v1/track/sale', sale, key)
+  await api.call('/api/v1/track/refund', { transaction_id: 'order-1', refund_amount_cents: 2500 }, key)
+  const second = await sell(program, 'order-2')
+  await approveCommissions(db, program.programId, [recorded.commission_id, second.commission_id])
+  const ask = { programId: program.programId, partnerId: program.partnerId, currency: 'usd', amountCents: 3000 }
+  const withdrawal = await askWithdrawal(db, { ...ask, requestId: crypto.randomUUID() })
+  await rejectCommission(db, program.programId, second.commission_id, 'It was ann@example.com herself.')
+  await payWithdrawal(db, program.programId, withdrawal, 1500, { reference: 'T1', paid_on: new Date('2026-11-20') })
+  await expect.poll(() => stack.queue.webhookMessages().length).toBeGreaterThan(0)
+  await deliverAsDeployed()
+  await deliver()
+
+  const webhooks = receiver.of(listener.name)
+  const partner = { partner_id: program.partnerId }
+  expect(told(webhooks)).toMatchObject([
+    { type: 'lead.created', lead_id: expect.any(Number), customer_id: expect.any(Number), ...partner },
+    { type: 'commission.created', kind: 'lead', amount_cents: 50, currency: 'usd', ...partner },
+    { type: 'sale.created', transaction_id: 'order-1', amount_cents: 10_000, currency: 'usd', ...partner },
+    { type: 'commission.created', kind: 'sale', transaction_id: 'order-1', amount_cents: 2000, ...partner },
+    {
+      type: 'sale.refunded',
+      transaction_id: 'order-1',
+      refunded_by_cents: 2500,
+      refunded_cents: 2500,
+      reason: 'refund',
+    },
+    { type: 'commission.reversed', reversed_by_cents: 500, reversed_cents: 500, is_full: false, reason: 'refund' },
+    { type: 'sale.created', transaction_id: 'order-2' },
+    { type: 'commission.created', transaction_id: 'order-2', amount_cents: 2000 },
+    { type: 'commission.approved', transaction_id: 'order-1', approved_cents: 1500 },
+    { type: 'commission.approved', transaction_id: 'order-2', approved_cents: 2000 },
+    { type: 'payout.requested', payout_id: withdrawal, amount_cents: 3000, currency: 'usd', status: 'requested' },
+    { type: 'payout.reduced', payout_id: withdrawal, amount_cents: 1500, reduced_by_cents: 1500 },
+    { type: 'commission.reversed', reversed_by_cents: 2000, is_full: true, reason: 'rejected' },
+    {
+      type: 'payout.paid',
+      payout_id: withdrawal,
+      amount_cents: 1500,
+      status: 'paid',
+      reference: 'T1',
+      paid_on: '2026-11-20',
+    },
+  ])
+  expect(new Set(webhooks.map(({ id }) => id)).size).toBe(webhooks.length)
+  for (const { signed, body, id, headers } of webhooks) {
+    expect(signed).toBe(true)
+    expect(body).not.toContain('@example.com')
+    expect(JSON.parse(body)).toMatchObject({ id, timestamp: expect.stringMatching(/^2.*Z$/) })
+    expect(headers['content-type']).toBe('application/json')
+  }
+})
+
+test('a person who joins as a partner is told', async () => {
+  const listener = await listen('ok', { types: ['partner.joined'] })
+  await stack.sql.query(`insert into users (id, name, email) values ('joins', 'Joins', 'joins@example.com')`)
+  const joined = { program_id: listener.program.programId, name: 'Joins', user_id: 'joins' }
+  const { rows } = await stack.sql.query<{ id: string }>(
+    'insert into partners (program_id, name, user_id) values ($1, $2, $3) returning id',
+    Object.values(joined),
+  )
+  await deliver()
+  expect(told(receiver.of(listener.name))).toEqual([{ type: 'partner.joined', partner_id: Number(rows[0]?.id) }])
+})
+
+test('only what an endpoint wants is written, and nothing where it is off, deleted or was none', async () => {
+  const wants = await listen('ok', { types: ['sale.created'] })
+  const { program } = wants
+  const off = await listen('ok', { program })
+  await changeEndpoint(db, env, program.programId, off.endpointId, { enabled: false })
+  const gone = await listen('ok', { program })
+  await deleteEndpoint(db, program.programId, gone.endpointId)
+  const without = await api.program()
+  await sell(program)
+  await sell(without)
+  await api.call(
+    '/api/v1/track/sale',
+    { transaction_id: 'test', customer_key: 'x', amount_cents: 1, additional_data: { test_mode: true } },
+    { key: program.apiKey },
+  )
+  await deliver()
+  expect(told(receiver.received).map(({ type }) => type)).toEqual(['sale.created'])
+  expect(await api.rows('select 1 from webhook_messages where program_id = $1', [without.programId])).toEqual([])
+  await changeEndpoint(db, env, program.programId, wants.endpointId, { enabled: false })
+  expect(await api.rows('select webhook_types from programs where id = $1', [program.programId])).toEqual([
+    { webhook_types: null },
+  ])
+})
+
+const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no answer%'`)
+
+test('whatever an endpoint does, others are told meanwhile, and each try is kept with its answer', async () => {
+  // More than the connections of one consumer, so that another one has to come.
+  const hanging = await Promise.all(times(6, () => listen('hang', { types: ['sale.created'] })))
+  const down = await listen('ok', { types: ['sale.created'], url: 'http://127.0.0.1:9/' })
+  const hidden = await listen('ok', { types: ['sale.created'], url: 'https://hooks.example.com/' })
+  const broken = await listen('500', { types: ['sale.created'] })
+  const redirecting = await listen('redirect', { types: ['sale.created'] })
+  const long = await listen('long', { types: ['sale.created'] })
+  const slow = await listen('slow', { types: ['sale.created'] })
+  const well = await listen('ok', { types: ['sale.created'] })
+  for (const listener of [...hanging, down, hidden, broken, redirecting, long, slow]) await sell(listener.program)
+  for (let sales = 0; sales < 20; sales++) await sell(well.program)
+  const run = deliverAsDeployed()
+  // Everything else came while the first of those that hang still hung.
+  await expect.poll(() => receiver.received.length, { timeout: 8000 }).toBeGreaterThanOrEqual(30)
+  expect(await hung()).toEqual([])
+  await expect.poll(hung, { timeout: 20_000 }).toHaveLength(6)
+  for (const { program, endpointId } of hanging)
+    await changeEndpoint(db, env, program.programId, endpointId, { enabled: false })
+  await run
+
+  const sentTo = (listener: Listener) => receiver.of(listener.name)
+  expect(sentTo(well)).toHaveLength(20)
+  expect(stack.logs.join('\n')).toContain('"function":"deliver-webhooks","lane":2')
+
+  for (const [listener, attempt] of [
+    ...hanging.map((each) => [each, { status: null, error: 'There was no answer within 10 seconds.' }] as const),
+    [down, { status: null, error: expect.stringContaining('The connection failed') }] as const,
+    [hidden, { status: null, error: 'hooks.example.com leads to 127.0.0.1, which is not a public address.' }] as const,
+    [broken, { status: 500, error: null, answer: expect.stringMatching(/^500: \d+ bytes$/) }] as const,
+    [redirecting, { status: 302, error: null }] as const,
+  ]) {
+    expect(await onlyTries(listener)).toMatchObject({ status: 'pending' })
+    expect((await onlyTries(listener)).attempts[0]).toMatchObject(attempt)
+  }
+  for (const listener of [slow, long]) {
+    expect(await onlyTries(listener)).toMatchObject({ status: 'delivered', attempts: [{ status: 200 }] })
+  }
+  expect((await onlyTries(long)).attempts[0]?.answer).toHaveLength(4096)
+  expect(receiver.received.map(({ signed }) => signed)).not.toContain(false)
+  // Nothing of one program goes to another's endpoint.
+  for (const listener of [...hanging, well, slow]) {
+    const messages = await api.rows('select id from webhook_messages where program_id = $1', [
+      listener.program.programId,
+    ])
+    const ids = messages.map(({ id }) => `evt_${id}`)
+    expect(ids).toEqual(expect.arrayContaining(sentTo(listener).map(({ id }) => id)))
+  }
+  for (const { program, endpointId } of [...hanging, down, hidden, broken, redirecting]) {
+    await deleteEndpoint(db, program.programId, endpointId)
+  }
+}, 140_000)
+
+test('a delivery is tried ten times, ever further apart, under one id, and has then failed', async () => {
+  const listener = await listen('500', { types: ['sale.created'] })
+  await sell(listener.program)
+  await deliver()
+  const waits: number[] = []
+  for (let tries = 1; tries < 10; tries++) {
+    const [delivery] = await deliveriesOf(listener)
+    expect(delivery).toMatchObject({ status: 'pending', tries })
+    const { attempts } = await onlyTries(listener)
+    waits.push(Number(delivery?.next_try_at) - Date.parse(attempts.at(-1)?.attempted_at ?? ''))
+    await letTimePass(listener)
+    await deliver()
+  }
+  const minutes = waits.map((wait) => Math.round(wait / 6000) / 10)
+  expect(minutes).toEqual([0.1, 5, 30, 120, 300, 600, 840, 1200, 1440])
+  expect(await deliveriesOf(listener)).toMatchObject([{ status: 'failed', tries: 10, next_try_at: null }])
+  const came = receiver.of(listener.name)
+  expect(came).toHaveLength(10)
+  expect(new Set(came.map(({ id }) => id)).size).toBe(1)
+  expect(new Set(came.map(({ body }) => body)).size).toBe(1)
+})
+
+test('an endpoint that fails for five days is turned off, its owner is told, and what waited can be sent again', async () => {
+  const listener = await listen('500', { types: ['sale.created'] })
+  const { program, endpointId, name, secret } = listener
+  await sell(program)
+  await deliver()
+  await stack.sql.query(`update webhook_endpoints set failing_since = now() - interval '5 days' where id = $1`, [
+    endpointId,
+  ])
+  await sell(program)
+  await letTimePass(listener)
+  await deliver()
+  expect(await findEndpoint(db, program.programId, endpointId)).toMatchObject({ disabled_because: 'failures' })
+  expect((await deliveriesOf(listener)).map(({ status }) => status)).toEqual(['failed', 'failed'])
+  const notices = await api.rows('select kind, audience, payload from outbox where program_id = $1', [
+    program.programId,
+  ])
+  expect(notices).toMatchObject([
+    { kind: 'webhook_turned_off', audience: 'advertiser', payload: { endpoint_id: endpointId } },
+  ])
+  await expect.poll(() => stack.queue.messages().length).toBeGreaterThan(0)
+
+  await expect(testEndpoint(db, program.programId, endpointId)).rejects.toThrow('turn the endpoint on first')
+  receiver.expect(`${name}-mended`, secret)
+  await changeEndpoint(db, env, program.programId, endpointId, {
+    enabled: true,
+    url: receiver.urlOf(`${name}-mended`, 'ok'),
+  })
+  expect(await replayDeliveries(db, program.programId, endpointId, { failedOnly: true })).toBe(2)
+  await letTimePass(listener)
+  await deliver()
+  expect(receiver.of(`${name}-mended`)).toHaveLength(2)
+  expect(await replayDeliveries(db, program.programId, endpointId, { failedOnly: true })).toBe(0)
+  const [{ message_id: messageId } = { message_id: 0 }] = await deliveriesOf(listener)
+  expect(await replayDeliveries(db, program.programId, endpointId, { messageId, failedOnly: false })).toBe(1)
+  await letTimePass(listener)
+  await deliver()
+  expect(receiver.of(`${name}-mended`).filter(({ id }) => id === `evt_${messageId}`)).toHaveLength(2)
+})
+
+test('while a secret is rotated both sign, and a test message comes whatever is wanted', async () => {
+  const listener = await listen('ok', { types: ['payout.paid'] })
+  const { program, endpointId, name } = listener
+  const rotated = await rotateSecret(db, env, program.programId, endpointId)
+  expect(rotated.secret).not.toBe(listener.secret)
+  await testEndpoint(db, program.programId, endpointId)
+  receiver.expect(name, listener.secret)
+  await letTimePass(listener)
+  await deliver()
+  receiver.expect(name, rotated.secret)
+  await testEndpoint(db, program.programId, endpointId)
+  await letTimePass(listener)
+  await deliver()
+  await stack.sql.query(`update webhook_endpoints set previous_secret_until = now() where id = $1`, [endpointId])
+  receiver.expect(name, listener.secret)
+  await testEndpoint(db, program.programId, endpointId)
+  await letTimePass(listener)
+  await deliver()
+  const came = receiver.of(name)
+  expect(told(came)).toEqual(times(3, () => ({ type: 'webhook.test', endpoint_id: endpointId })))
+  expect(came.map(({ signed }) => signed)).toEqual([true, true, false])
+  expect(came.map(({ headers }) => headers['webhook-signature']?.split(' ').length)).toEqual([2, 2, 1])
+})
+
+test('what a consumer had claimed when it died is sent by the next one, under the same id', async () => {
+  const listener = await listen('ok', { types: ['sale.created'] })
+  await sell(listener.program)
+  const claimed = await api.rows('select * from claim_webhooks(array[$1::bigint], 10)', [listener.program.programId])
+  expect(claimed).toHaveLength(1)
+  await deliver()
+  expect(receiver.of(listener.name)).toEqual([])
+  await stack.sql.query(`update webhook_deliveries set claimed_until = now() where claimed_until is not null`)
+  await letTimePass(listener)
+  await deliver()
+  expect(receiver.of(listener.name).map(({ id }) => id)).toEqual([`evt_${claimed[0].message_id}`])
+})
+
+test('an endpoint has few requests at a time, one that failed has one and then rests', async () => {
+  const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
+  for (let sales = 0; sales < 6; sales++) await sell(program)
+  const claim = async () =>
+    await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
+  expect(await claim()).toHaveLength(4)
+  expect(await claim()).toHaveLength(0)
+  await stack.sql.query(`update webhook_deliveries set claimed_until = null where endpoint_id = $1`, [endpointId])
+  await stack.sql.query(`update webhook_endpoints set failing_since = now(), failures = 1 where id = $1`, [endpointId])
+  expect(await claim()).toHaveLength(1)
+  await stack.sql.query(`update webhook_deliveries set claimed_until = null where endpoint_id = $1`, [endpointId])
+  await stack.sql.query(`update webhook_endpoints set rests_until = now() + interval '5 s' where id = $1`, [endpointId])
+  expect(await claim()).toHaveLength(0)
+})
+
+test('what was told goes after 30 days, and a deleted endpoint with it', async () => {
+  const listener = await listen('ok', { types: ['sale.created'] })
+  const { program, endpointId } = listener
+  await sell(program)
+  await deleteEndpoint(db, program.programId, endpointId)
+  expect(await deleteOldWebhooks(db, 100)).toBe(0)
+  await stack.sql.query(`update webhook_messages set created_at = now() - interval '31 days' where program_id = $1`, [
+    program.programId,
+  ])
+  expect(await deleteOldWebhooks(db, 100)).toBe(1)
+  for (const table of ['webhook_messages', 'webhook_deliveries', 'webhook_attempts', 'webhook_endpoints']) {
+    expect(await api.rows(`select 1 from ${table} where program_id = $1`, [program.programId])).toEqual([])
+  }
+})
+
+test('a program has 20 endpoints at most, also where they are made at once', async () => {
+  const program = await api.program()
+  const made = await Promise.allSettled(times(24, () => listen('ok', { program })))
+  expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
+})
+
+test('the policy for the operator allows what the consumer did here, and no more', () => {
+  const policy = JSON.parse(readFileSync('lib/commands/aws/queue-policy.json', 'utf8')) as {
+    Statement: { Sid: string; Action: string[] }[]
+  }
+  expect([...used].toSorted()).toEqual(policy.Statement.find(({ Sid }) => Sid === 'Webhooks')?.Action.toSorted())
+})
