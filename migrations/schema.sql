@@ -3163,7 +3163,11 @@ begin
   where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
   update withdrawals w set payout_address = null
   where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
-  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null where r.user_id = of_user_id;
+  -- What the program's key was answered of them.
+  delete from idempotency_keys k
+  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
+  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, external_id = null, metadata = '{}'
+  where r.user_id = of_user_id;
   delete from program_members o where o.user_id = of_user_id;
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
   delete from verifications v where v.value = of_user_id;

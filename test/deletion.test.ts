@@ -237,6 +237,15 @@ test('an erased partner leaves their sums without themselves, and what their cus
   await sql.query(`update withdrawals set payout_address = 'petra-payout@example.com' where program_id = $1`, [
     programId,
   ])
+  await sql.query(`update partners set external_id = $2, metadata = '{"nick": "pet"}' where id = $1`, [
+    partnerId,
+    partner.email,
+  ])
+  await sql.query(
+    `insert into idempotency_keys (program_id, token, request_hash, answer)
+    values ($1, 'made', sha256('x'), jsonb_build_object('id', $2::bigint, 'email', $3::text))`,
+    [programId, partnerId, partner.email],
+  )
   const { click_id: clickId } = await click(program)
   const wrong = await page('POST', '/account/erase', partner.token, { password: 'a wrong horse' })
   expect(wrong.refusal).toContain('This is not your password.')
@@ -247,8 +256,19 @@ test('an erased partner leaves their sums without themselves, and what their cus
 
   expect(await page('GET', '/account', partner.token)).toMatchObject({ status: 303 })
   expect(
-    await one('select name, email, payout_email, user_id, is_active from partners where id = $1', [partnerId]),
-  ).toEqual({ name: 'Erased partner', email: null, payout_email: null, user_id: null, is_active: false })
+    await one(
+      'select name, email, payout_email, user_id, is_active, external_id, metadata from partners where id = $1',
+      [partnerId],
+    ),
+  ).toEqual({
+    name: 'Erased partner',
+    email: null,
+    payout_email: null,
+    user_id: null,
+    is_active: false,
+    external_id: null,
+    metadata: {},
+  })
   for (const table of [
     'users',
     'sessions',
@@ -256,6 +276,7 @@ test('an erased partner leaves their sums without themselves, and what their cus
     'partner_profiles',
     'withdrawals',
     'partner_invitations',
+    'idempotency_keys',
     'outbox',
   ]) {
     const { text } = await one(`select coalesce(string_agg(t::text, ' '), '') as text from ${table} t`)

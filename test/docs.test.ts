@@ -17,6 +17,10 @@ const stack = await startStack({
     'track-lead',
     'track-sale',
     'track-refund',
+    'partners',
+    'links',
+    'sales',
+    'commissions',
   ],
 })
 const sandbox = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
@@ -92,7 +96,7 @@ test('the commands of the pages run as they stand', async () => {
   })
   const { click_id: clickId } = await click.json()
   const answers: Record<string, unknown>[] = []
-  for (const name of ['html', 'refunds', 'test-data']) {
+  for (const name of ['html', 'refunds', 'test-data', 'program-api']) {
     const { text } = await get(`/docs/${name}.md`)
     for (const [, script = ''] of text.matchAll(/^```sh run\n([^]*?)^```$/gm)) {
       const env = { PATH: process.env['PATH'] ?? '', SVC_API_KEY: sandbox.apiKey, CLICK_ID: clickId }
@@ -105,7 +109,20 @@ test('the commands of the pages run as they stand', async () => {
     { success: true, attributed: true, commission_cents: 998 },
     { success: true, status: 'refunded', deduction_cents: 200 },
     { success: true, commission_id: null },
+    { success: true, partner: { name: 'Ada Lovelace' } },
+    { success: true, data: [{ name: 'Ada Lovelace' }], next_cursor: null },
   ])
+})
+
+test('the walk through the program API runs as it stands', async () => {
+  const { text } = await get('/docs/program-api.md')
+  const [, code = ''] = /^```js run file=walk.mjs\n([^]*?)^```$/m.exec(text) ?? []
+  const args = ['--input-type=module', '--eval', code]
+  const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
+  const lines = stdout.split('\n')
+  expect(lines[0]).toMatch(/^true \{/)
+  expect(stdout).toMatch(/status: 'pending',\s+amount_cents: 980,/)
+  expect(lines).toContain(`Nora Field [ { currency: 'usd', balance_cents: 980 } ]`)
 })
 
 /** What the page does with the visitor's choice: how often it gave consent to the tracker. */

@@ -28,6 +28,7 @@ const names = [
   'several-programs',
   'consent',
   'test-data',
+  'program-api',
   'figures',
   'errors',
   'command',

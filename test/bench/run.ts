@@ -1,5 +1,6 @@
 import { styleText } from 'node:util'
 import { readOptions } from '../../lib/commands/command.ts'
+import { api } from './api.ts'
 import { endToEnd } from './end-to-end.ts'
 import { closeAll } from './environment.ts'
 import { consumer } from './consumer.ts'
@@ -23,6 +24,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   'hot-row': hotRow,
   'round-trips': roundTrips,
   'end-to-end': endToEnd,
+  api,
   growth,
   groupings,
   retention,
