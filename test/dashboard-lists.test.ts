@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { fillEvents } from './support/events.ts'
 import { startStack } from './support/stack.ts'
@@ -111,4 +112,59 @@ test('the overview and its CSV show what the performance read answers', async ()
       ),
     )
   }
+})
+
+test('of the commissions of a page those that are chosen are approved, or all that it shows, and no others', async () => {
+  await stack.sql.query(
+    `insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
+    select program_id, 'sale', partner_id, customer_id, id, currency, 1, now() + interval '30 days' from sales
+    where program_id = $1 and customer_id is not null and not is_test order by id limit 5`,
+    [sandbox.programId],
+  )
+  const waiting = async () => {
+    const { rows } = await stack.sql.query<{ id: string }>(
+      'select id from commissions where program_id = $1 and credited_at is null order by id',
+      [sandbox.programId],
+    )
+    return rows.map(({ id }) => id)
+  }
+  const [one = '', two = '', ...others] = await waiting()
+  const page = await get(`${base}/commissions?sort=oldest`)
+  expect(Array.from(page.matchAll(/type="checkbox" name="commission-(\d+)"/g), ([, id]) => id)).toEqual([
+    one,
+    two,
+    ...others,
+  ])
+  const send = async (fields: Record<string, string>) => {
+    const response = await fetch(`${stack.baseUrl}${base}/commissions/approve`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: {
+        cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`,
+        origin: stack.baseUrl,
+        referer: `${stack.baseUrl}${base}/commissions?sort=oldest`,
+      },
+      body: new URLSearchParams(fields),
+    })
+    return [response.status, response.headers.get('location')]
+  }
+  const back = [303, `${base}/commissions?sort=oldest`]
+  const shown = [one, two, others[0]].join(' ')
+  expect(
+    await send({ which: 'chosen', shown, [`commission-${one}`]: 'on', [`commission-${others[1]}`]: 'on' }),
+  ).toEqual(back)
+  expect(await waiting()).toEqual([two, ...others])
+  expect(await send({ which: 'shown', shown })).toEqual(back)
+  expect(await waiting()).toEqual(others.slice(1))
+})
+
+test('the partners of a search are listed and exported, in the order that the address says', async () => {
+  for (const name of ['Zoe', 'Amy', 'amylase']) {
+    await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code: null })
+  }
+  const html = await get(`${base}/partners?q=AMY&sort=name`)
+  expect(Array.from(html.matchAll(/<strong>([^<]+)<\/strong>/g), ([, name]) => name)).toEqual(['Amy', 'amylase'])
+  const [, ...lines] = (await get(`${base}/partners.csv?q=AMY&sort=name`)).trimEnd().split('\r\n')
+  expect(lines.map((line) => line.split(',')[1])).toEqual(['Amy', 'amylase'])
+  expect(await get(`${base}/partners?q=nobody`)).toContain('Nothing fits')
 })

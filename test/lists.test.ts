@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import { commissionSorts, listCommissions } from '../lib/money/commission-list.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
+import { askWithdrawal, listWithdrawals, withdrawalSorts } from '../lib/money/withdrawals.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { listWebhookEvents } from '../lib/stripe/webhook-events.ts'
-import { addPartner, listPartners } from '../lib/programs/partners.ts'
+import { addPartner, listPartners, partnerSorts } from '../lib/programs/partners.ts'
+import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()
@@ -48,38 +52,117 @@ interface Item {
   id: number | string
 }
 
+// Eleven sales and withdrawals of two partners, with amounts that repeat.
+const ledger = await createLedgerProgram(sql, db)
+for (let n = 0; n < 11; n++) {
+  const { commissionId } = await ledger.soldBy(n % 2, 5000 + (n % 3) * 100)
+  await approveCommissions(db, ledger.programId, [commissionId])
+  await askWithdrawal(db, {
+    programId: ledger.programId,
+    partnerId: ledger.partnerIds[n % 2] ?? 0,
+    currency: 'usd',
+    amountCents: 500 + (n % 3),
+    requestId: crypto.randomUUID(),
+  })
+}
+
 const limit = 4
-const idOf = (item: Item | undefined) => item && Number(item.id)
-const lists: [what: string, count: number, next: (last: Item | undefined) => Promise<Item[]>][] = [
-  ['partners of a program', 11, (last) => listPartners(db, programId, { limit, before: idOf(last) })],
-  [
-    "an advertiser's notifications",
+/** Ids of Stripe's events are texts. */
+const idOf = (item: Item | undefined) => item?.id as number
+type Read = (part: { limit: number; before?: number | undefined; after?: number | undefined }) => Promise<Item[]>
+type Row = [what: string, count: number, read: Read]
+const lists: Row[] = [
+  ...partnerSorts.map((sort): Row => [
+    `partners of a program by ${sort}`,
     11,
-    (last) => listNotifications(db, { programId }, userId, { limit, before: idOf(last) }),
-  ],
-  ["a partner's notifications", 11, (last) => listNotifications(db, partner, userId, { limit, before: idOf(last) })],
-  ['messages of a program', 22, (last) => listOutbox(db, programId, { limit, before: idOf(last) })],
+    (part) => listPartners(db, programId, { ...part, sort }),
+  ]),
+  ...commissionSorts.map((sort): Row => [
+    `commissions of a program by ${sort}`,
+    11,
+    (part) => listCommissions(db, ledger, { ...part, sort }),
+  ]),
+  ...withdrawalSorts.map((sort): Row => [
+    `withdrawals of a program by ${sort}`,
+    11,
+    (part) => listWithdrawals(db, ledger, { ...part, sort }),
+  ]),
+  ["an advertiser's notifications", 11, (part) => listNotifications(db, { programId }, userId, part)],
+  ["a partner's notifications", 11, (part) => listNotifications(db, partner, userId, part)],
+  ['messages of a program', 22, (part) => listOutbox(db, programId, part)],
   [
     'webhook events',
     11,
-    async (last) => {
-      const events = await listWebhookEvents(db, programId, { limit, before: last && String(last.id), livemode: true })
+    async ({ limit: rows, before, after }) => {
+      const part = { limit: rows, before: before?.toString(), after: after?.toString() }
+      const events = await listWebhookEvents(db, programId, { ...part, livemode: true })
       return events.map((event) => ({ ...event, id: event.event_id }))
     },
   ],
 ]
 
-test.each(lists)('turning the pages of %s shows each once, and none of another program', async (_what, count, next) => {
-  const seen: Item[] = []
-  for (let items = await next(undefined); items.length > 0; items = await next(seen.at(-1))) {
-    expect(items.length).toBeLessThanOrEqual(limit)
-    seen.push(...items)
-  }
-  expect(new Set(seen.map(({ id }) => id)).size).toBe(count)
-  expect(seen).toHaveLength(count)
-  for (const item of seen) {
-    if ('program_id' in item) expect(item.program_id).toBe(programId)
-  }
+test.each(lists)(
+  'turning the pages of %s down and up again shows each once, and none of another program',
+  async (_what, count, read) => {
+    const down: Item[] = []
+    for (
+      let items = await read({ limit });
+      items.length > 0;
+      items = await read({ limit, before: idOf(down.at(-1)) })
+    ) {
+      expect(items.length).toBeLessThanOrEqual(limit)
+      down.push(...items)
+    }
+    expect(new Set(down.map(({ id }) => id)).size).toBe(count)
+    expect(down).toHaveLength(count)
+    for (const item of down) {
+      if ('program_id' in item) expect([programId, ledger.programId]).toContain(item.program_id)
+    }
+    const up = down.slice(-1)
+    for (let items = await read({ limit, after: idOf(up[0]) }); items.length > 0;) {
+      up.unshift(...items.toReversed())
+      items = await read({ limit, after: idOf(up[0]) })
+    }
+    expect(up).toEqual(down)
+  },
+)
+
+const orders: [what: string, read: () => Promise<unknown[]>, ordered: unknown[]][] = [
+  [
+    'commissions by amount',
+    async () => (await listCommissions(db, ledger, { limit: 11, sort: 'amount' })).map((c) => c.amount_cents),
+    [1040, 1040, 1040, 1020, 1020, 1020, 1020, 1000, 1000, 1000, 1000],
+  ],
+  [
+    'partners by sales',
+    async () => (await listPartners(db, ledger.programId, { limit: 11, sort: 'sales' })).map(({ sales }) => sales),
+    [6, 5],
+  ],
+  [
+    'partners by clicks',
+    async () =>
+      (await listPartners(db, ledger.programId, { limit: 11, sort: 'clicks' })).map(({ links }) => links[0]?.clicks),
+    [6, 5],
+  ],
+  [
+    'partners by name',
+    async () => (await listPartners(db, programId, { limit: 4, sort: 'name' })).map(({ name }) => name),
+    ['Partner', 'Partner 0', 'Partner 1', 'Partner 2'],
+  ],
+  [
+    'commissions of a searched partner',
+    async () => await listCommissions(db, ledger, { limit: 11, search: 'PARTNER 1' }),
+    Array.from({ length: 5 }, () => expect.objectContaining({ partner_id: ledger.partnerIds[1] })),
+  ],
+  [
+    'withdrawals by a reference that nobody has',
+    async () => await listWithdrawals(db, ledger, { limit: 11, search: 'a%' }),
+    [],
+  ],
+]
+
+test.each(orders)('%s are those, in their order', async (_what, read, ordered) => {
+  expect(await read()).toEqual(ordered)
 })
 
 test('notifications are read by one user, and not for others or elsewhere', async () => {

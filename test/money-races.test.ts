@@ -96,6 +96,23 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
+    name: 'approvals of many at once, in any order, and a rejection of one credit each once',
+    run: async () => {
+      const program = await createLedgerProgram(sql, db)
+      const ids: number[] = []
+      for (let index = 0; index < 6; index++) ids.push((await program.soldBy(index % 2, 5000)).commissionId)
+      const outcomes = await Promise.allSettled([
+        approveCommissions(db, program.programId, ids),
+        approveCommissions(db, program.programId, ids.toReversed()),
+        approveCommissions(db, program.programId, ids.slice(2)),
+        rejectCommission(db, program.programId, ids[0] ?? 0, 'Self-referral'),
+      ])
+      expect(fulfilled(outcomes)).toBe(4)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 2000, pending_cents: 0 })
+      return program
+    },
+  },
+  {
     name: 'two scheduled approvals and ten refunds at once credit what is left',
     run: async () => {
       const program = await createLedgerProgram(sql, db, { holdDays: 0 })

@@ -41,6 +41,7 @@ const routes = {
     'POST /programs/:programId/partners/:partnerId/deactivate': 'partner:manage',
     'GET /programs/:programId/commissions': 'commission:list',
     'GET /programs/:programId/commissions.csv': 'commission:list',
+    'POST /programs/:programId/commissions/approve': 'commission:decide',
     'POST /programs/:programId/commissions/:commissionId/approve': 'commission:decide',
     'POST /programs/:programId/commissions/:commissionId/reject': 'commission:decide',
     'GET /programs/:programId/withdrawals': 'withdrawal:list',

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { call, type Database } from '../database.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /**
@@ -57,15 +58,13 @@ export async function noteWorkspaceExport(
 }
 
 /**
- * Entries of a workspace, the newest first: `limit` of them at most, below the id `before` where one is given; on one kind of thing, or
- * by one person, where these are given. `actor` is null where the service acted by itself, or an account that is deleted.
+ * Entries of a workspace, the newest first; on one kind of thing, or by one person, where these are given. `actor` is null where the service acted by itself, or an account that is deleted.
  */
 export async function listAuditEntries(
   db: Database,
   workspaceId: string,
-  options: { limit: number; before?: number | undefined; thing?: AuditThing | undefined; userId?: string | undefined },
+  { thing, userId, ...part }: Part & { thing?: AuditThing | undefined; userId?: string | undefined },
 ) {
-  const { limit, before, thing, userId } = options
   let query = kysely
     .selectFrom('audit_log as a')
     .leftJoin('users as u', 'u.id', 'a.user_id')
@@ -82,12 +81,9 @@ export async function listAuditEntries(
       'a.details',
     ])
     .where('a.workspace_id', '=', workspaceId)
-    .orderBy('a.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) query = query.where('a.id', '<', before)
   if (thing !== undefined) query = query.where('a.action', 'like', `${thing.replaceAll('_', '\\_')}.%`)
   if (userId !== undefined) query = query.where('a.user_id', '=', userId)
-  return await db.query(query)
+  return await db.query(partOf(query, sql.ref<number>('a.id'), part))
 }
 
 /** Deletes the entries whose term, two years, is over; the log itself refuses any others. */

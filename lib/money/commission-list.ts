@@ -1,17 +1,21 @@
 import { type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
-import { kysely } from '../kysely.ts'
+import { type Order, type Part, partOf } from '../keyset.ts'
+import { containing, kysely } from '../kysely.ts'
 
 export const commissionStatuses = ['pending', 'approved', 'paid', 'refunded', 'reversed'] as const
 export type CommissionStatus = (typeof commissionStatuses)[number]
 
 export type ListedCommission = InferResult<ReturnType<typeof commissionsStatement>>[number]
 
-interface CommissionList {
-  limit: number
-  /** The id that the page before ended with. */
-  before?: number | undefined
+export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
+
+interface CommissionList extends Part {
+  /** The newest first, unless it says another order: the largest amount, or the hold that ends next. */
+  sort?: (typeof commissionSorts)[number] | undefined
+  /** In the partner's name, or the whole transaction id. */
+  search?: string | undefined
   status?: CommissionStatus | undefined
   partner_id?: number | undefined
   transaction_id?: string | undefined
@@ -19,7 +23,7 @@ interface CommissionList {
 }
 
 /**
- * Commissions, the newest first, as many and those that `list` asks for; of one program, or of one person in all the programs they are a
+ * Commissions, in the order, as many and those that `list` asks for; of one program, or of one person in all the programs they are a
  * partner of.
  */
 export async function listCommissions(
@@ -32,7 +36,7 @@ export async function listCommissions(
 
 /** The statement of `listCommissions`, for a transaction that decides on one. */
 export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
-  const { limit, before, status, partner_id, transaction_id, commissionId } = list
+  const { status, partner_id, transaction_id, commissionId, search, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('commissions as c')
     .innerJoin('partners as p', (join) =>
@@ -77,16 +81,28 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       ).as('refunds'),
     ])
     .$narrowType<{ status: CommissionStatus }>()
-    .orderBy('c.id', 'desc')
-    .limit(limit)
   query = 'programId' in of ? query.where('c.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
-  if (before !== undefined) query = query.where('c.id', '<', before)
   if (status !== undefined) query = query.where('c.status', '=', status)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
   if (transaction_id !== undefined)
     query = query.where('s.transaction_id', '=', transaction_id).where('s.is_test', '=', false)
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
-  return query
+  if (search !== undefined) {
+    query = query.where((eb) => eb.or([eb('p.name', 'ilike', containing(search)), eb('s.transaction_id', '=', search)]))
+  }
+  return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort))
+}
+
+function orderBy(sort: (typeof commissionSorts)[number]): Order {
+  if (sort === 'newest' || sort === 'oldest') return { ascending: sort === 'oldest' }
+  const column = sort === 'amount' ? 'amount_cents' : 'hold_until'
+  const of = (id: number) =>
+    kysely
+      .selectFrom('commissions as n')
+      .select(`n.${column}`)
+      .where('n.program_id', '=', sql.ref<number>('c.program_id'))
+      .where('n.id', '=', id)
+  return { ascending: sort === 'hold', value: { by: sql.ref(`c.${column}`), of } }
 }
 
 /** What a person earned as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */

@@ -1,7 +1,8 @@
-import type { InferResult, NotNull } from 'kysely'
+import { type InferResult, type NotNull, sql } from 'kysely'
 import { keepMade, type Made } from '../access/idempotency.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
@@ -128,14 +129,9 @@ function dueStatement(programId: number) {
   )
 }
 
-/** The payout runs of a program, the newest first: `limit` of them at most, below the id `before` where one is given. */
-export async function listPayoutRuns(
-  db: Database,
-  programId: number,
-  { limit, before }: { limit: number; before?: number | undefined },
-): Promise<PayoutRun[]> {
-  const runs = runsStatement(programId).orderBy('r.id', 'desc').limit(limit)
-  return await db.query(before === undefined ? runs : runs.where('r.id', '<', before))
+/** The payout runs of a program, the newest first. */
+export async function listPayoutRuns(db: Database, programId: number, part: Part): Promise<PayoutRun[]> {
+  return await db.query(partOf(runsStatement(programId), sql.ref<number>('r.id'), part))
 }
 
 function runsStatement(programId: number) {

@@ -1,7 +1,8 @@
-import type { InferResult, Selectable } from 'kysely'
+import { type InferResult, type Selectable, sql } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
+import { type Order, type Part, partOf } from '../keyset.ts'
+import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
@@ -133,10 +134,13 @@ const notFound = () => new ApiError('not_found', 'This program has no such withd
 
 const one = (programId: number, withdrawalId: number) => withdrawalsStatement({ programId }, { limit: 1, withdrawalId })
 
-interface WithdrawalList {
-  limit: number
-  /** The id that the page before ended with. */
-  before?: number | undefined
+export const withdrawalSorts = ['newest', 'oldest', 'amount'] as const
+
+interface WithdrawalList extends Part {
+  /** The newest first, unless it says another order: the largest amount. */
+  sort?: (typeof withdrawalSorts)[number] | undefined
+  /** In the partner's name or the reference of the transfer. */
+  search?: string | undefined
   status?: WithdrawalStatus | undefined
   partner_id?: number | undefined
   payoutRunId?: number | undefined
@@ -144,7 +148,7 @@ interface WithdrawalList {
 }
 
 /**
- * Withdrawals of a program, or of a person in all the programs they are a partner of, the newest first, as many and those that `list` asks
+ * Withdrawals of a program, or of a person in all the programs they are a partner of, in the order, as many and those that `list` asks
  * for.
  */
 export async function listWithdrawals(
@@ -162,8 +166,8 @@ export async function readWithdrawal(db: Database, programId: number, withdrawal
   return withdrawal
 }
 
-function withdrawalsStatement(of: { programId: number } | { userId: string }, list: WithdrawalList) {
-  const { limit, before, status, partner_id, payoutRunId, withdrawalId } = list
+export function withdrawalsStatement(of: { programId: number } | { userId: string }, list: WithdrawalList) {
+  const { status, partner_id, payoutRunId, withdrawalId, search, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('withdrawals as w')
     .innerJoin('partners as p', (join) =>
@@ -195,13 +199,27 @@ function withdrawalsStatement(of: { programId: number } | { userId: string }, li
       'w.created_at',
       'w.decided_at',
     ])
-    .orderBy('w.id', 'desc')
-    .limit(limit)
   query = 'programId' in of ? query.where('w.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
-  if (before !== undefined) query = query.where('w.id', '<', before)
   if (payoutRunId !== undefined) query = query.where('w.payout_run_id', '=', payoutRunId)
   if (status !== undefined) query = query.where('w.status', '=', status)
   if (partner_id !== undefined) query = query.where('w.partner_id', '=', partner_id)
   if (withdrawalId !== undefined) query = query.where('w.id', '=', withdrawalId)
-  return query
+  if (search !== undefined) {
+    const like = containing(search)
+    query = query.where((eb) => eb.or([eb('p.name', 'ilike', like), eb('w.reference', 'ilike', like)]))
+  }
+  return partOf(query, sql.ref<number>('w.id'), part, orders[sort])
+}
+
+const amountOf = (id: number) =>
+  kysely
+    .selectFrom('withdrawals as n')
+    .select('n.amount_cents')
+    .where('n.program_id', '=', sql.ref<number>('w.program_id'))
+    .where('n.id', '=', id)
+
+const orders: Record<(typeof withdrawalSorts)[number], Order> = {
+  newest: { ascending: false },
+  oldest: { ascending: true },
+  amount: { ascending: false, value: { by: sql.ref('w.amount_cents'), of: amountOf } },
 }

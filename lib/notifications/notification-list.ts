@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /** What a notification says of the event; which fields it has depends on its kind. */
@@ -35,15 +36,9 @@ function notificationsOf(recipient: Recipient) {
 
 export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]
 
-/** In-app notifications, the newest first: `limit` of them at most, after the one with the id `before` where it is given. */
-export async function listNotifications(
-  db: Database,
-  recipient: Recipient,
-  userId: string,
-  options: { limit: number; before?: number | undefined },
-) {
-  const { limit, before } = options
-  let query = notificationsOf(recipient)
+/** In-app notifications, the newest first. */
+export async function listNotifications(db: Database, recipient: Recipient, userId: string, part: Part) {
+  const query = notificationsOf(recipient)
     .innerJoin('programs as g', 'g.id', 'n.program_id')
     .leftJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'n.program_id').onRef('p.id', '=', 'n.partner_id'),
@@ -64,14 +59,9 @@ export async function listNotifications(
       'n.created_at',
     ])
     .select((eb) => eb('r.user_id', 'is not', null).$castTo<boolean>().as('read'))
-    .orderBy('n.created_at', 'desc')
-    .orderBy('n.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) {
-    const last = notificationsOf(recipient).where('n.id', '=', before).select(['n.created_at', 'n.id'])
-    query = query.where((eb) => eb(eb.refTuple('n.created_at', 'n.id'), '<', last.$asTuple('created_at', 'id')))
-  }
-  const rows = await db.query(query)
+  const madeAt = (id: number) => notificationsOf(recipient).where('n.id', '=', id).select('n.created_at')
+  const order = { ascending: false, value: { by: sql.ref('n.created_at'), of: madeAt } }
+  const rows = await db.query(partOf(query, sql.ref<number>('n.id'), part, order))
   return rows.map((row) => ({ ...row, payload: payload.parse(row.payload) }))
 }
 

@@ -3,6 +3,7 @@ import { type Role, rolesWith } from '../access/roles.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import type { DB } from '../schema.ts'
 
@@ -127,24 +128,16 @@ export async function findPartnerInvitation(db: Database, token: string) {
 export type PartnerInvitation = Awaited<ReturnType<typeof listPartnerInvitations>>[number]
 
 /**
- * The open invitations to an address, by their programs' names alone, the newest first: `limit` of them at most, below the id `before` where one
- * is given. For whoever verified the address.
+ * The open invitations to an address, by their programs' names alone, the newest first. For whoever verified the address.
  */
-export async function listPartnerInvitations(
-  db: Database,
-  email: string,
-  { limit, before }: { limit: number; before?: number | undefined },
-) {
-  let query = kysely
+export async function listPartnerInvitations(db: Database, email: string, part: Part) {
+  const query = kysely
     .selectFrom('partner_invitations as i')
     .innerJoin('programs as g', 'g.id', 'i.program_id')
     .select(['i.program_id', 'i.id', 'g.name as program_name', 'i.expires_at'])
     .where('i.email', '=', email)
     .where((eb) => holds(eb))
-    .orderBy('i.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) query = query.where('i.id', '<', before)
-  return await db.query(query)
+  return await db.query(partOf(query, sql.ref<number>('i.id'), part))
 }
 
 /** An invitation as its link names it, or as the list of them does. */

@@ -1,8 +1,9 @@
-import type { InferResult } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../access/idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely, now } from '../kysely.ts'
 import { linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
@@ -130,12 +131,15 @@ function endMisaddressed(programId: number, partnerId: number) {
 export type PartnerOfProgram = InferResult<ReturnType<typeof partnersStatement>>[number]
 export const partnerStates = ['active', 'inactive', 'ended'] as const
 
-interface PartnerList {
-  limit: number
-  /** The id that the page before ended with. */
-  before?: number | undefined
+export const partnerSorts = ['newest', 'oldest', 'name', 'clicks', 'sales', 'balance'] as const
+
+interface PartnerList extends Part {
+  /** The newest first, unless it says another order: most clicks, sales or balance in the program's currency first, names from A on. */
+  sort?: (typeof partnerSorts)[number] | undefined
   /** In the name, the e-mail address or a code, in letters of either case. */
   search?: string | undefined
+  /** Whether it is looked for in addresses, which not every role sees. Unless it is false. */
+  searchesEmail?: boolean
   status?: (typeof partnerStates)[number] | undefined
   email?: string | undefined
   external_id?: string | undefined
@@ -145,7 +149,7 @@ interface PartnerList {
 }
 
 /**
- * Partners of a program with what they brought, the newest first, as many and those that `list` asks for. `has_account` is true once somebody
+ * Partners of a program with what they brought, in the order, as many and those that `list` asks for. `has_account` is true once somebody
  * signs in as the partner, `invited` while an invitation is open, `sales` counts those that earned a commission.
  */
 export async function listPartners(db: Database, programId: number, list: PartnerList): Promise<PartnerOfProgram[]> {
@@ -160,7 +164,7 @@ export async function readPartner(db: Database, programId: number, partnerId: nu
 }
 
 function partnersStatement(programId: number, list: PartnerList) {
-  const { limit, before, search, status, email, external_id, code, partnerId } = list
+  const { search, searchesEmail = true, status, email, external_id, code, partnerId, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('partners as p')
     .select((eb) => [
@@ -176,17 +180,7 @@ function partnersStatement(programId: number, list: PartnerList) {
       eb.ref('p.metadata').$castTo<Metadata>().as('metadata'),
       'p.created_at',
       linksOf(eb.ref('p.program_id'), eb.ref('p.id')).as('links'),
-      eb
-        .selectFrom('commissions as c')
-        .select((sold) => sold.fn.countAll<number>().as('sales'))
-        .whereRef('c.program_id', '=', 'p.program_id')
-        .whereRef('c.partner_id', '=', 'p.id')
-        .where('c.kind', '=', 'sale')
-        // One of 0 is of a sale that brought nothing after all.
-        .where('c.amount_cents', '>', 0)
-        .$asScalar()
-        .$notNull()
-        .as('sales'),
+      salesOf(eb.ref('p.program_id'), eb.ref('p.id')).as('sales'),
       jsonArrayFrom(
         eb
           .selectFrom('balances as b')
@@ -197,9 +191,6 @@ function partnersStatement(programId: number, list: PartnerList) {
       ).as('balances'),
     ])
     .where('p.program_id', '=', programId)
-    .orderBy('p.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) query = query.where('p.id', '<', before)
   if (partnerId !== undefined) query = query.where('p.id', '=', partnerId)
   if (external_id !== undefined) query = query.where('p.external_id', '=', external_id)
   if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', email.toLowerCase()))
@@ -213,7 +204,7 @@ function partnersStatement(programId: number, list: PartnerList) {
     query = query.where((eb) =>
       eb.or([
         eb('p.name', 'ilike', like),
-        eb('p.email', 'ilike', like),
+        ...(searchesEmail ? [eb('p.email', 'ilike', like)] : []),
         eb.exists(
           eb
             .selectFrom('referral_links as l')
@@ -224,7 +215,61 @@ function partnersStatement(programId: number, list: PartnerList) {
       ]),
     )
   }
-  return query
+  return partOf(query, sql.ref<number>('p.id'), part, orderBy(sort, programId))
+}
+
+/** Column: how many sales earned a partner a commission. */
+function salesOf(programId: Expression<number>, partnerId: Expression<number>) {
+  return (
+    kysely
+      .selectFrom('commissions as c')
+      .select((eb) => eb.fn.countAll<number>().as('sales'))
+      .where('c.program_id', '=', programId)
+      .where('c.partner_id', '=', partnerId)
+      .where('c.kind', '=', 'sale')
+      // One of 0 is of a sale that brought nothing after all.
+      .where('c.amount_cents', '>', 0)
+      .$asScalar()
+      .$notNull()
+  )
+}
+
+function orderBy(sort: (typeof partnerSorts)[number], programId: number): Order {
+  const valueOf = {
+    name: (id: Expression<number>) =>
+      kysely
+        .selectFrom('partners as n')
+        .select((eb) => eb.fn<string>('lower', ['n.name']).as('name'))
+        .where('n.program_id', '=', programId)
+        .where('n.id', '=', id),
+    clicks: (id: Expression<number>) => sql`coalesce(${clicksOf(programId, id)}, 0)`,
+    sales: (id: Expression<number>) => salesOf(sql.val(programId), id),
+    balance: (id: Expression<number>) => {
+      const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)
+      const balance = kysely
+        .selectFrom('balances as b')
+        .select('b.balance_cents')
+        .where('b.program_id', '=', programId)
+        .where('b.partner_id', '=', id)
+        .where('b.currency', '=', currency)
+      return sql`coalesce(${balance}, 0)`
+    },
+  }
+  if (sort === 'newest' || sort === 'oldest') return { ascending: sort === 'oldest' }
+  const value = { by: valueOf[sort](sql.ref('p.id')), of: (id: number) => valueOf[sort](sql.val(id)) }
+  return { ascending: sort === 'name', value }
+}
+
+/** The clicks of all links of a partner. */
+function clicksOf(programId: number, partnerId: Expression<number>) {
+  return kysely
+    .selectFrom('referral_links as l')
+    .innerJoin('link_click_counts as k', (join) =>
+      join.onRef('k.program_id', '=', 'l.program_id').onRef('k.link_id', '=', 'l.id'),
+    )
+    .select((eb) => eb.fn.sum('k.clicks').as('clicks'))
+    .where('l.program_id', '=', programId)
+    .where('l.partner_id', '=', partnerId)
 }
 
 /**

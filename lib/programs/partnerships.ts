@@ -1,5 +1,7 @@
+import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { balancesOf } from '../money/balances.ts'
 import { linksFollow, linksOf } from './links.ts'
@@ -11,15 +13,14 @@ import { linksFollow, linksOf } from './links.ts'
 export type ProgramOfPartner = Awaited<ReturnType<typeof listProgramsOfPartner>>[number]
 
 /**
- * The programs that a person is or was a partner of, with their links and their money there, the one joined last first: `limit` of them at most,
- * below the partner id `before` where one is given; `programId` asks for one alone.
+ * The programs that a person is or was a partner of, with their links and their money there, the one joined last first, by partner ids;
+ * `programId` asks for one alone.
  */
 export async function listProgramsOfPartner(
   db: Database,
   userId: string,
-  options: { limit: number; before?: number | undefined; programId?: number },
+  { programId, ...part }: Part & { programId?: number },
 ) {
-  const { limit, before, programId } = options
   let query = kysely
     .selectFrom('partners as p')
     .innerJoin('programs as g', 'g.id', 'p.program_id')
@@ -30,11 +31,8 @@ export async function listProgramsOfPartner(
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
     ])
     .where('p.user_id', '=', userId)
-    .orderBy('p.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) query = query.where('p.id', '<', before)
   if (programId !== undefined) query = query.where('p.program_id', '=', programId)
-  return await db.query(query)
+  return await db.query(partOf(query, sql.ref<number>('p.id'), part))
 }
 
 /**

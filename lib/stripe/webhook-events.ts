@@ -2,6 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import { emailHash } from '../tracking/customers.ts'
@@ -48,15 +49,20 @@ function webhookEventsOf(programId: number) {
     .where('p.id', '=', programId)
 }
 
-interface EventsPage {
-  limit: number
-  before: string | undefined
+interface EventsPage extends Part<string> {
   /** Whether those of live mode or of test mode are listed. */
   livemode: boolean
 }
 
-function webhookEventsStatement(programId: number, { limit, before, livemode }: EventsPage) {
-  return webhookEventsOf(programId)
+const receivedOf = (eventId: string) =>
+  kysely
+    .selectFrom('processor_events as last')
+    .select('last.received_at')
+    .where('last.account_id', '=', sql.ref<string>('e.account_id'))
+    .where('last.event_id', '=', eventId)
+
+function webhookEventsStatement(programId: number, { livemode, ...part }: EventsPage) {
+  const events = webhookEventsOf(programId)
     .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
     .select([
       'e.event_id',
@@ -71,26 +77,11 @@ function webhookEventsStatement(programId: number, { limit, before, livemode }: 
       'e.received_at',
       'e.last_received_at',
     ])
-    .$if(before !== undefined, (query) =>
-      query.where((eb) =>
-        eb(
-          eb.refTuple('e.received_at', 'e.event_id'),
-          '<',
-          eb
-            .selectFrom('processor_events as last')
-            .select(['last.received_at', 'last.event_id'])
-            .whereRef('last.account_id', '=', 'e.account_id')
-            .where('last.event_id', '=', before ?? '')
-            .$asTuple('received_at', 'event_id'),
-        ),
-      ),
-    )
-    .orderBy('e.received_at', 'desc')
-    .orderBy('e.event_id', 'desc')
-    .limit(limit)
+  const order = { ascending: false, value: { by: sql.ref('e.received_at'), of: receivedOf } }
+  return partOf(events, sql.ref<string>('e.event_id'), part, order)
 }
 
-/** The program's webhook events of one mode, newest first, from the one after `before` (its event id) on. They are kept for 90 days. */
+/** The program's webhook events of one mode, newest first, by their event ids. They are kept for 90 days. */
 export async function listWebhookEvents(
   db: Database,
   programId: number,

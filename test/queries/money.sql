@@ -62,7 +62,7 @@ select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id
 from "withdrawals" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
-where "w"."program_id" = $1 and "w"."id" < $2 and "w"."status" = $3
+where "w"."program_id" = $1 and "w"."status" = $2 and "w"."id" < $3
 order by "w"."id" desc
 limit $4;
 

@@ -37,15 +37,15 @@ left join "notification_reads" as "r" on "r"."program_id" = "n"."program_id" and
 where "n"."partner_id" in (
   select "id"
   from "partners"
-  where "user_id" = $2) and "n"."audience" = 'partner' and ("n"."created_at", "n"."id") < (
-  select "n"."created_at", "n"."id"
-  from "notifications" as "n"
-  where "n"."partner_id" in (
-    select "id"
-    from "partners"
-    where "user_id" = $3) and "n"."audience" = 'partner' and "n"."id" = $4)
+  where "user_id" = $2) and "n"."audience" = 'partner' and ("n"."created_at", "n"."id") < ((
+    select "n"."created_at"
+    from "notifications" as "n"
+    where "n"."partner_id" in (
+      select "id"
+      from "partners"
+      where "user_id" = $3) and "n"."audience" = 'partner' and "n"."id" = $4), $5)
 order by "n"."created_at" desc, "n"."id" desc
-limit $5;
+limit $6;
 
 -- markNotificationsRead
 insert into "notification_reads" ("program_id", "notification_id", "user_id")

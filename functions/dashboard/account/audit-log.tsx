@@ -8,12 +8,12 @@ import {
 } from '../../../lib/access/audit-log.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { listMembers } from '../../../lib/programs/members.ts'
-import { addressOf, positiveInteger } from '../parts/address.ts'
+import { addressOf } from '../parts/address.ts'
 import { Field } from '../parts/fields.tsx'
 import { emptyForm } from '../parts/form.ts'
 import { Time } from '../parts/format.tsx'
 import { renderAccount } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, requireWorkspace } from '../parts/page.ts'
 
 /** Who did what in a workspace, for its owners. */
@@ -40,7 +40,7 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
       {
         address,
         filters: asked,
-        before: positiveInteger(c.req.query('before')),
+        place: placeIn(c),
         cursorOf: ({ id }: AuditEntry) => id,
       },
       (options) => listAuditEntries(c.get('db'), workspace.id, { ...options, ...filters }),

@@ -1,9 +1,8 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
-import { positiveInteger } from '../parts/address.ts'
 import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, noneInState, readPage, StateFilter, stateIn } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, noneFits, placeIn, readPage, StateFilter, stateIn } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
 
 /** What each sale earned a partner, in all their programs. */
@@ -18,7 +17,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
     {
       address,
       filters: { status },
-      before: positiveInteger(c.req.query('before')),
+      place: placeIn(c),
       cursorOf: ({ id }: ListedCommission) => id,
     },
     (options) => listCommissions(c.get('db'), { userId }, { ...options, status }),
@@ -36,7 +35,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
         page={page}
         caption="Your commissions, newest first"
         columns={[made, cause, state, amount]}
-        empty={status ? noneInState(address, 'commissions') : noneYet}
+        empty={status ? noneFits(address, 'commissions') : noneYet}
       />
     ),
   })

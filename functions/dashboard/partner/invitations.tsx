@@ -4,13 +4,13 @@ import {
   listPartnerInvitations,
   type PartnerInvitation,
 } from '../../../lib/programs/partner-invitations.ts'
-import { idInPath, positiveInteger } from '../parts/address.ts'
+import { idInPath } from '../parts/address.ts'
 import { Heading } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { Day } from '../parts/format.tsx'
 import { renderAccount, renderPartner } from '../parts/layout.tsx'
-import { List, type Page, readPage } from '../parts/list.tsx'
+import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
 
 /** The invitations of programs to a person's verified address, by the programs' names alone, to accept or decline. */
@@ -21,7 +21,7 @@ const address = '/partner/invitations'
 partnerInvitationPages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
   const page = await readPage(
-    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: PartnerInvitation) => id },
+    { address, place: placeIn(c), cursorOf: ({ id }: PartnerInvitation) => id },
     async (options) =>
       viewer.user.emailVerified ? await listPartnerInvitations(c.get('db'), viewer.user.email, options) : [],
   )

@@ -1,7 +1,7 @@
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
 import { positiveInteger } from '../parts/address.ts'
-import { type Page, readPage } from '../parts/list.tsx'
+import { type Page, placeIn, readPage } from '../parts/list.tsx'
 import type { PartnerContext } from '../parts/page.ts'
 
 /** A program that a person is a partner of, with their money there: that in the program's own currency first. */
@@ -15,7 +15,7 @@ export async function readPrograms(c: PartnerContext, address: string): Promise<
   return await readPage(
     {
       address,
-      before: positiveInteger(c.req.query('before')),
+      place: placeIn(c),
       cursorOf: ({ partner_id: id }: ProgramOfPartner) => id,
     },
     (options) => listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, options),

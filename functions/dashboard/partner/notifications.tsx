@@ -3,10 +3,9 @@ import {
   listNotifications,
   markNotificationsRead,
 } from '../../../lib/notifications/notification-list.ts'
-import { positiveInteger } from '../parts/address.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
 
@@ -18,9 +17,8 @@ const address = '/partner/notifications'
 partnerNotificationPages.get(address, requirePartner, async (c) => {
   const { unread } = c.get('partner')
   const { id: userId } = c.get('viewer').user
-  const page = await readPage(
-    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: ListedNotification) => id },
-    (options) => listNotifications(c.get('db'), { userId }, userId, options),
+  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: ListedNotification) => id }, (options) =>
+    listNotifications(c.get('db'), { userId }, userId, options),
   )
   const { at, program, text, state } = notificationColumns
   return renderPartner(c, c.get('viewer'), {

@@ -1,8 +1,11 @@
 import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { noteExport } from '../../../lib/access/audit-log.ts'
-import { addressOf } from './address.ts'
+import type { Part } from '../../../lib/keyset.ts'
+import { addressOf, positiveInteger } from './address.ts'
 import { Card, Empty, Heading, Segments, type Tone } from './blocks.tsx'
+import { Field } from './fields.tsx'
+import { emptyForm } from './form.ts'
 import type { ProgramContext } from './page.ts'
 import { type Column, Table } from './table.tsx'
 
@@ -22,23 +25,35 @@ interface PageRequest<Row, Cursor> {
   address: string
   /** What chooses the rows, in the query of every page. */
   filters?: Record<string, string | undefined>
-  /** Where the page before ended. */
-  before: Cursor | undefined
+  /** Where in the list it is: below the row that the page above ended with, or above the row that the page below began with. */
+  place: Place<Cursor>
   cursorOf: (row: Row) => Cursor
 }
+type Place<Cursor> = Omit<Part<Cursor>, 'limit'>
 
-/** A page of a list that `read` reads newest first, from the row after `before` on. */
-export async function readPage<Row, Cursor extends string | number>(
-  { address, filters = {}, before, cursorOf }: PageRequest<Row, Cursor>,
-  read: (options: { limit: number; before: Cursor | undefined }) => Promise<Row[]>,
+/** Where in a list of ids the query is. */
+export function placeIn(c: Context): Place<number> {
+  return { before: positiveInteger(c.req.query('before')), after: positiveInteger(c.req.query('after')) }
+}
+
+/** A page of a list that `read` reads: from the top on, below a row, or, from the nearest up, above one. Its first page where nothing is there. */
+export async function readPage<Row, Cursor>(
+  { address, filters = {}, place, cursorOf }: PageRequest<Row, Cursor>,
+  read: (part: Part<Cursor>) => Promise<Row[]>,
 ): Promise<Page<Row>> {
-  const rows = await read({ limit: pageSize + 1, before })
-  const shown = rows.slice(0, pageSize)
-  const last = rows.length > pageSize ? shown.at(-1) : undefined
+  const isUpwards = place.after !== undefined
+  const isTop = !isUpwards && place.before === undefined
+  const rows = await read({ limit: pageSize + 1, ...place })
+  if (rows.length === 0 && !isTop) return await readPage({ address, filters, place: {}, cursorOf }, read)
+  const goesOn = rows.length > pageSize
+  const nearest = rows.slice(0, pageSize)
+  const shown = isUpwards ? nearest.toReversed() : nearest
+  const [first, last] = [shown[0], shown.at(-1)]
+  const at = (end: 'before' | 'after', row: Row) => addressOf(address, { ...filters, [end]: String(cursorOf(row)) })
   return {
     rows: shown,
-    newer: before === undefined ? undefined : addressOf(address, filters),
-    older: last && addressOf(address, { ...filters, before: String(cursorOf(last)) }),
+    newer: first && (isUpwards ? goesOn : !isTop) ? at('after', first) : undefined,
+    older: last && (isUpwards || goesOn) ? at('before', last) : undefined,
   }
 }
 
@@ -80,6 +95,8 @@ interface ListPageProps<Row> extends ListProps<Row> {
   /** The address of the rows as a file. */
   csv: string
   filter?: Child
+  /** What looks for something in it. */
+  find?: Child
   actions?: Child
 }
 
@@ -89,6 +106,7 @@ export function ListPage<Row>({
   lead,
   csv,
   filter,
+  find,
   actions,
   children,
   ...list
@@ -101,6 +119,7 @@ export function ListPage<Row>({
         {actions}
       </Heading>
       {children}
+      {find}
       <List {...list} />
     </>
   )
@@ -112,6 +131,57 @@ export function ExportLink({ href }: { href: string }) {
     <a class="button" href={href}>
       Export CSV
     </a>
+  )
+}
+
+/** What the query of a list asks for: `q`, what to look for, `sort`, one of its orders, and `partner`, the id of one. */
+export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, string>) {
+  const isSort = (text: string): text is Sort => Object.hasOwn(sorts, text)
+  const sort = c.req.query('sort') ?? ''
+  return {
+    search:
+      c.req
+        .query('q')
+        ?.replaceAll(/\0|\p{Surrogate}/gu, '')
+        .trim()
+        .slice(0, 100) || undefined,
+    sort: isSort(sort) ? sort : undefined,
+    partner_id: positiveInteger(c.req.query('partner')),
+  }
+}
+
+/** The same as it stands in an address. */
+export function asQuery({ search, sort, partner_id: partner }: ReturnType<typeof askedOf>) {
+  return { q: search, sort, partner: partner?.toString() }
+}
+
+interface FindProps {
+  /** The list without any query. */
+  address: string
+  /** The query that the list is shown by, of which this form sets `q` and `sort`. */
+  query: Record<string, string | undefined>
+  /** What to look for. */
+  what: string
+  sorts: Record<string, string>
+}
+
+/** Looks for something in a list, and chooses its order. */
+export function Find({ address, query, what, sorts }: FindProps) {
+  const kept = Object.entries(query).filter(([name, value]) => value && name !== 'q' && name !== 'sort')
+  return (
+    <form method="get" action={address} role="search" class="row end inline find">
+      {kept.map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} form={emptyForm} />
+      <Field name="sort" label="Order" options={Object.entries(sorts)} value={query['sort']} form={emptyForm} />
+      <button type="submit">Show</button>
+      {Object.values(query).some(Boolean) && (
+        <a class="button" href={address}>
+          Clear
+        </a>
+      )}
+    </form>
   )
 }
 
@@ -128,10 +198,13 @@ export function stateIn<Status extends string>(c: Context, states: States<Status
 /** Links to the rows in any state, or in one. */
 export function StateFilter({
   address,
+  query = {},
   states,
   current,
 }: {
   address: string
+  /** What else the list is shown by. */
+  query?: Record<string, string | undefined>
   states: States<string>
   current: string | undefined
 }) {
@@ -139,9 +212,9 @@ export function StateFilter({
     <Segments
       label="State"
       items={[
-        { href: address, text: 'All', current: current === undefined },
+        { href: addressOf(address, query), text: 'All', current: current === undefined },
         ...Object.entries(states).map(([status, { name }]) => ({
-          href: addressOf(address, { status }),
+          href: addressOf(address, { ...query, status }),
           text: name,
           current: status === current,
         })),
@@ -150,9 +223,9 @@ export function StateFilter({
   )
 }
 
-/** What stands where no row is in the state that was asked for. */
-export function noneInState(address: string, what: string): ListProps<never>['empty'] {
-  return { title: 'None in this state', text: <a href={address}>Show all {what}</a> }
+/** What stands where no row is what was asked for. */
+export function noneFits(address: string, what: string): ListProps<never>['empty'] {
+  return { title: 'Nothing fits', text: <a href={address}>Show all {what}</a> }
 }
 
 /** A CSV file of a program for the reader to keep, which the audit log notes before they have it. */

@@ -3,81 +3,150 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { type CommissionStatus, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
+import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
 import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
+import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { form, reasonField } from '../parts/form.ts'
+import { form, optionalText, reasonField } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, noneInState, type Page, readPage, StateFilter, stateIn } from '../parts/list.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import {
+  askedOf,
+  asQuery,
+  csvRows,
+  exportCsv,
+  Find,
+  ListPage,
+  noneFits,
+  type Page,
+  placeIn,
+  readPage,
+  StateFilter,
+  stateIn,
+} from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 
 /** What partners earned, and deciding on it before its hold ends. */
 export const commissionPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/commissions`
 
+const sorts: Record<(typeof commissionSorts)[number], string> = {
+  newest: 'Newest first',
+  oldest: 'Oldest first',
+  amount: 'Largest first',
+  hold: 'Hold ends first',
+}
+
+const askedIn = (c: ProgramContext) => ({ ...askedOf(c, sorts), status: stateIn(c, commissionStates) })
+type Asked = ReturnType<typeof askedIn>
+const filtersOf = (asked: Asked) => ({ ...asQuery(asked), status: asked.status })
+
 commissionPages.get('/programs/:programId/commissions', requireProgram('commission:list'), async (c) => {
   const program = c.get('program')
-  const status = stateIn(c, commissionStates)
+  const asked = askedIn(c)
   const page = await readPage(
     {
       address: addressIn(program.id),
-      filters: { status },
-      before: positiveInteger(c.req.query('before')),
+      filters: filtersOf(asked),
+      place: placeIn(c),
       cursorOf: ({ id }: ListedCommission) => id,
     },
-    (options) => listCommissions(c.get('db'), { programId: program.id }, { ...options, status }),
+    (part) => listCommissions(c.get('db'), { programId: program.id }, { ...part, ...asked }),
   )
   return renderProgram(c, {
     title: 'Commissions',
     current: '/commissions',
-    children: <Commissions program={program} status={status} page={page} />,
+    children: <Commissions program={program} asked={asked} page={page} />,
   })
 })
 
 interface CommissionsProps {
   program: ViewerProgram
-  status: CommissionStatus | undefined
+  asked: Asked
   page: Page<ListedCommission>
 }
 
-function Commissions({ program, status, page }: CommissionsProps) {
+function Commissions({ program, asked, page }: CommissionsProps) {
   const address = addressIn(program.id)
+  const decides = may(program.roles, 'commission:decide')
+  const open = decides ? page.rows.filter(isOpen) : []
   const { made, cause, state, amount } = commissionColumns
   return (
     <ListPage
       title="Commissions"
       lead="Credited to the partner when their hold ends, or when you approve them."
-      filter={<StateFilter address={address} states={commissionStates} current={status} />}
-      csv={addressOf(`${address}.csv`, { status })}
+      filter={<StateFilter address={address} query={asQuery(asked)} states={commissionStates} current={asked.status} />}
+      find={<Find address={address} query={filtersOf(asked)} what="Partner or transaction id" sorts={sorts} />}
+      csv={addressOf(`${address}.csv`, filtersOf(asked))}
       page={page}
       caption="Commissions, newest first"
       columns={[
+        open.length > 0 && {
+          label: 'Choose',
+          cell: (commission) => isOpen(commission) && <Choice commission={commission} />,
+        },
         made,
         { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
         cause,
         { ...state, cell: (commission) => <StateToReview commission={commission} /> },
         amount,
-        may(program.roles, 'commission:decide') && {
+        decides && {
           label: '',
           right: true,
           cell: (commission) => <Decisions commission={commission} address={address} />,
         },
       ]}
       empty={
-        status
-          ? noneInState(address, 'commissions')
+        (asked.status ?? asked.search ?? asked.partner_id)
+          ? noneFits(address, 'commissions')
           : {
               title: 'No commissions yet',
               text: 'The first one is made with the first sale that a partner brought. Have your server send sales, or connect Stripe in the settings.',
             }
       }
+    >
+      {open.length > 0 && <ApproveSome address={address} commissions={open} />}
+    </ListPage>
+  )
+}
+
+/** Whether it waits to be credited. */
+const isOpen = ({ status, credited_at: creditedAt }: ListedCommission) => creditedAt === null && status !== 'reversed'
+
+const someForm = 'approve-some'
+
+function Choice({ commission: { id, partner_name: name } }: { commission: ListedCommission }) {
+  return (
+    <input
+      type="checkbox"
+      name={`commission-${id}`}
+      form={someForm}
+      aria-label={`Choose commission ${id} of ${name}`}
     />
+  )
+}
+
+/** Approves those that are chosen below, or all that the page shows, whatever came since. */
+function ApproveSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
+  return (
+    <form method="post" action={`${address}/approve`} id={someForm} class="row">
+      <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
+      <button type="submit" name="which" value="chosen">
+        Approve chosen
+      </button>
+      <button
+        type="submit"
+        name="which"
+        value="shown"
+        data-confirm={`Approve all ${commissions.length} on this page that wait?`}
+      >
+        Approve all {commissions.length} on this page
+      </button>
+    </form>
   )
 }
 
@@ -100,7 +169,7 @@ function Decisions({ commission, address }: { commission: ListedCommission; addr
   const subject = `commission ${commission.id} of ${commission.partner_name}`
   return (
     <div class="row right">
-      {commission.credited_at === null && (
+      {isOpen(commission) && (
         <PostButton action={`${address}/${commission.id}/approve`} class="compact" label={`Approve ${subject}`}>
           Approve
         </PostButton>
@@ -119,8 +188,7 @@ function Decisions({ commission, address }: { commission: ListedCommission; addr
 
 commissionPages.get('/programs/:programId/commissions.csv', requireProgram('commission:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const options = { limit: csvRows, status: stateIn(c, commissionStates) }
-  const commissions = await listCommissions(c.get('db'), { programId }, options)
+  const commissions = await listCommissions(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
   const columns = [
     'id',
     'made',
@@ -140,6 +208,32 @@ commissionPages.get('/programs/:programId/commissions.csv', requireProgram('comm
 })
 
 const missing = 'This program has no such commission.'
+
+/** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
+const approveForm = z.looseObject({
+  which: z.enum(['chosen', 'shown'], 'Choose which commissions to approve.'),
+  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and choose there.')),
+})
+
+commissionPages.post(
+  '/programs/:programId/commissions/approve',
+  requireProgram('commission:decide'),
+  form(approveForm),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { which, shown, ...fields } = c.req.valid('form')
+    const ids = shown.split(' ').filter((id) => which === 'shown' || `commission-${id}` in fields)
+    if (ids.length === 0) throw new ApiError('invalid_request', 'Choose at least one commission first.')
+    const approved = await approveCommissions(c.get('db'), programId, ids.map(Number))
+    const left = ids.length - approved
+    const text = `${approved} approved: they are in the partners' balances.`
+    return redirectWith(
+      c,
+      backTo(c, addressIn(programId)),
+      left === 0 ? text : `${text} ${left} had been decided on, or reversed, before.`,
+    )
+  },
+)
 
 commissionPages.post(
   '/programs/:programId/commissions/:commissionId/approve',

@@ -3,10 +3,9 @@ import {
   listNotifications,
   markNotificationsRead,
 } from '../../../lib/notifications/notification-list.ts'
-import { positiveInteger } from '../parts/address.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 
@@ -18,9 +17,8 @@ const addressIn = (programId: number) => `/programs/${programId}/notices`
 notificationPages.get('/programs/:programId/notices', requireProgram('notice:list'), async (c) => {
   const { id: programId, unread } = c.get('program')
   const address = addressIn(programId)
-  const page = await readPage(
-    { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: ListedNotification) => id },
-    (options) => listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, options),
+  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: ListedNotification) => id }, (options) =>
+    listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, options),
   )
   const { at, text, state } = notificationColumns
   return renderProgram(c, {

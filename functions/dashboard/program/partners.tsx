@@ -3,17 +3,36 @@ import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
-import { addPartner, listPartners, type PartnerOfProgram, updatePartner } from '../../../lib/programs/partners.ts'
+import {
+  addPartner,
+  listPartners,
+  type PartnerOfProgram,
+  partnerSorts,
+  partnerStates,
+  updatePartner,
+} from '../../../lib/programs/partners.ts'
 import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { backTo, idInPath, positiveInteger } from '../parts/address.ts'
+import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import {
+  askedOf,
+  csvRows,
+  exportCsv,
+  Find,
+  ListPage,
+  noneFits,
+  placeIn,
+  readPage,
+  StateFilter,
+  stateIn,
+  type States,
+} from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
 import { partnerColumns, partnerRow } from './partner-columns.tsx'
 
@@ -23,13 +42,39 @@ export const partnerPages = createPages()
 const addressIn = (programId: number) => `/programs/${programId}/partners`
 const partnersPage = (c: ProgramContext) => addressIn(c.get('program').id)
 
+const sorts: Record<(typeof partnerSorts)[number], string> = {
+  newest: 'Newest first',
+  oldest: 'Oldest first',
+  name: 'By name',
+  clicks: 'Most clicks',
+  sales: 'Most sales',
+  balance: 'Highest balance',
+}
+
+const states: States<(typeof partnerStates)[number]> = {
+  active: { name: 'Active', tone: 'good' },
+  inactive: { name: 'Deactivated', tone: 'bad' },
+  ended: { name: 'Ended', tone: 'bad' },
+}
+
+/** Which partners the query asks for. An address is looked for by those alone who see it. */
+function askedIn(c: ProgramContext) {
+  const { partner_id: _, ...asked } = askedOf(c, sorts)
+  const searchesEmail = may(c.get('program').roles, 'payout-address:read')
+  return { ...asked, searchesEmail, status: stateIn(c, states) }
+}
+
 async function renderPartners(c: ProgramContext, shown: FormState) {
   const program = c.get('program')
   const address = addressIn(program.id)
-  const before = positiveInteger(c.req.query('before'))
-  const page = await readPage({ address, before, cursorOf: ({ id }: PartnerOfProgram) => id }, (options) =>
-    listPartners(c.get('db'), program.id, options),
+  const asked = askedIn(c)
+  const query = { q: asked.search, sort: asked.sort }
+  const filters = { ...query, status: asked.status }
+  const place = placeIn(c)
+  const page = await readPage({ address, filters, place, cursorOf: ({ id }: PartnerOfProgram) => id }, (part) =>
+    listPartners(c.get('db'), program.id, { ...part, ...asked }),
   )
+  const isFiltered = asked.search !== undefined || asked.status !== undefined
   const manages = may(program.roles, 'partner:manage')
   return renderProgram(c, {
     title: 'Partners',
@@ -38,7 +83,9 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
       <ListPage
         title="Partners"
         lead="The people and sites who send you customers."
-        csv={`${address}.csv`}
+        filter={<StateFilter address={address} query={query} states={states} current={asked.status} />}
+        find={<Find address={address} query={filters} what="Name, e-mail or code" sorts={sorts} />}
+        csv={addressOf(`${address}.csv`, filters)}
         page={page}
         caption="Partners of this program"
         columns={[
@@ -49,16 +96,20 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
             cell: (partner: PartnerOfProgram) => <Actions partner={partner} address={address} />,
           },
         ]}
-        empty={{
-          title: 'No partners yet',
-          text: 'Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.',
-        }}
+        empty={
+          isFiltered
+            ? noneFits(address, 'partners')
+            : {
+                title: 'No partners yet',
+                text: 'Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.',
+              }
+        }
       >
         {manages && (
           <AddPartner
             address={address}
             form={shown}
-            open={shown !== emptyForm || (page.rows.length === 0 && before === undefined)}
+            open={shown !== emptyForm || (page.rows.length === 0 && !isFiltered)}
           />
         )}
       </ListPage>
@@ -142,7 +193,7 @@ partnerPages.get('/programs/:programId/partners', requireProgram('partner:list')
 
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
-  const partners = await listPartners(c.get('db'), program.id, { limit: csvRows })
+  const partners = await listPartners(c.get('db'), program.id, { limit: csvRows, ...askedIn(c) })
   const columns = [
     'id',
     'name',

@@ -13,14 +13,13 @@ import {
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Empty, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { List, type Page, readPage } from '../parts/list.tsx'
+import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
@@ -44,7 +43,7 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
     readPage(
       {
         address: payoutsOf(program.id),
-        before: positiveInteger(c.req.query('before')),
+        place: placeIn(c),
         cursorOf: ({ id }: PayoutRun) => id,
       },
       (options) => listPayoutRuns(db, program.id, options),

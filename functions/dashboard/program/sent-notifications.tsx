@@ -1,10 +1,9 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { listOutbox, type OutboxNotification } from '../../../lib/notifications/outbox-list.ts'
-import { positiveInteger } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
+import { exportCsv, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
 
@@ -19,7 +18,7 @@ sentNotificationPages.get(
     const log = deliveryLogOf(programId)
     const address = `${log}/notifications`
     const page = await readPage(
-      { address, before: positiveInteger(c.req.query('before')), cursorOf: ({ id }: OutboxNotification) => id },
+      { address, place: placeIn(c), cursorOf: ({ id }: OutboxNotification) => id },
       (options) => listOutbox(c.get('db'), programId, options),
     )
     return renderProgram(c, {

@@ -36,7 +36,11 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
   const address = livemode ? log : testLogOf(program.id)
   const [page, leftOut] = await Promise.all([
     readPage(
-      { address, before: c.req.query('before'), cursorOf: ({ event_id: id }: ListedWebhookEvent) => id },
+      {
+        address,
+        place: { before: c.req.query('before'), after: c.req.query('after') },
+        cursorOf: ({ event_id: id }: ListedWebhookEvent) => id,
+      },
       (options) => listWebhookEvents(c.get('db'), program.id, { ...options, livemode }),
     ),
     livemode ? countLeftOut(c.get('db'), program.id) : 0,

@@ -9,16 +9,29 @@ import {
   payWithdrawal,
   refuseWithdrawal,
   type Withdrawal,
-  type WithdrawalStatus,
+  type withdrawalSorts,
 } from '../../../lib/money/withdrawals.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
+import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, reasonField } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, noneInState, type Page, readPage, StateFilter, stateIn } from '../parts/list.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import {
+  askedOf,
+  asQuery,
+  csvRows,
+  exportCsv,
+  Find,
+  ListPage,
+  noneFits,
+  type Page,
+  placeIn,
+  readPage,
+  StateFilter,
+  stateIn,
+} from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
 import { Payee, withdrawalColumns, withdrawalRow, withdrawalStates } from '../parts/withdrawal.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
@@ -28,32 +41,42 @@ export const withdrawalPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/withdrawals`
 
+const sorts: Record<(typeof withdrawalSorts)[number], string> = {
+  newest: 'Newest first',
+  oldest: 'Oldest first',
+  amount: 'Largest first',
+}
+
+const askedIn = (c: ProgramContext) => ({ ...askedOf(c, sorts), status: stateIn(c, withdrawalStates) })
+type Asked = ReturnType<typeof askedIn>
+const filtersOf = (asked: Asked) => ({ ...asQuery(asked), status: asked.status })
+
 withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdrawal:list'), async (c) => {
   const program = c.get('program')
-  const status = stateIn(c, withdrawalStates)
+  const asked = askedIn(c)
   const page = await readPage(
     {
       address: addressIn(program.id),
-      filters: { status },
-      before: positiveInteger(c.req.query('before')),
+      filters: filtersOf(asked),
+      place: placeIn(c),
       cursorOf: ({ id }: Withdrawal) => id,
     },
-    (options) => listWithdrawals(c.get('db'), { programId: program.id }, { ...options, status }),
+    (part) => listWithdrawals(c.get('db'), { programId: program.id }, { ...part, ...asked }),
   )
   return renderProgram(c, {
     title: 'Withdrawals',
     current: '/withdrawals',
-    children: <Withdrawals program={program} status={status} page={page} />,
+    children: <Withdrawals program={program} asked={asked} page={page} />,
   })
 })
 
 interface WithdrawalsProps {
   program: ViewerProgram
-  status: WithdrawalStatus | undefined
+  asked: Asked
   page: Page<Withdrawal>
 }
 
-function Withdrawals({ program, status, page }: WithdrawalsProps) {
+function Withdrawals({ program, asked: filter, page }: WithdrawalsProps) {
   const address = addressIn(program.id)
   const pays = may(program.roles, 'withdrawal:pay')
   const asked = page.rows.filter(({ status: state, payout_run_id: run }) => state === 'requested' && run === null)
@@ -62,8 +85,11 @@ function Withdrawals({ program, status, page }: WithdrawalsProps) {
     <ListPage
       title="Withdrawals"
       lead="Transfer the money yourself, then mark it as paid: the balance follows."
-      filter={<StateFilter address={address} states={withdrawalStates} current={status} />}
-      csv={addressOf(`${address}.csv`, { status })}
+      filter={
+        <StateFilter address={address} query={asQuery(filter)} states={withdrawalStates} current={filter.status} />
+      }
+      find={<Find address={address} query={filtersOf(filter)} what="Partner or reference" sorts={sorts} />}
+      csv={addressOf(`${address}.csv`, filtersOf(filter))}
       actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} payments={asked} />}
       page={page}
       caption="Withdrawals, newest first"
@@ -84,8 +110,8 @@ function Withdrawals({ program, status, page }: WithdrawalsProps) {
         },
       ]}
       empty={
-        status
-          ? noneInState(address, 'withdrawals')
+        (filter.status ?? filter.search ?? filter.partner_id)
+          ? noneFits(address, 'withdrawals')
           : {
               title: 'No withdrawals yet',
               text: 'A partner asks for one from their own pages, once commissions are credited to their balance.',
@@ -121,8 +147,7 @@ function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: s
 
 withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('withdrawal:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const options = { limit: csvRows, status: stateIn(c, withdrawalStates) }
-  const withdrawals = await listWithdrawals(c.get('db'), { programId }, options)
+  const withdrawals = await listWithdrawals(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
   const columns = [
     'id',
     'asked',
