@@ -18,7 +18,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Waits of the client library, shortened so that a run of thousands of calls spends its time on calls. */
 const quickClient: Plant = {
-  file: 'tracker/src/server.ts',
+  file: 'tracker/src/send.ts',
   from: 'setTimeout(resolve, waitMs)',
   to: 'setTimeout(resolve, waitMs / 20)',
 }
