@@ -4549,8 +4549,10 @@ begin
   ),
   cell as materialized (
     select t.grouping_name = by_name as is_value, case when t.grouping_name = by_name then t.value end as value, p.n, t.metric,
-      sum(coalesce(t.sums[width_bucket(p.last::smallint, t.quarters)], 0)
-        - coalesce(t.sums[width_bucket(p.before::smallint, t.quarters)], 0)) as amount
+      sum(
+        case p.last when 95 then t.sums[cardinality(t.sums)] else coalesce(t.sums[width_bucket(p.last, t.quarters)], 0) end
+        - case p.before when -1 then 0 else coalesce(t.sums[width_bucket(p.before, t.quarters)], 0) end
+      ) as amount
     from grouped_totals t join part p on p.day = t.day
     where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.metric = any (metrics)
       and t.currency = any (array['', money]) and t.day between from_day and until_day

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 import { createGunzip, createGzip } from 'node:zlib'
-import { Client } from 'pg'
+import { Client, DatabaseError } from 'pg'
 import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
 import { LocalStackError } from '../local/postgres.ts'
@@ -77,6 +77,10 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
   }
 }
 
+function damagedText(file: string, code: string): string {
+  return `${file} is no backup, or was damaged (${code}). Nothing of it was loaded. Take another.`
+}
+
 /** The lines of a backup. They end at a line feed alone: text can hold the other characters that Node's readline takes for an end. */
 async function* linesOf(file: string): AsyncGenerator<string, undefined> {
   let rest = ''
@@ -98,9 +102,7 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
       )
     }
     if (code.startsWith('Z_')) {
-      throw new LocalStackError(
-        `${file} is no backup, or was damaged (${code}). Nothing of it was loaded. Take another.`,
-      )
+      throw new LocalStackError(damagedText(file, code))
     }
     throw error
   }
@@ -139,6 +141,12 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
       else await client.query(statement)
     }
     await client.query('commit')
+  } catch (error) {
+    // What a damaged file unpacks to can be no row, or no statement, before its checksum is read.
+    if (error instanceof DatabaseError && /^(22|42)/.test(error.code ?? '')) {
+      throw new LocalStackError(damagedText(file, String(error.code)))
+    }
+    throw error
   } finally {
     await client.end()
   }
