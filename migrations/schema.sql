@@ -784,6 +784,8 @@ create table referral_links (
 );
 CREATE UNIQUE INDEX referral_links_code_key ON public.referral_links USING btree (lower(code));
 CREATE INDEX referral_links_partner_idx ON public.referral_links USING btree (partner_id, program_id);
+CREATE TRIGGER referral_links_added_audit AFTER INSERT ON public.referral_links FOR EACH ROW WHEN ((acting_key() IS NOT NULL)) EXECUTE FUNCTION audit_link();
+CREATE TRIGGER referral_links_changed_audit AFTER UPDATE ON public.referral_links FOR EACH ROW WHEN (((acting_key() IS NOT NULL) AND (old.* IS DISTINCT FROM new.*))) EXECUTE FUNCTION audit_link();
 
 create table refunds (
   program_id bigint not null,
@@ -1980,6 +1982,22 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_link()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'UPDATE' then
+    perform write_program_audit(new.program_id, 'partner.link_changed', new.code, null);
+  elsif not exists (
+    select from partners r where r.program_id = new.program_id and r.id = new.partner_id and r.created_at = now()
+  ) then
+    perform write_program_audit(new.program_id, 'partner.link_added', new.code, null);
+  end if;
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_log_begins()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -2033,6 +2051,10 @@ begin
   elsif new.is_active <> old.is_active then
     perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
       new.id::text, null);
+  elsif acting_key() is not null
+    and (new.name, new.email, new.external_id, new.metadata) is distinct from (old.name, old.email, old.external_id, old.metadata)
+  then
+    perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
   return null;
 end $function$

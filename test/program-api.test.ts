@@ -234,13 +234,22 @@ test('what a person says of themselves is not for the API to change', async () =
 })
 
 test('the audit log names the key that did it', async () => {
-  const made = await post('/api/v1/partners', { name: 'Logged' })
-  const [entry] = await listAuditEntries(api.stack.db, program.workspaceId, { limit: 1 })
-  expect(entry).toMatchObject({
-    action: 'partner.added',
-    subject: String(made.body.partner.id),
-    actor: `API key default …${program.apiKey.slice(-4)}`,
-  })
+  const made = await post('/api/v1/partners', { name: 'Logged', code: 'logged-1' })
+  const { id } = made.body.partner
+  await patch(`/api/v1/partners/${id}`, { name: 'Logged again' })
+  const link = await post('/api/v1/links', { partner_id: id, code: 'logged-2' })
+  await patch(`/api/v1/links/${link.body.link.id}`, { external_id: 'logged' })
+  const commission = await sell()
+  await patch(`/api/v1/commissions/${commission}`, { status: 'approved' })
+  const entries = await listAuditEntries(api.stack.db, program.workspaceId, { limit: 5 })
+  const actor = `API key default …${program.apiKey.slice(-4)}`
+  expect(entries.toReversed()).toMatchObject([
+    { actor, action: 'partner.added', subject: String(id) },
+    { actor, action: 'partner.changed', subject: String(id) },
+    { actor, action: 'partner.link_added', subject: 'logged-2' },
+    { actor, action: 'partner.link_changed', subject: 'logged-2' },
+    { actor, action: 'commission.approved', subject: String(commission) },
+  ])
 })
 
 test.for([

@@ -127,6 +127,7 @@ const routes = {
     'POST /account/sessions/end',
     'POST /account/sessions/:sessionId/end',
     'GET /account/two-factor',
+    'GET /account/two-factor/confirm',
     'POST /account/two-factor',
     'POST /account/two-factor/confirm',
     'POST /account/two-factor/recovery-codes',

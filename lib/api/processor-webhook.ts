@@ -9,14 +9,14 @@ const webhookResponse = () =>
     reason: text(),
   })
 
-const customerCreated = {
+const balanceAvailable = {
   id: 'evt_1',
   object: 'event',
-  type: 'customer.created',
+  type: 'balance.available',
   account: 'acct_1',
   livemode: false,
   created: 1767225600,
-  data: { object: { id: 'cus_1', object: 'customer' } },
+  data: { object: { object: 'balance', available: [], pending: [] } },
 }
 
 /** POST /api/v1/webhooks/stripe as the reference shows it. What an event holds is read in lib/stripe. */
@@ -44,14 +44,14 @@ export const processorWebhook = (): Operation => ({
     {
       name: 'ignored',
       summary: 'An event that means nothing to a program',
-      body: customerCreated,
+      body: balanceAvailable,
       status: 200,
       response: { success: true, outcome: 'ignored', reason: 'Events of this type are not used.' },
     },
     {
       name: 'invalid_signature',
       summary: 'A delivery without the processor’s signature',
-      body: customerCreated,
+      body: balanceAvailable,
       unsigned: true,
       status: 400,
       response: refused(

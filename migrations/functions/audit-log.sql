@@ -238,10 +238,31 @@ begin
   elsif new.is_active <> old.is_active then
     perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
       new.id::text, null);
+  elsif acting_key() is not null
+    and (new.name, new.email, new.external_id, new.metadata) is distinct from (old.name, old.email, old.external_id, old.metadata)
+  then
+    perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
   return null;
 end $$;
 create or replace trigger partners_audit after insert or update on partners for each row execute function audit_partner();
+
+-- What an API key does with links. A partner's first link is added with them, and nobody of the workspace has another way to do this.
+create or replace function audit_link() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'UPDATE' then
+    perform write_program_audit(new.program_id, 'partner.link_changed', new.code, null);
+  elsif not exists (
+    select from partners r where r.program_id = new.program_id and r.id = new.partner_id and r.created_at = now()
+  ) then
+    perform write_program_audit(new.program_id, 'partner.link_added', new.code, null);
+  end if;
+  return null;
+end $$;
+create or replace trigger referral_links_added_audit after insert on referral_links
+  for each row when (acting_key() is not null) execute function audit_link();
+create or replace trigger referral_links_changed_audit after update on referral_links
+  for each row when (acting_key() is not null and old.* is distinct from new.*) execute function audit_link();
 
 create or replace function audit_partner_invitation() returns trigger language plpgsql as $$
 begin
