@@ -4203,7 +4203,11 @@ begin
       );
       continue when found;
     end if;
-    refund.applied_cents := case when refund.returned_at is null then coalesce(refund.requested_cents, refund.applied_cents) else 0 end;
+    refund.applied_cents := case
+      when refund.returned_at is not null then 0
+      -- One of all that is left is of all that is left of this sale too, unless it is the processor's.
+      when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
+      else coalesce(refund.requested_cents, refund.applied_cents) end;
     -- The request stays with the sale that it was answered by.
     refund.request_id := null;
     refund := take_refund(sale, commission, refund);
@@ -6062,8 +6066,14 @@ begin
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    told_refunds := array(select r from refunds r where r.program_id = other.program_id and r.sale_id = other.id
-      and r.refund_key !~ '^more:' order by r.id);
+    -- Each with what it took later.
+    told_refunds := array(
+      select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
+        select sum(p.applied_cents) from refunds p
+        where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
+      )))
+      from refunds r where r.program_id = other.program_id and r.sale_id = other.id and r.continues_refund_id is null order by r.id
+    );
     worthless := other;
     worthless.amount_cents := 0;
     worthless.commission_base_cents := 0;

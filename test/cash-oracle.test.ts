@@ -39,9 +39,9 @@ function play(plan: Plan): History {
 test(`what the events tell of 3,000 histories of every kind is what the ledger holds (SEED=${seed})`, () => {
   for (let at = 0; at < 3000; at++) {
     const plan = drawPlan(seed + at, allWays)
-    const { account, partnerOf } = play(plan)
+    const { account, calls, partnerOf } = play(plan)
     const terms = { commissionBp: plan.commission_bp, durationMonths: plan.duration_months, partnerOf }
-    const told = toldBy(account)
+    const told = toldBy({ account, calls })
     for (const { payment, amount, base, reversed } of expectedOf(account, terms)) {
       const nothing = { amount: 0n, base: 0n, reversed: 0n }
       const where = `seed ${plan.seed}, ${plan.way}, ${payment.label}`

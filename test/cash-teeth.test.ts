@@ -347,6 +347,11 @@ const planted: Record<string, Mistake> = {
       },
     ],
   },
+  'a refund of all that is left which its sale outgrows': {
+    ways: ['rest_refund'],
+    says: /refunded/,
+    functions: [{ name: 'grow_refund_of_rest', from: 'if more_cents <= 0 then', to: 'if true then' }],
+  },
   'a refund that failed and stays taken because the refund call told it': {
     ways: ['api_refund'],
     says: /refunded/,

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
 import { paymentIntent } from '../lib/local/stripe-events.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
@@ -328,6 +329,36 @@ test.each<[string, Step[], number]>([
   expect(await salesOf(opened.shop)).toMatchObject([
     { amount: 12_000, refunded, commission: 2400, reversed: refunded / 5 },
   ])
+})
+
+test('a refund of all that is left, repeated, and corrections of its sale at once take all of the commission once', async () => {
+  for (const [round, isCredited] of [true, false, true].entries()) {
+    const { shop, sale, refund } = await openShop()
+    await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [shop.programId])
+    await sale({ transaction_id: 'pi_1', customer_key: 'user-1', amount_cents: 10_000 })
+    if (isCredited) {
+      const { rows } = await sql.query<{ id: string }>('select id from commissions where program_id = $1', [
+        shop.programId,
+      ])
+      await approveCommissions(endpoint.db, shop.programId, [Number(rows[0]?.id)])
+    }
+    await atOnce(16, (index) => {
+      if (index === 15 && round === 2) return tell(shop, 're_1', 4000)
+      if (index % 3 === 0) return refund({})
+      if (index % 3 === 1)
+        return send(shop, 'checkout.session.completed', oneTime(shop, { total: 12_000, invoice: 'in_1' }))
+      return send(shop, 'invoice.paid', bill(shop, { amount_paid: 15_000 }))
+    })
+    const sales = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
+    expect(sales).toMatchObject([{ amount: 15_000, refunded: 15_000, commission: 3000, reversed: 3000 }])
+    const { rows: refunds } = await sql.query(
+      `select sum(applied_cents)::int as taken, (
+        select coalesce(sum(balance_cents), 0)::int from balances where program_id = $1
+      ) as balance from refunds where program_id = $1`,
+      [shop.programId],
+    )
+    expect(refunds).toEqual([{ taken: 15_000, balance: 0 }])
+  }
 })
 
 testWhatIsKept(sql)

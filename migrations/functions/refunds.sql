@@ -286,7 +286,11 @@ begin
       );
       continue when found;
     end if;
-    refund.applied_cents := case when refund.returned_at is null then coalesce(refund.requested_cents, refund.applied_cents) else 0 end;
+    refund.applied_cents := case
+      when refund.returned_at is not null then 0
+      -- One of all that is left is of all that is left of this sale too, unless it is the processor's.
+      when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
+      else coalesce(refund.requested_cents, refund.applied_cents) end;
     -- The request stays with the sale that it was answered by.
     refund.request_id := null;
     refund := take_refund(sale, commission, refund);

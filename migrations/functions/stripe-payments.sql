@@ -109,8 +109,14 @@ begin
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    told_refunds := array(select r from refunds r where r.program_id = other.program_id and r.sale_id = other.id
-      and r.refund_key !~ '^more:' order by r.id);
+    -- Each with what it took later.
+    told_refunds := array(
+      select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
+        select sum(p.applied_cents) from refunds p
+        where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
+      )))
+      from refunds r where r.program_id = other.program_id and r.sale_id = other.id and r.continues_refund_id is null order by r.id
+    );
     worthless := other;
     worthless.amount_cents := 0;
     worthless.commission_base_cents := 0;

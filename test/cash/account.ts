@@ -470,6 +470,17 @@ export class StripeAccount {
     this.#tell('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
   }
 
+  /** Gives back outside of Stripe, which hears nothing of it, what is left of a payment. False where nothing is. */
+  returnRest(payment: Payment): boolean {
+    const moved = this.ledger.map((entry) =>
+      entry.payment !== payment ? 0 : 'outside' in entry ? entry.outside : entry.transaction.amount,
+    )
+    const left = moved.reduce((sum, amount) => sum + amount, 0)
+    if (left <= 0) return false
+    this.ledger.push({ payment, outside: -left })
+    return true
+  }
+
   /**
    * A subscription with its first payment by card, which the session and an invoice tell of. `trial` asks for nothing yet. `onSessionAlone`
    * leaves the subscription without metadata. `fullyCovered` is what the session's status is where the customer's balance pays for all.

@@ -21,7 +21,7 @@ export interface Place {
 export type Call =
   | { kind: 'sale'; transaction_id: string; customer_key: string; amount_cents: number; currency: string }
   | { kind: 'lead'; customer_key: string; click_id: string }
-  | { kind: 'refund'; transaction_id: string; refund_amount_cents: number }
+  | { kind: 'refund'; transaction_id: string; refund_amount_cents?: number }
 
 export interface History {
   plan: Plan
@@ -110,6 +110,8 @@ export function playPlan(plan: Plan, place: Place): History {
     if (onCustomer !== null && purchase.discount > 0) account.tellCustomer('deleted', buyer, named)
     const made = account.payments.slice(before)
     afterwards(history, made, purchase)
+    if (purchase.after.some(({ kind }) => kind === 'rest'))
+      for (const payment of made) giveBackRest(history, payment, purchase)
     if ((purchase.api_sale !== null || purchase.api_attribution) && clickId !== null && buyer.livemode) {
       history.leads.push({ customer_key: key, click_id: clickId })
       for (const payment of made) tellSale(history, payment, purchase, key)
@@ -222,7 +224,7 @@ function change(history: History, charge: Charge, after: After): void {
   const { step } = currencyOf(currency)
   const share = (of: number, hundredths: number) => Math.floor((of * hundredths) / 100 / step) * step
   if (after.kind === 'inquiry') return account.inquire(charge)
-  if (after.kind === 'credit') return
+  if (after.kind === 'credit' || after.kind === 'rest') return
   if (after.kind === 'dispute') {
     if (charge.disputed) return
     const amount = share(charge.captured, after.share)
@@ -256,21 +258,32 @@ function change(history: History, charge: Charge, after: After): void {
   if (after.again && charge.captured - charge.refunded >= amount) account.refund(charge, amount, 'succeeded')
 }
 
+/** Gives back outside of Stripe what is left of a payment, which the integrator tells by a call that does not say how much it is. */
+function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
+  // A sale that brought nothing, or that nobody brought, need not be known.
+  if (partnerOf(payment) === null || !account.returnRest(payment)) return
+  calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
+}
+
 /** The id that a payment's sale goes by: invoice, else intent, else session. */
 export function transactionOf({ ids }: Payment): string {
   const of = (prefix: string) => ids.find((id) => id.startsWith(prefix))
   return of('in_') ?? of('pi_') ?? of('cs_') ?? ''
 }
 
+/** Which id of a payment the integrator's calls name. */
+function idForCalls(payment: Payment, { api_sale: at }: PurchasePlan): string {
+  const ids = payment.ids.filter((id) => /^(in|pi|ch|cs)_/.test(id))
+  return (at === null ? undefined : ids[at % ids.length]) ?? transactionOf(payment)
+}
+
 /** The integrator tells a payment too, as what the invoice asked for and under one of its ids. */
 function tellSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
   if (!history.account.ledger.some((entry) => entry.payment === payment)) return
-  const ids = payment.ids.filter((id) => /^(in|pi|ch|cs)_/.test(id))
-  const id = purchase.api_sale === null ? transactionOf(payment) : ids[purchase.api_sale % ids.length]
   const { total } = payment.price
   history.calls.push({
     kind: 'sale',
-    transaction_id: id ?? '',
+    transaction_id: idForCalls(payment, purchase),
     customer_key: key,
     amount_cents: Number(minorUnits(BigInt(total - (total % currencyOf(payment.currency).step)), payment.currency)),
     currency: payment.currency,

@@ -42,6 +42,8 @@ export const ways = {
   before_click: 'buyers who had bought before they came by a partner, told by their key alone',
   late_lead: 'payments whose metadata has a key, which a lead of the server binds to a click at any moment',
   api_refund: 'refunds that the integrator also tells by the refund call, without an id',
+  rest_refund:
+    'all that is left of a payment given back outside of Stripe, which the integrator tells by the refund call without an amount',
   approved: 'commissions that are credited while events still arrive',
 } as const
 
@@ -64,6 +66,8 @@ export type After =
   | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }
   | { kind: 'inquiry' }
   | { kind: 'credit'; share: number; how: 'refund' | 'outside' | 'balance' }
+  /** All that is left, given back outside of Stripe. The integrator alone tells it, without saying how much it is. */
+  | { kind: 'rest' }
 
 export interface PurchasePlan {
   kind:
@@ -192,6 +196,7 @@ const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   link: ['link'],
   fractions: ['subscription'],
   before_click: ['session', 'intent', 'later'],
+  rest_refund: ['subscription', 'subscription', 'manual', 'session', 'captured'],
   duration: ['subscription'],
   window: ['subscription'],
 }
@@ -212,7 +217,9 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   const discount = random.chance(0.3) && way !== 'large' ? whole(amount * random.next() * 0.8) : 0
   const isInvoiced = kind === 'subscription' || kind === 'manual'
   const isNew = plan.generation === 'new'
-  const partial = isOf('balance') || isOf('bare_invoice', 0)
+  // Of a payment whose amount is corrected, mostly.
+  const isRest = way === 'rest_refund'
+  const partial = isOf('balance') || isOf('bare_invoice', 0) || (isRest && random.chance(0.5))
   const isCovered = isInvoiced && isOf('covered', 0.1)
   const buyer = way !== null ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
   const inclusive = random.chance(0.4) || upTo === largest
@@ -223,7 +230,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     ? 'card'
     : isOf('several') && isNew
       ? 'several'
-      : isOf('overpaid') && isNew
+      : (isOf('overpaid') || (isRest && random.chance(0.5))) && isNew
         ? 'overpaying'
         : isOf('outside')
           ? pick(random, isNew ? (['outside', 'card_and_outside'] as const) : (['outside'] as const))
@@ -251,7 +258,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     credited_before: isInvoiced && isOf('credited', 0.1) && random.chance(0.5),
     captured: random.chance(0.5) ? 100 : random.integer(20, 99),
     captured_by_session: random.chance(0.5),
-    api_sale: isOf('api_sale', isOpenToday ? 0.15 : 0) ? random.integer(0, 3) : null,
+    api_sale: isOf('api_sale', isOpenToday ? 0.15 : 0) || (isRest && random.chance(0.5)) ? random.integer(0, 3) : null,
     api_attribution: isOf('api_attribution', 0) && buyer !== 2,
     before_click: way === 'before_click',
     late_lead:
@@ -304,6 +311,10 @@ function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null,
   if (isOf('api_refund')) {
     found.push({ ...refund(true), ends: pick(random, [null, 'failed']) })
     if (random.chance(0.3)) found.push({ ...refund(true), ends: null })
+  }
+  if (way === 'rest_refund') {
+    if (random.chance(0.4)) found.push({ ...refund(), share: random.integer(5, 70) })
+    found.push({ kind: 'rest' })
   }
   if (isOf('credited', 0.1)) {
     const how = pick(random, ['refund', 'outside', 'balance'] as const)
@@ -399,6 +410,7 @@ export const waysThatHold: readonly Way[] = [
   'intent',
   'captured',
   'api_refund',
+  'rest_refund',
   'api_sale',
   'api_attribution',
   'credited',

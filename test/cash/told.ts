@@ -1,6 +1,6 @@
 import type { StripeEvent } from '../../lib/local/stripe-events.ts'
-import type { StripeAccount } from './account.ts'
 import { minorUnits } from './currencies.ts'
+import { type History, transactionOf } from './history.ts'
 import { type Refund, refundObject } from './objects.ts'
 
 /** What is told of one payment, in minor units. */
@@ -14,11 +14,11 @@ export interface Told {
 type Payload = any
 
 /**
- * What an account's events tell of its live payments by the transaction each goes by (invoice, else intent, else session), read all
+ * What an account's events, and refund calls of all that is left, tell of its live payments by the transaction each goes by (invoice, else intent, else session), read all
  * together and in no order, with what Stripe's API answers for what no event tells. It is how a service that had heard everything
  * would reckon. The oracle, which knows the ledger and no event, must agree: so the events tell enough, and tell it truly.
  */
-export function toldBy(account: StripeAccount): Map<string, Told> {
+export function toldBy({ account, calls }: Pick<History, 'account' | 'calls'>): Map<string, Told> {
   const events = account.events.filter(({ livemode }) => livemode)
   const objects = (...types: string[]): Payload[] =>
     events.filter(({ type }) => types.includes(type)).map(({ data }: StripeEvent) => data.object)
@@ -83,6 +83,12 @@ export function toldBy(account: StripeAccount): Map<string, Told> {
   for (const note of objects('credit_note.created')) {
     const sale = told.get(note.invoice)
     if (sale) sale.gone += minorUnits(BigInt(note.out_of_band_amount ?? 0), note.currency)
+  }
+  for (const call of calls) {
+    if (call.kind !== 'refund' || call.refund_amount_cents !== undefined) continue
+    const payment = account.payments.find(({ ids }) => ids.includes(call.transaction_id))
+    const sale = payment && told.get(transactionOf(payment))
+    if (sale) sale.gone = sale.amount
   }
   return new Map(
     [...told].map(([id, { amount, base, gone }]) => [id, { amount, base, reversed: gone < amount ? gone : amount }]),
