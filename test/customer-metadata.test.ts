@@ -132,6 +132,41 @@ describe("a payment that says nothing itself is of whom its customer's metadata 
   })
 })
 
+/** More than Postgres' stack holds where each is attributed within the one before. */
+const many = 500
+
+/** As many rows more like the program's only one of a table, each with these fields of its own. */
+async function copyRow(shop: Shop, table: 'sales' | 'processor_events', fields: string) {
+  await sql.query(
+    `insert into ${table} overriding system value
+    select copy.* from ${table} one cross join generate_series(1, ${many - 1}) n
+    cross join lateral (select (jsonb_populate_record(one, ${fields})).*) copy where one.program_id = $1`,
+    [shop.programId],
+  )
+}
+
+test(`${many} purchases of one buyer that wait are all attributed by what says who it is`, async () => {
+  const shop = await createShop(sql)
+  await pay(shop, 'in_0', { metadata: { program_id: String(shop.programId) } })
+  await copyRow(
+    shop,
+    'sales',
+    `jsonb_build_object('id', nextval('sales_id_seq'), 'transaction_id', 'in_' || n, 'processor_invoice_id', 'in_' || n,
+      'processor_payment_intent_id', 'pi_in_' || n, 'processor_charge_id', 'ch_in_' || n, 'processor_event_id', one.processor_event_id || n)`,
+  )
+  await copyRow(
+    shop,
+    'processor_events',
+    `jsonb_build_object('event_id', one.event_id || n, 'fact', replace(one.fact::text, 'in_0', 'in_' || n)::jsonb)`,
+  )
+  await tell(shop, 'created')
+  const attributed = await rows(
+    'select count(*)::int, sum(amount_cents)::int as commission from commissions where program_id = $1',
+    shop,
+  )
+  expect(attributed).toEqual([{ count: many, commission: many * 2000 }])
+})
+
 describe("a customer's metadata", () => {
   const nobodys = { commission: null, partner: null }
   test.each<[string, (shop: TestShop) => Promise<unknown>, object[]]>([
