@@ -160,7 +160,11 @@ const daysOfMonth = 30
  * The invoices by which the subscriptions of a program renew in so many days, one for each whole thirty of them: for what the latest sale of
  * each was, to the customer of that, at `shop.now`, in its mode.
  */
-export async function renewalsIn(db: Database, shop: Shop, days: number): Promise<{ shop: Shop; fixture: Fixture }[]> {
+export async function renewalsIn(
+  db: Database,
+  shop: Shop,
+  days: number,
+): Promise<{ subscription: string; shop: Shop; fixture: Fixture }[]> {
   const subscriptions = await db.query(
     kysely
       .selectFrom('sales as s')
@@ -203,6 +207,7 @@ export async function renewalsIn(db: Database, shop: Shop, days: number): Promis
         charge: `ch_${id}`,
       })
       return {
+        subscription: sale.subscription,
         shop: of,
         fixture: {
           type: 'invoice.payment_succeeded',
@@ -296,7 +301,12 @@ async function sendFixture(): Promise<void> {
     livemode: !values['test-mode'],
     now: Math.floor(Date.now() / 1000),
   }
-  if (fixture) return await send(shop, fixture(shop, values.order), state)
+  if (fixture) {
+    const { body, answer } = await send(shop, fixture(shop, values.order), state)
+    console.log(color.dim(body))
+    console.log(answer)
+    return
+  }
   if (days === undefined) return
   const { hostname } = new URL(environment.DATABASE_URL)
   if (!['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) {
@@ -306,15 +316,18 @@ async function sendFixture(): Promise<void> {
   if (shop.livemode) console.log(`Commissions credited: ${await passHolds(db, program.id, days)}`)
   const renewals = await renewalsIn(db, shop, days)
   console.log(`Renewals: ${renewals.length}`)
-  for (const renewal of renewals) await send(renewal.shop, renewal.fixture, state)
+  for (const renewal of renewals) {
+    const { answer } = await send(renewal.shop, renewal.fixture, state)
+    console.log(`${renewal.subscription}: ${answer}`)
+  }
 }
 
-/** Signs an event and sends it to the running stack. */
+/** Signs an event and sends it to the running stack. Returns what was sent and answered; the process ends with 1 where it was refused. */
 async function send(
   shop: Shop,
   { type, object, known }: Fixture,
   { baseUrl, environment }: ReturnType<typeof readState>,
-): Promise<void> {
+): Promise<{ body: string; answer: string }> {
   if (known && environment.STRIPE_API_URL) {
     await fetch(`${environment.STRIPE_API_URL}/control`, { method: 'POST', body: JSON.stringify(known) })
   }
@@ -326,9 +339,8 @@ async function send(
     headers: { 'content-type': 'application/json', 'stripe-signature': signature },
     body,
   })
-  console.log(color.dim(body))
-  console.log(`${response.status} ${await response.text()}`)
   if (!response.ok) process.exitCode = 1
+  return { body, answer: `${response.status} ${await response.text()}` }
 }
 
 if (import.meta.main) await runCommand(usage, sendFixture)
