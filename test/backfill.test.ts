@@ -1,4 +1,9 @@
-import { describe, expect, test } from 'vitest'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { describe, expect, test, vi } from 'vitest'
 import { customer, dispute, paymentIntent, refund, type Shop } from '../lib/local/stripe-events.ts'
 import {
   continueBackfill,
@@ -288,6 +293,62 @@ describe('many invoices', () => {
     expect(await readBackfill(db, shop.programId)).toMatchObject({ status: 'done', objects_read: many })
   })
 })
+
+/** The command: it ends with this code and what it said. */
+function runCommand(shop: Shop, stripeUrl: string, ...options: string[]) {
+  const { EMAIL_HASH_KEY, STRIPE_SECRET_KEY } = env
+  const child = spawn(process.execPath, ['lib/commands/backfill.ts', String(shop.programId), ...options], {
+    env: { ...endpoint.env, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, STRIPE_API_URL: stripeUrl, NO_COLOR: '1' },
+  })
+  const ended = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  return {
+    interrupt: () => child.kill('SIGINT'),
+    ended: ended.then(([stdout, stderr, [code]]) => ({ code: Number(code), said: stdout.trim().split('\n'), stderr })),
+  }
+}
+
+test('npm run backfill stops at Ctrl-C, goes on where it stopped, and reads anew where it is told how far', async () => {
+  const shop = await oldShop()
+  has(shop, { invoices: await manyInvoices(shop) })
+  // Somebody presses Ctrl-C while Stripe is asked for the second page of invoices.
+  let onSecondPage: (() => Promise<unknown>) | undefined
+  const slow = createServer((request, response) => {
+    void (async () => {
+      if (request.url?.startsWith('/v1/invoices?') && request.url.includes('starting_after')) {
+        const press = onSecondPage
+        onSecondPage = undefined
+        await press?.()
+      }
+      const headers = { 'stripe-account': String(request.headers['stripe-account']) }
+      const answer = await fetch(`${stripe.url}${request.url}`, { headers })
+      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text())
+    })()
+  }).listen(0, '127.0.0.1')
+  await once(slow, 'listening')
+  const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`
+
+  const first = runCommand(shop, url, '--months', '3')
+  onSecondPage = async () => {
+    first.interrupt()
+    await vi.waitUntil(async () => (await readBackfill(db, shop.programId))?.status === 'stopped', { timeout: 20_000 })
+  }
+  const stopped = await first.ended
+  expect(stopped).toMatchObject({ code: 0, stderr: '' })
+  expect(stopped.said.at(-1)).toMatch(/^stopped at invoices: 100 read, \d+ recorded$/)
+
+  const second = await runCommand(shop, url).ended
+  expect(second.said[0]).toMatch(/^reading invoices: 200 read/)
+  expect(second.said.at(-1)).toMatch(/^done: 250 read/)
+  expect(await salesOf(shop)).toHaveLength(165)
+  const third = await runCommand(shop, url, '--months', '3').ended
+  expect(third.said.at(-1)).toBe('done: 250 read, 165 recorded')
+  expect(await salesOf(shop)).toHaveLength(165)
+
+  await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])
+  expect(await runCommand(shop, url).ended).toMatchObject({ code: 1, stderr: 'Connect Stripe first.\n' })
+  slow.closeAllConnections()
+  slow.close()
+}, 60_000)
 
 test('an account that was disconnected is read no further', async () => {
   const shop = await oldShop()

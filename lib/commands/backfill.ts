@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
 import { LocalStackError } from '../local/postgres.ts'
-import { readState } from '../local/state.ts'
 import {
   type Backfill,
   readBackfill,
@@ -12,7 +11,7 @@ import {
   stopBackfill,
 } from '../stripe/backfill.ts'
 import { openStripe } from '../stripe/client.ts'
-import { runCommand } from './command.ts'
+import { runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
   'npm run -s backfill -- PROGRAM [--months 12]    reads the past of its Stripe account; goes on where it stopped unless --months is given'
@@ -32,10 +31,7 @@ async function backfill(): Promise<void> {
   const months = Number(values.months ?? 12)
   if (!Number.isInteger(months) || months < 1 || months > 120)
     throw new LocalStackError('--months takes a number from 1 to 120.')
-  const { DATABASE_URL, EMAIL_HASH_KEY = '', STRIPE_SECRET_KEY = '', STRIPE_API_URL } = process.env
-  const env = DATABASE_URL
-    ? { DATABASE_URL, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, ...(STRIPE_API_URL && { STRIPE_API_URL }) }
-    : readState().environment
+  const env = stripeEnvironment()
   const db = openDatabase(env)
   const stripe = openStripe(env)
 
@@ -49,7 +45,10 @@ async function backfill(): Promise<void> {
     const now = await readBackfill(db, programId)
     if (now) console.log(progressOf(now))
     if (status === 'waits') await pause(pauseMilliseconds)
-    else if (status !== 'running') return
+    else if (status !== 'running') {
+      if (now?.problem) process.exitCode = 1
+      return
+    }
   }
 }
 

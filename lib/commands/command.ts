@@ -2,6 +2,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { DatabaseError } from 'pg'
 import { ApiError } from '../errors.ts'
 import { LocalStackError } from '../local/postgres.ts'
+import { readState, type StackState } from '../local/state.ts'
 
 /** Prints the usage and ends the process where `--help` asks for it. */
 export function answerHelp(usage: string): void {
@@ -35,6 +36,27 @@ export function readOptions<const Config extends ParseArgsConfig>(
   } catch (error) {
     console.error(explain(error, usage))
     return process.exit(2)
+  }
+}
+
+/**
+ * What a command that asks Stripe works on: a deployment, by DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, else the running stack. Another
+ * EMAIL_HASH_KEY would never find a lead by their address, so none is made up.
+ */
+export function stripeEnvironment(): Pick<
+  StackState['environment'],
+  'DATABASE_URL' | 'NEON_ENDPOINT' | 'EMAIL_HASH_KEY' | 'STRIPE_SECRET_KEY' | 'STRIPE_API_URL'
+> {
+  const { DATABASE_URL, NEON_ENDPOINT, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, STRIPE_API_URL } = process.env
+  if (!DATABASE_URL) return readState().environment
+  if (!EMAIL_HASH_KEY || !STRIPE_SECRET_KEY)
+    throw new LocalStackError('DATABASE_URL is set, so set EMAIL_HASH_KEY and STRIPE_SECRET_KEY as well.')
+  return {
+    DATABASE_URL,
+    EMAIL_HASH_KEY,
+    STRIPE_SECRET_KEY,
+    ...(NEON_ENDPOINT && { NEON_ENDPOINT }),
+    ...(STRIPE_API_URL && { STRIPE_API_URL }),
   }
 }
 

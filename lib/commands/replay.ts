@@ -1,10 +1,9 @@
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
 import { LocalStackError } from '../local/postgres.ts'
-import { readState } from '../local/state.ts'
 import { openStripe } from '../stripe/client.ts'
 import { listUnreadEvents, replayWebhookEvent } from '../stripe/webhook-events.ts'
-import { runCommand } from './command.ts'
+import { runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
   'npm run -s replay -- --program 1    applies the events of Stripe that wait; without an option those of every program'
@@ -18,12 +17,7 @@ async function replay(): Promise<void> {
   const programId = values.program === undefined ? undefined : Number(values.program)
   if (programId !== undefined && !Number.isSafeInteger(programId))
     throw new LocalStackError('--program takes the id of a program.')
-  const { DATABASE_URL, EMAIL_HASH_KEY = '', STRIPE_SECRET_KEY = '', STRIPE_API_URL } = process.env
-  if (DATABASE_URL && !(EMAIL_HASH_KEY && STRIPE_SECRET_KEY))
-    throw new LocalStackError('DATABASE_URL is set, so set EMAIL_HASH_KEY and STRIPE_SECRET_KEY as well.')
-  const env = DATABASE_URL
-    ? { DATABASE_URL, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, ...(STRIPE_API_URL && { STRIPE_API_URL }) }
-    : readState().environment
+  const env = stripeEnvironment()
   const db = openDatabase(env)
   const stripe = openStripe(env)
   const events = await listUnreadEvents(db, programId)

@@ -3,6 +3,7 @@ import { readOptions } from '../../lib/commands/command.ts'
 import { api } from './api.ts'
 import { endToEnd } from './end-to-end.ts'
 import { closeAll } from './environment.ts'
+import { backfill } from './backfill.ts'
 import { consumer } from './consumer.ts'
 import { cost } from './cost.ts'
 import { network } from './network.ts'
@@ -31,6 +32,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   network,
   start,
   consumer,
+  backfill,
   cost,
 }
 
