@@ -75,7 +75,7 @@ async function newCode(code = `code-${crypto.randomUUID().slice(0, 8)}`, isActiv
 const clicksOf = async (code: string) =>
   (
     await stack.sql.query(
-      `select e.page_url, e.referrer_url, e.affiliate_url, e.session_id, c.click_id, c.partner_id
+      `select e.page_url, e.referrer_url, e.affiliate_url, e.campaign, e.session_id, c.click_id, c.partner_id
        from affiliate_click_events e join referral_links l on l.id = e.link_id join customers c on c.id = e.customer_id
        where l.code = $1 order by e.click_timestamp`,
       [code],
@@ -99,6 +99,7 @@ describe('the first visit', () => {
         page_url: 'http://shop.example.test/landing',
         affiliate_url: `http://shop.example.test/landing?aff=${verified.partnerCode}`,
         referrer_url: 'http://blog.example.org/review',
+        campaign: null,
         session_id: expect.any(String),
         click_id: id,
         partner_id: String(verified.partnerId),
@@ -164,6 +165,42 @@ describe('partner codes', () => {
       expect(await clickId()).not.toBeNull()
     },
   )
+})
+
+describe('what the link names of its campaign', () => {
+  test.each([
+    ['/?aff=CODE&utm_source=news&sub1=a', '&utm_source=news&sub1=a', { utm_source: 'news', sub1: 'a' }],
+    ['/?sub2=b&email=a@b.test&aff=CODE&token=c#utm_term=d', '&sub2=b', { sub2: 'b' }],
+    [
+      '/?utm_source=mail?aff=CODE&amp;sub3=caf%C3%A9',
+      '&utm_source=mail&sub3=caf%C3%A9',
+      { utm_source: 'mail', sub3: 'café' },
+    ],
+    ['/#/shop?via=CODE&utm_campaign=a+b', '&utm_campaign=a+b', { utm_campaign: 'a b' }],
+    ['/?aff=CODE;utm_medium=cpc;resub1=x', '&utm_medium=cpc', { utm_medium: 'cpc' }],
+    ['/?aff=CODE&utm_source=&sub1=a', '&sub1=a', { sub1: 'a' }],
+  ])('%s goes along, and nothing else of it', async (path, sent, campaign) => {
+    const code = await newCode()
+    shop.html = html(tag('data-svc-params="via"'))
+    await open(`http://shop.example.test${path.replace('CODE', code)}`)
+    expect(await clicksOf(code)).toMatchObject([
+      {
+        affiliate_url: `http://shop.example.test/?aff=${code}${sent}`,
+        page_url: 'http://shop.example.test/',
+        campaign,
+      },
+    ])
+  })
+
+  test('stays with a click that is sent from the next page, and with one whose router drops the query', async () => {
+    const code = await newCode()
+    shop.fault = 'drop'
+    shop.html = html('<script>history.replaceState({}, "", "/home")</script>', tag())
+    await open(`http://shop.example.test/?aff=${code}&utm_source=news`)
+    shop.fault = undefined
+    await open('http://shop.example.test/next')
+    expect(await clicksOf(code)).toMatchObject([{ campaign: { utm_source: 'news' } }])
+  })
 })
 
 describe('links that a mail program or a campaign tool mixed up', () => {

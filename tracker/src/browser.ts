@@ -65,15 +65,16 @@ try {
   // oxlint-disable-next-line no-unsafe-type-assertion -- what else the page has under this name is kept
   const svc = ((window as unknown as Record<string, StubbedSvc>)[svcName] ??= Object())
   if (svcProgramId && !svc.v) {
-    // Sent with click and signup, so that those of another program are refused; null where the tag has no number.
-    const program_id = Number(svcProgramId) || null
-    const names = `aff,${svcParams ?? 'aff'}`.replace(/[^\w-]+/g, '|')
-    // The address without its query and hash, which can hold what is nobody's business here, and the code.
+    // Sent with click and signup, so that those of another program are refused; JSON has null where the tag has no number.
+    const program_id = +svcProgramId
+    // oxlint-disable-next-line no-non-null-assertion -- `aff` matches
+    const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
+    // The address without its query and hash, the query that has the code, and the code.
     // Also matches inside the hash, for routers that keep their query there, and in links that a mail mixed up: `?a=b?aff=c`, `&amp;aff=c`.
-    const codePattern = RegExp(`([^?#]*).*?[?&#;](${names})=([^?&#]+)`)
-    let consented: 1 | undefined
-    let unsavedClickId: string | null = null
-    let lastCode: string | undefined
+    const codePattern = RegExp(`([^?#]*)(.*?[?&#;](${names})=([^?&#;]+)[^#]*)`)
+    let lastCode: string | undefined,
+      consented: 1 | undefined,
+      unsavedClickId: string | null = null
     // Session storage: the click not answered yet, and the session's id.
     const clickKey = svcName + '_click'
     const sessionKey = svcName + '_session'
@@ -82,7 +83,6 @@ try {
     let queue = new Promise<unknown>((resolve) => {
       consent = resolve
     })
-    const start = () => consent((consented = 1))
 
     /** Runs jobs one after the other, so that a signup waits for the click and no click is sent twice. */
     const enqueue = (job: () => unknown) => (queue = queue.then(job).catch(() => ({ success: false })))
@@ -97,9 +97,9 @@ try {
 
     // The proxy on the page's own domain puts `#` in place of the path, so that all goes to the script's own address.
     const post = (path: string, body: object) =>
-      fetch(`${script.src.split('/js/')[0]}/api/v1/track/${path}`, {
-        method: 'POST',
+      fetch(script.src.split('/js/')[0] + '/api/v1/track/' + path, {
         keepalive: true,
+        method: 'POST',
         // Sent as text, so that the browser does not ask first whether it may.
         body: JSON.stringify(body),
       })
@@ -110,11 +110,12 @@ try {
      * older cookie on a narrower domain hides the new one.
      */
     const writeCookie = (clickId: string, seconds: number) => {
-      const labels = location.hostname.split('.')
-      for (let i = 1; i < labels.length + 2 && getClickId() != clickId; i++)
-        document.cookie = `${clickKey}_id=${clickId};path=/;max-age=${seconds};samesite=lax;domain=${
-          labels[i - 1] ? labels.slice(-i).join('.') : ''
-        };${location.protocol[5] && 'secure'}`
+      let domain = ''
+      // oxlint-disable-next-line no-array-reverse -- of an array made here; not every browser has `toReversed`
+      for (const label of ('.' + location.hostname).split('.').reverse())
+        if (getClickId() != clickId)
+          document.cookie = `${clickKey}_id=${clickId};path=/;max-age=${seconds};samesite=lax;domain=${(domain =
+            label && '.' + label + domain)};${location.protocol[5] && 'secure'}`
     }
 
     const sendClick = async () => {
@@ -124,7 +125,7 @@ try {
           existing_click_id: getClickId(),
         })
         // What is not the service's answer (a page of the shop, say) throws here, and the click stays for the next page.
-        const { click_id, cookie_window_days, cookie_set } = response.ok ? await response.json() : {}
+        const { click_id, cookie_window_days, cookie_set } = await response.json()
         // A refusal is final; anything else (429, 5xx, no answer) is tried again on the next page.
         if (response.status < 429) delete store[clickKey]
         // A proxy on the page's own domain sets the cookie itself, which lasts longer; it is not written over.
@@ -140,19 +141,20 @@ try {
       }
     }
 
-    const look = (landing: unknown, isBefore?: 1) => {
-      const [, url, , code] = ((isBefore ? '' : location.href + '#') + landing).match(codePattern) ?? []
+    const look = (landing?: unknown, isBefore?: 1) => {
+      const [, url, query, , code] = ((isBefore ? '' : location.href + '#') + landing).match(codePattern) ?? []
       if (code && code != lastCode) {
         lastCode = code
         void enqueue(() => {
           // The page before kept its code itself, had consent been given there.
           if (isBefore && (store[sessionKey] || getClickId())) return
-          store[sessionKey] ??= '' + Math.random()
           store[clickKey] = JSON.stringify({
-            affiliate_url: url + '?aff=' + code,
+            // Of the query the campaign alone goes along; the rest can hold what is nobody's business here.
+            // oxlint-disable-next-line no-non-null-assertion -- as `aff` does
+            affiliate_url: url + '?' + ('aff=' + code + query).match(/\b(^aff|sub.|utm_\w+)=[^?&#;]+/g)!.join('&'),
             page_url: url,
             referrer_url: document.referrer,
-            session_id: store[sessionKey],
+            session_id: (store[sessionKey] ??= Math.random() + ''),
             additional_data: { program_id },
           })
         })
@@ -162,9 +164,9 @@ try {
 
     for (const method of ['pushState', 'replaceState'] as const) {
       const original = history[method]
-      history[method] = function (...args) {
-        original.apply(this, args)
-        look('')
+      history[method] = (...args) => {
+        original.apply(history, args)
+        look()
       }
     }
     // A new hash is a `popstate` too.
@@ -177,7 +179,7 @@ try {
     const run = ([method, args, resolve]: StubCall) => resolve(svc[method](...args))
     Object.assign(svc, {
       v: 1,
-      consent: start,
+      consent: () => consent((consented = 1)),
       getClickId,
       signup: (customer_key: string, email?: string) =>
         enqueue(async () => {
@@ -188,7 +190,7 @@ try {
                   customer_key,
                   click_id,
                   email,
-                  page_url: location.origin + location.pathname,
+                  page_url: location.href.match(/[^?#]*/) + '',
                   session_id: store[sessionKey],
                   program_id,
                 })
@@ -203,6 +205,6 @@ try {
     look(performance.getEntriesByType('navigation')[0]?.name)
     // After the click, which a signup kept by the stub needs.
     q?.map(run)
-    if (svcConsent != 'required') start()
+    if (svcConsent != 'required') svc.consent()
   }
 } catch {}
