@@ -23,6 +23,7 @@ import { earningsPages } from './dashboard/partner/earnings.tsx'
 import { partnerInvitationPages } from './dashboard/partner/invitations.tsx'
 import { linkPages } from './dashboard/partner/links.tsx'
 import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
+import { partnerSalePages } from './dashboard/partner/sale.tsx'
 import { partnerWithdrawalPages } from './dashboard/partner/withdrawals.tsx'
 import { cameFrom } from './dashboard/parts/address.ts'
 import { assets } from './dashboard/parts/assets.ts'
@@ -41,6 +42,7 @@ import { overviewPages } from './dashboard/program/overview.tsx'
 import { partnerPages } from './dashboard/program/partners.tsx'
 import { payoutRunPage } from './dashboard/program/payout-run.tsx'
 import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
+import { salePages } from './dashboard/program/sale.tsx'
 import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
 import { settingsPages } from './dashboard/program/settings.tsx'
 import { ownAccountPages } from './dashboard/program/own-account.tsx'
@@ -136,6 +138,7 @@ const groups = [
   linkPages,
   partnerInvitationPages,
   partnerNotificationPages,
+  partnerSalePages,
   partnerWithdrawalPages,
   checkPages,
   commissionPages,
@@ -147,6 +150,7 @@ const groups = [
   partnerPages,
   payoutRunPages,
   payoutRunPage,
+  salePages,
   sentNotificationPages,
   settingsPages,
   ownAccountPages,

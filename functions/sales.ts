@@ -3,10 +3,12 @@ import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
 import { salePath, saleQuery, salesQuery } from '../lib/api/sales.ts'
+import { explainSale } from '../lib/money/explanation.ts'
 import { listSales, readSale } from '../lib/money/sale-list.ts'
 
 const app = createProgramApi()
 const [all, one] = ['/api/v1/sales', '/api/v1/sales/:transaction_id'] as const
+const why = `${one}/explanation` as const
 
 /** GET /api/v1/sales, scope `read`: 200 `{success, data, next_cursor}`, the last recorded first. */
 app.get(all, withKey('read'), accept('query', salesQuery, known), async (c) => {
@@ -23,5 +25,14 @@ app.get(one, withKey('read'), accept('param', salePath, known), accept('query', 
   return c.json({ success: true, sale })
 })
 app.all(one, onlyMethods('GET', 'HEAD'))
+
+/** GET /api/v1/sales/{transaction_id}/explanation, scope `read`: 200 `{success, explanation}`; 404. */
+app.get(why, withKey('read'), accept('param', salePath, known), accept('query', saleQuery, known), async (c) => {
+  const { test = false } = c.req.valid('query')
+  const { transaction_id } = c.req.valid('param')
+  const asked = { programId: c.get('programId'), transaction_id, test, withCustomer: true }
+  return c.json({ success: true, explanation: await explainSale(c.get('db'), asked) })
+})
+app.all(why, onlyMethods('GET', 'HEAD'))
 
 export default app

@@ -161,6 +161,7 @@ export interface ClicksKept {
 export interface Commissions {
   amount_cents: Int8;
   correction_count: Generated<number>;
+  corrections: Json | null;
   created_at: Generated<Timestamp>;
   credited_at: Timestamp | null;
   currency: string;
@@ -471,6 +472,7 @@ export interface ProcessorEvents {
   program_id: Int8 | null;
   reason: string | null;
   received_at: Generated<Timestamp>;
+  resolution: Json | null;
   waits_for: 'connection' | 'conversion' | 'buyer' | 'session' | null;
 }
 
@@ -570,6 +572,7 @@ export interface Refunds {
   request_id: string | null;
   requested_cents: Int8 | null;
   returned_at: Timestamp | null;
+  returned_cents: Generated<Int8>;
   sale_id: Int8;
 }
 
@@ -607,6 +610,7 @@ export interface Sales {
   program_id: Int8;
   refunded_cents: Generated<Int8>;
   request_id: string | null;
+  resolution: Json | null;
   sale_date: Generated<Timestamp>;
   sale_type: Generated<string>;
   subscription_id: string | null;

@@ -33,6 +33,9 @@ create table sales (
   -- The program's terms when the sale was attributed, by which its commission is computed, now and whenever it is corrected.
   commission_bp integer,
   commission_months integer,
+  -- How it got its customer, or got none, as it was decided then: the steps in their order with what each found, and the click, the link, the
+  -- window and the hold that counted at that moment (with_step and record_sale). Nothing in it names a person.
+  resolution jsonb,
   refunded_cents amount_cents not null default 0,
   -- What the API told of a sale that the processor told otherwise since (payload_of in functions/sales.sql), so that a repeat of the call is
   -- known as one. Null where it stands as it was told.
@@ -76,6 +79,8 @@ create table refunds (
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
+  -- How much of the commission came back when it was put back.
+  returned_cents amount_cents not null default 0,
   reason refund_reason not null default 'refund',
   reason_text reason_text,
   returned_at timestamptz,
@@ -173,6 +178,9 @@ create table commissions (
   amount_cents amount_cents not null,
   -- How often the amount was corrected.
   correction_count integer not null default 0,
+  -- What each correction found, in their order: when, the amount before and after, by how much what is left of it changed, and the sale's
+  -- base and who told it. Null where there was none.
+  corrections jsonb,
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,

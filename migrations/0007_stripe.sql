@@ -102,6 +102,8 @@ create table processor_events (
   -- when that is recorded.
   waits_for text check (waits_for in ('connection', 'conversion', 'buyer', 'session')),
   fact jsonb not null,
+  -- Of a purchase, the steps by which its buyer was looked for, with what each found, as in `sales`.
+  resolution jsonb,
   -- A live event that no schema reads, whole, for 30 days: encrypted, as customers' data is in it (lib/stripe/sealed-payload.ts).
   payload bytea,
   -- What may come and give it an effect that it does not have yet (awaited_name in functions/stripe-purchases.sql).
@@ -119,6 +121,8 @@ create index processor_events_account_idx on processor_events (account_id, recei
 create index processor_events_test_idx on processor_events (program_id, received_at desc) where not livemode;
 create index processor_events_test_unnamed_idx on processor_events (account_id, received_at desc) where program_id is null and not livemode;
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
+create index processor_events_payment_idx on processor_events ((fact#>>'{sale,transaction_id}'))
+  where fact#>>'{sale,transaction_id}' is not null;
 create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
 create index processor_events_awaits_idx on processor_events using gin (awaits) with (fastupdate = off) where awaits is not null;

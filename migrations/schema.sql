@@ -234,6 +234,7 @@ create table commissions (
   currency currency_code not null,
   amount_cents amount_cents not null,
   correction_count integer not null default 0,
+  corrections jsonb,
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none'::text,
   reason reason_text,
@@ -628,6 +629,7 @@ create table processor_events (
   reason text,
   waits_for text,
   fact jsonb not null,
+  resolution jsonb,
   payload bytea,
   awaits text[],
   event_created_at timestamp with time zone not null,
@@ -644,6 +646,7 @@ create table processor_events (
 CREATE INDEX processor_events_account_idx ON public.processor_events USING btree (account_id, received_at DESC);
 CREATE INDEX processor_events_awaits_idx ON public.processor_events USING gin (awaits) WITH (fastupdate=off) WHERE (awaits IS NOT NULL);
 CREATE INDEX processor_events_payload_idx ON public.processor_events USING btree (received_at) WHERE (payload IS NOT NULL);
+CREATE INDEX processor_events_payment_idx ON public.processor_events USING btree (((fact #>> '{sale,transaction_id}'::text[]))) WHERE ((fact #>> '{sale,transaction_id}'::text[]) IS NOT NULL);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
 CREATE INDEX processor_events_test_idx ON public.processor_events USING btree (program_id, received_at DESC) WHERE (NOT livemode);
@@ -796,6 +799,7 @@ create table refunds (
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
+  returned_cents amount_cents not null default 0,
   reason refund_reason not null default 'refund'::text,
   reason_text reason_text,
   returned_at timestamp with time zone,
@@ -837,6 +841,7 @@ create table sales (
   commission_base_cents amount_cents not null,
   commission_bp integer,
   commission_months integer,
+  resolution jsonb,
   refunded_cents amount_cents not null default 0,
   api_payload jsonb,
   currency currency_code not null,
@@ -1552,6 +1557,7 @@ declare
 begin
   if given.program_id = event.program_id then
     given.customer_id := coalesce(given.customer_id, buyer_id);
+    given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
     -- What the API said of the amount is no word of the processor's, and stays the API's.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
@@ -1571,6 +1577,7 @@ begin
   loop
     waiting := apply_purchase(waiting, '{}', stem);
     update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
+      resolution = waiting.resolution,
       awaits = waiting.awaits
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and waiting.outcome <> 'ignored';
   end loop;
@@ -1589,6 +1596,7 @@ declare
   program programs;
   known customers;
   buyer customers;
+  identified record;
 begin
   -- All that are known, since events that waited for this one may be applied with it.
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
@@ -1603,10 +1611,19 @@ begin
     event.fact := fact;
   end if;
   program := program_of_purchase(event.account_id, fact);
+  event.resolution := steps_of_source(fact, case
+    when program.id is not null and fact->>'program_id' is null then 'by_click'
+    when program.id is not null then 'named'
+    when fact->>'program_id' is not null then 'not_connected'
+    else 'none' end);
   if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
     and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     perform lock_ids(event.account_id, buyer_names(fact));
     known := known_buyer(event.account_id, not event.livemode, fact);
+    event.resolution := with_step(steps_of_source(fact, 'none'), 'known_buyer', case
+      when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
+      when known.id is null then 'unknown'
+      else 'found' end);
     -- Waits for who is just turning the setting on, so that none is left out that they do not see.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
@@ -1638,6 +1655,7 @@ begin
   end if;
   event.program_id := program.id;
   if known.id is not null and not program.attribute_known_customers then
+    event.resolution := with_step(event.resolution, 'setting', 'off');
     return leave_out(event);
   elsif (known.id is not null or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -1650,7 +1668,9 @@ begin
     perform lock_ids(event.account_id, buyer_names(fact));
   end if;
   if known.id is null then
-    buyer := find_buyer(program, fact, case when event.livemode then stem end);
+    identified := identify_buyer(program, fact, case when event.livemode then stem end, event.resolution);
+    buyer := identified.buyer;
+    event.resolution := identified.resolution;
   else
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
   end if;
@@ -1883,6 +1903,7 @@ declare
   ids text[];
   sale sales;
   its_buyer customers;
+  identified record;
   names_found text[];
   lasting text[];
   since timestamptz;
@@ -1899,7 +1920,9 @@ begin
       waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
       ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
       sale := sale_of_payments(of_account_id, false, ids);
-      its_buyer := find_buyer(program, waiting.fact, null);
+      identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
+      its_buyer := identified.buyer;
+      waiting.resolution := identified.resolution;
       continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
       perform keep_buyer(its_buyer, waiting.fact);
       if waiting.fact->>'awaits_payment' = 'true' then
@@ -1910,7 +1933,8 @@ begin
         from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
         perform settle_reversals(sale);
       end if;
-      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
+      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.',
+        resolution = waiting.resolution
       where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
       if found then
         names_found := names_found || buyer_names(waiting.fact) || names_of_customer(its_buyer);
@@ -2534,7 +2558,11 @@ begin
     return;
   end if;
   update commissions c set amount_cents = commission.amount_cents, reversed_cents = commission.reversed_cents,
-    reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1
+    reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1,
+    corrections = coalesce(c.corrections, '[]') || jsonb_build_array(jsonb_build_object('at', now(), 'was_cents', was.amount_cents,
+      'amount_cents', commission.amount_cents, 'change_cents',
+      commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents),
+      'base_cents', sale.commission_base_cents, 'source', sale.amount_source))
   where c.program_id = was.program_id and c.id = was.id
   returning * into commission;
   change_cents := commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents);
@@ -3311,44 +3339,6 @@ CREATE OR REPLACE FUNCTION public.erased_refund_key(key text, salt text)
 RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt || key), 'UTF8'::name)), 'hex'::text))
 ;
 
-CREATE OR REPLACE FUNCTION public.find_buyer(program programs, fact jsonb, stem text)
- RETURNS customers
- LANGUAGE plpgsql
-AS $function$
-declare
-  key text := fact->>'customer_key';
-  valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
-  started_at timestamptz := (fact->>'started_at')::timestamptz;
-  buyer customers;
-begin
-  if stem is not null and key is not null then
-    perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
-    perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
-  end if;
-  select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
-    (select s.customer_id from processor_sessions s where s.program_id = program.id and s.session_id = fact->>'session_id'),
-    (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
-      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))
-      and (fact->>'named_by' is null or had_clicked(c, started_at))),
-    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null and c.email_unverified_since is null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
-    (select p.customer_id from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
-      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id' and had_clicked(c, started_at)),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null
-      and had_clicked(c, started_at)),
-    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and had_clicked(c, started_at))
-  );
-  perform lock_customers_of_payment(program.processor_account_id, array(select jsonb_array_elements_text(fact->'payment_ids')), buyer.id);
-  select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
-    (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
-    buyer.id
-  ) for no key update of c;
-  return buyer;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -3534,6 +3524,7 @@ AS $function$
 declare
   refund refunds;
   because text;
+  returned bigint;
 begin
   for refund in
     with returned as (
@@ -3550,7 +3541,9 @@ begin
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
     order by r.id desc limit 1;
     perform count_refunded(sale, -refund.applied_cents);
-    sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
+    returned := -deduction_of(sale, commission, -refund.applied_cents);
+    update refunds r set returned_cents = returned where r.program_id = refund.program_id and r.id = refund.id and returned > 0;
+    sale := move_refunded(sale, commission, refund, -refund.applied_cents, -returned, because);
   end loop;
   return sale;
 end $function$
@@ -3633,6 +3626,33 @@ CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.identify_buyer(program programs, fact jsonb, stem text, INOUT resolution jsonb, OUT buyer customers)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  key text := fact->>'customer_key';
+  valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  resolved record;
+begin
+  if stem is not null and key is not null then
+    perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
+    perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
+  end if;
+  resolved := resolve_buyer(program, fact, valid_after, resolution);
+  resolution := resolved.resolution || jsonb_build_object('at', fact->>'started_at', 'window_days', program.cookie_window_days);
+  select b.* into buyer from customers b where b.program_id = program.id and b.id = resolved.buyer_id;
+  perform lock_customers_of_payment(program.processor_account_id, array(select jsonb_array_elements_text(fact->'payment_ids')), buyer.id);
+  select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
+    (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
+    buyer.id
+  ) for no key update of c;
+  if buyer.id <> resolved.buyer_id then
+    resolution := with_step(resolution, 'same_partner', 'found');
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.ids_of_payment(of_account_id text, ids text[])
@@ -4015,9 +4035,9 @@ CREATE OR REPLACE FUNCTION public.log_event(event processor_events)
 AS $function$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
-    payload, event_created_at)
+    resolution, payload, event_created_at)
   values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.awaits, event.fact, event.payload, event.event_created_at)
+    event.waits_for, event.awaits, event.fact, event.resolution, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
@@ -4025,6 +4045,7 @@ begin
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
     awaits = excluded.awaits,
+    resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
@@ -4511,6 +4532,7 @@ begin
   given.is_test := not event.livemode;
   given.customer_id := coalesce(known.customer_id, of_customer_id);
   given.customer_key := event.fact->>'customer_key';
+  given.resolution := event.resolution;
   given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
   given.processor_event_id := event.event_id;
   given.processor_session_id := event.fact->>'session_id';
@@ -4785,7 +4807,12 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types into customer
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types,
+    -- What comes without steps was found by the customer key alone, as most sales of the API are.
+    jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
+      'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
+      || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}') as resolution
+  into customer
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
@@ -4794,17 +4821,19 @@ begin
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
     if partner_closed_at is not null then
       customer.commission_bp := 0;
+      customer.resolution := customer.resolution || '{"partner_left": true}';
     end if;
   end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-      amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
+      amount_source, commission_base_cents, commission_bp, commission_months, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
     values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-      customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
+      customer.commission_bp, customer.commission_duration_months, coalesce(customer.resolution, given.resolution), given.currency,
+      given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
       given.processor_invoice_id, given.processor_customer_id)
@@ -4833,6 +4862,7 @@ begin
       partner_id = coalesce(s.partner_id, customer.partner_id),
       commission_bp = coalesce(s.commission_bp, customer.commission_bp),
       commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
+      resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
@@ -5200,6 +5230,64 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.resolve_buyer(program programs, fact jsonb, valid_after timestamp with time zone, INOUT resolution jsonb, OUT buyer_id bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  key text := fact->>'customer_key';
+  hash bytea := decode(fact->>'email_hash', 'hex');
+  started_at timestamptz := (fact->>'started_at')::timestamptz;
+  step text;
+  is_given boolean;
+  tried record;
+begin
+  foreach step in array array['session', 'click_id', 'email', 'processor_customer', 'customer_key', 'unverified_email',
+    'unverified_customer_key'] loop
+    -- In each, `counts` says whether its customer had clicked when the buyer set out.
+    case step
+      when 'session' then
+        is_given := fact->>'session_id' is not null;
+        select s.customer_id as id, true as valid, true as counts into tried from processor_sessions s
+        where s.program_id = program.id and s.session_id = fact->>'session_id';
+      when 'click_id' then
+        is_given := fact->>'click_id' is not null;
+        select c.id, c.last_click_at > valid_after
+            or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key) as valid,
+          fact->>'named_by' is null or had_clicked(c, started_at) as counts into tried
+        from customers c where c.program_id = program.id and c.click_id = fact->>'click_id';
+      when 'processor_customer' then
+        is_given := fact->>'processor_customer_id' is not null;
+        select p.customer_id as id, true as valid, had_clicked(c, started_at) as counts into tried
+        from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
+        where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id';
+      when 'customer_key', 'unverified_customer_key' then
+        is_given := key is not null;
+        select c.id, step <> 'customer_key' or c.key_unverified_since is null as valid, had_clicked(c, started_at) as counts into tried
+        from customers c where c.program_id = program.id and c.customer_key = key;
+      else
+        is_given := hash is not null;
+        select c.id, step <> 'email' or c.email_unverified_since is null as valid, had_clicked(c, started_at) as counts into tried
+        from customers c where c.program_id = program.id and c.email_hash = hash and c.signup_date is not null
+        order by (step <> 'email' or c.email_unverified_since is null) and had_clicked(c, started_at) is true desc, c.signup_date, c.id limit 1;
+    end case;
+    if tried.id is not null and tried.valid and tried.counts then
+      buyer_id := tried.id;
+    end if;
+    resolution := with_step(resolution, step, case
+      when buyer_id is not null then 'found'
+      when not is_given then 'not_given'
+      when tried.id is null then 'unknown'
+      when tried.valid then 'clicked_later'
+      when step = 'click_id' then 'expired'
+      else 'unverified'
+    end);
+    exit when buyer_id is not null;
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.retire_key_of_deleted_program()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -5388,6 +5476,38 @@ begin
     and v.currency <> sale.currency and v.livemode <> sale.is_test
     and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case when outcome in ('found', 'second_customer') or not is_key_known or found.id is null then tried
+    else with_step(tried, 'unverified_customer_key', 'found') end
+    || jsonb_build_object('window_days', (select p.cookie_window_days from programs p where p.id = of_program_id))
+  from (
+    select f.id, f.click_id, f.key_unverified_since from (select) one left join customers f on f.program_id = of_program_id and f.id = found_id
+  ) found
+  cross join lateral (
+    select case
+      when found.click_id = of_click_id then 'found'
+      when found.id is not null and not (is_key_known and found.key_unverified_since is not null) then 'second_customer'
+      when exists (select from customers c where c.program_id = of_program_id and c.click_id = of_click_id) then 'expired'
+      else 'unknown'
+    end as outcome
+  ) clicked
+  cross join lateral (
+    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome) as tried
+  ) steps
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.steps_of_source(fact jsonb, program_found text)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('steps', jsonb_build_array(jsonb_build_array('metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'nothing'::text WHEN (COALESCE((fact ->> 'program_id'::text), (fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NULL) THEN 'nothing'::text ELSE 'found'::text END), jsonb_build_array('customer_metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'found'::text WHEN (COALESCE((fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NOT NULL) THEN 'not_tried'::text WHEN ((fact ->> 'processor_customer_id'::text) IS NULL) THEN 'not_given'::text ELSE 'nothing'::text END), jsonb_build_array('program', program_found)))
 ;
 
 CREATE OR REPLACE FUNCTION public.sum_hours(of_program_id bigint, of_day date, first integer, last integer)
@@ -5925,6 +6045,7 @@ declare
   stored sales;
   valid_after timestamptz;
   is_bound boolean := false;
+  is_key_known boolean;
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
   -- said gives way to a valid click.
@@ -5952,7 +6073,10 @@ begin
   if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
     given.transaction_id := known_transaction(given, account_id);
   end if;
-  if of_click_id is not null and given.customer_id is null then
+  if given.customer_id is null and of_click_id is null then
+    given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
+  elsif given.customer_id is null then
+    is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
     select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
     if is_test then
       select c.id into given.customer_id from customers c
@@ -5968,6 +6092,7 @@ begin
       given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
       is_bound := given.customer_id is not null;
     end if;
+    given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
@@ -6189,6 +6314,13 @@ CREATE OR REPLACE FUNCTION public.webhooks_at_once()
  LANGUAGE sql
  IMMUTABLE
 RETURN 4
+;
+
+CREATE OR REPLACE FUNCTION public.with_step(resolution jsonb, step text, found text)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (COALESCE(resolution, '{}'::jsonb) || jsonb_build_object('steps', (COALESCE((resolution -> 'steps'::text), '[]'::jsonb) || jsonb_build_array(jsonb_build_array(step, found)))))
 ;
 
 CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)

@@ -8,12 +8,13 @@ import { expectedOf } from './cash/oracle.ts'
 import { allWays, drawPlan, type Plan, waysThatHold } from './cash/plan.ts'
 import { toldBy } from './cash/told.ts'
 import { loadService } from './chaos/bundle.ts'
+import { wrongExplanations } from './support/explanations.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const seeds = Number(process.env['SEEDS'] ?? 20)
 
-const [{ env, sql }, stripe, service] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
+const [{ env, sql, db }, stripe, service] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
 afterAll(() => stripe.close())
 const desk = openDesk(service, sql, stripe, env)
 
@@ -27,6 +28,7 @@ test(
       expect(await checkPlan(desk, plan), `seed ${plan.seed}, ${plan.way}`).toEqual([])
     }
     expect((await audit(sql)).filter(({ total }) => total > 0)).toEqual([])
+    expect(await wrongExplanations(db, sql)).toEqual([])
   },
 )
 

@@ -359,6 +359,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/events',
       '/partners',
       '/commissions',
+      '/sales/t1',
       '/payouts',
       '/withdrawals',
       '/notices',
@@ -375,7 +376,9 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   ['advertiser', ['/programs/new', '/members', '/audit', '/account', '/account/sessions', '/account/two-factor']],
   [
     'partner',
-    ['', '/links', '/commissions', '/withdrawals', '/notifications', '/invitations'].map((path) => `/partner${path}`),
+    ['', '/links', '/commissions', '/withdrawals', '/notifications', '/invitations', '/sales/1/t1'].map(
+      (path) => `/partner${path}`,
+    ),
   ],
 ]
 

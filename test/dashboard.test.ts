@@ -99,6 +99,7 @@ const programPaths = [
   '/partners.csv',
   '/commissions',
   '/commissions.csv',
+  '/sales/secret-transaction',
   '/withdrawals',
   '/withdrawals.csv',
   '/payouts',
@@ -195,6 +196,7 @@ test('a member without tracking:list opens the pages of billing and no other', a
     '/partners.csv',
     '/commissions',
     '/commissions.csv',
+    '/sales/secret-transaction',
   ]
   const alsoOpen = ['/notices', '/notices.csv', '/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
   for (const path of programPaths) {
@@ -208,6 +210,11 @@ test('a member without tracking:list opens the pages of billing and no other', a
 })
 
 test('a partner sees their own sales, and another partner of the same program does not', async () => {
+  const why = `/partner/sales/${programId}/secret-transaction`
+  const explained = await get(why, sandbox.partnerToken)
+  expect(explained.status).toBe(200)
+  expect(explained.text).not.toMatch(/secret-customer|secret-page/)
+  expect((await get(why, rival.token)).status).toBe(404)
   const own = await Promise.all(partnerPaths.map((path) => get(path, sandbox.partnerToken)))
   expect(own.map(({ text }) => text).join()).toContain('secret-transaction')
   const others = await Promise.all(partnerPaths.map((path) => get(path, rival.token)))

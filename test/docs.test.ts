@@ -123,6 +123,13 @@ test('the walk through the program API runs as it stands', async () => {
   expect(lines[0]).toMatch(/^true \{/)
   expect(stdout).toMatch(/status: 'pending',\s+amount_cents: 980,/)
   expect(lines).toContain(`Nora Field [ { currency: 'usd', balance_cents: 980 } ]`)
+
+  const { text: page } = await get('/docs/why-this-partner.md')
+  const [, question = ''] = /^```js run file=why.mjs\n([^]*?)^```$/m.exec(page) ?? []
+  const why = await run(process.execPath, ['--input-type=module', '--eval', question], {
+    env: { SVC_API_KEY: sandbox.apiKey },
+  })
+  expect(why.stdout).toMatch(/^Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\.$/m)
 })
 
 /** What the page does with the visitor's choice: how often it gave consent to the tracker. */

@@ -30,6 +30,7 @@ const names = [
   'test-data',
   'program-api',
   'figures',
+  'why-this-partner',
   'errors',
   'command',
 ]

@@ -8,6 +8,7 @@ import { groupedPerformance } from './performance.ts'
 import { payoutRunOperations } from './payout-runs.ts'
 import { payoutOperations } from './payouts.ts'
 import { processorWebhook } from './processor-webhook.ts'
+import { saleExplanation } from './sale-explanation.ts'
 import { saleOperations } from './sales.ts'
 import { trackClick } from './track-click.ts'
 import { trackLead } from './track-lead.ts'
@@ -27,6 +28,7 @@ export const operations = [
   ...linkOperations(),
   ...customerOperations(),
   ...saleOperations(),
+  saleExplanation(),
   ...eventOperations(),
   ...commissionOperations(),
   ...payoutRunOperations(),

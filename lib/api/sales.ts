@@ -64,7 +64,10 @@ const fields = {
   refunded_cents: 'How much of it was refunded or charged back.',
   commission: 'What it earned the partner, and how much of that was reversed.',
 }
-const testParameter = { description: '`true` for test sales in place of the others.', values: { type: 'boolean' } }
+export const testParameter = {
+  description: '`true` for test sales in place of the others.',
+  values: { type: 'boolean' },
+}
 
 /** The sales of a program as the reference shows them. */
 export const saleOperations = (): Operation[] => [

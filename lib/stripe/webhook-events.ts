@@ -76,6 +76,8 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.event_created_at',
       'e.received_at',
       'e.last_received_at',
+      /** Whether it tells of a purchase, which can be explained. */
+      sql<boolean>`e.fact->>'kind' = 'purchase'`.as('is_purchase'),
     ])
   const order = { ascending: false, value: { by: sql.ref('e.received_at'), of: receivedOf } }
   return partOf(events, sql.ref<string>('e.event_id'), part, order)
@@ -88,6 +90,40 @@ export async function listWebhookEvents(
   page: EventsPage,
 ): Promise<ListedWebhookEvent[]> {
   return await db.query(webhookEventsStatement(programId, page))
+}
+
+export type DeliveryOfPayment = InferResult<ReturnType<typeof deliveriesOfPayment>>[number]
+
+const deliveriesAtMost = 20
+
+const fact = (path: string) => sql<string | null>`${sql.ref('e.fact')}#>>${sql.lit(path)}`
+
+/** What the processor told a program of a payment, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
+export function deliveriesOfPayment(programId: number, paymentId: string, livemode: boolean) {
+  return webhookEventsOf(programId)
+    .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
+    .where((eb) =>
+      paymentId.startsWith('evt_')
+        ? eb.and([
+            eb('e.event_id', '=', paymentId),
+            eb('e.account_id', 'in', [eb.ref('p.processor_account_id'), eb.ref('p.processor_former_account_id')]),
+          ])
+        : eb(
+            fact('{sale,transaction_id}'),
+            '=',
+            sql<string>`any (ids_of_payment(coalesce(p.processor_account_id, p.processor_former_account_id), array[${paymentId}::text]))`,
+          ),
+    )
+    .select(['e.event_id', 'e.event_type', 'e.outcome', 'e.reason', 'e.resolution', 'e.received_at'])
+    .select([
+      fact('{sale,transaction_id}').as('payment_id'),
+      fact('{sale,currency}').as('currency'),
+      fact('{sale,sale_date}').as('paid_at'),
+    ])
+    .select((eb) => eb.cast<number | null>(fact('{sale,amount_cents}'), 'bigint').as('amount_cents'))
+    .orderBy('e.received_at')
+    .orderBy('e.event_id')
+    .limit(deliveriesAtMost)
 }
 
 /**

@@ -183,7 +183,11 @@ begin
     return;
   end if;
   update commissions c set amount_cents = commission.amount_cents, reversed_cents = commission.reversed_cents,
-    reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1
+    reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1,
+    corrections = coalesce(c.corrections, '[]') || jsonb_build_array(jsonb_build_object('at', now(), 'was_cents', was.amount_cents,
+      'amount_cents', commission.amount_cents, 'change_cents',
+      commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents),
+      'base_cents', sale.commission_base_cents, 'source', sale.amount_source))
   where c.program_id = was.program_id and c.id = was.id
   returning * into commission;
   change_cents := commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents);

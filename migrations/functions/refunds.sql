@@ -305,6 +305,7 @@ language plpgsql as $$
 declare
   refund refunds;
   because text;
+  returned bigint;
 begin
   for refund in
     with returned as (
@@ -321,7 +322,9 @@ begin
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
     order by r.id desc limit 1;
     perform count_refunded(sale, -refund.applied_cents);
-    sale := move_refunded(sale, commission, refund, -refund.applied_cents, deduction_of(sale, commission, -refund.applied_cents), because);
+    returned := -deduction_of(sale, commission, -refund.applied_cents);
+    update refunds r set returned_cents = returned where r.program_id = refund.program_id and r.id = refund.id and returned > 0;
+    sale := move_refunded(sale, commission, refund, -refund.applied_cents, -returned, because);
   end loop;
   return sale;
 end $$;

@@ -33,6 +33,10 @@ create or replace function commission_of(
 return case when sale_date > first_purchase_date + make_interval(months => months) then 0
   else (base_cents * commission_bp + 5000) / 10000 end;
 
+-- A resolution with one step more that was tried for a buyer, and what it found. The words are those of lib/money/explanation.ts.
+create or replace function with_step(resolution jsonb, step text, found text) returns jsonb language sql immutable
+return coalesce(resolution, '{}') || jsonb_build_object('steps', coalesce(resolution->'steps', '[]') || jsonb_build_array(jsonb_build_array(step, found)));
+
 -- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/money/sales.ts says how. `given` is the
 -- sale as it is to be stored: its program, customer (null: not attributed) and date (null: now) included, its id and partner not.
 -- Answers the sale that stands under the transaction id; where it stood there before (not `inserted`), nothing is written. But two events
@@ -53,7 +57,12 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types into customer
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types,
+    -- What comes without steps was found by the customer key alone, as most sales of the API are.
+    jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
+      'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
+      || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}') as resolution
+  into customer
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
@@ -62,17 +71,19 @@ begin
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
     if partner_closed_at is not null then
       customer.commission_bp := 0;
+      customer.resolution := customer.resolution || '{"partner_left": true}';
     end if;
   end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-      amount_source, commission_base_cents, commission_bp, commission_months, currency, sale_type, payment_status, is_recurring,
+      amount_source, commission_base_cents, commission_bp, commission_months, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
     values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-      customer.commission_bp, customer.commission_duration_months, given.currency, given.sale_type, given.payment_status,
+      customer.commission_bp, customer.commission_duration_months, coalesce(customer.resolution, given.resolution), given.currency,
+      given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
       given.processor_invoice_id, given.processor_customer_id)
@@ -101,6 +112,7 @@ begin
       partner_id = coalesce(s.partner_id, customer.partner_id),
       commission_bp = coalesce(s.commission_bp, customer.commission_bp),
       commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
+      resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
@@ -231,6 +243,29 @@ begin
   return true;
 end $$;
 
+-- The resolution of a sale call whose key alone did not decide: whether that was known before (it was then left by a browser), and what its
+-- click id found.
+create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
+language sql stable as $$
+  select case when outcome in ('found', 'second_customer') or not is_key_known or found.id is null then tried
+    else with_step(tried, 'unverified_customer_key', 'found') end
+    || jsonb_build_object('window_days', (select p.cookie_window_days from programs p where p.id = of_program_id))
+  from (
+    select f.id, f.click_id, f.key_unverified_since from (select) one left join customers f on f.program_id = of_program_id and f.id = found_id
+  ) found
+  cross join lateral (
+    select case
+      when found.click_id = of_click_id then 'found'
+      when found.id is not null and not (is_key_known and found.key_unverified_since is not null) then 'second_customer'
+      when exists (select from customers c where c.program_id = of_program_id and c.click_id = of_click_id) then 'expired'
+      else 'unknown'
+    end as outcome
+  ) clicked
+  cross join lateral (
+    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome) as tried
+  ) steps
+$$;
+
 -- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller and says what is given and answered. `stem` is the beginning of a
 -- click id, for a second customer.
 create or replace function track_sale(
@@ -248,6 +283,7 @@ declare
   stored sales;
   valid_after timestamptz;
   is_bound boolean := false;
+  is_key_known boolean;
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
   -- said gives way to a valid click.
@@ -275,7 +311,10 @@ begin
   if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
     given.transaction_id := known_transaction(given, account_id);
   end if;
-  if of_click_id is not null and given.customer_id is null then
+  if given.customer_id is null and of_click_id is null then
+    given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
+  elsif given.customer_id is null then
+    is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
     select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
     if is_test then
       select c.id into given.customer_id from customers c
@@ -291,6 +330,7 @@ begin
       given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
       is_bound := given.customer_id is not null;
     end if;
+    given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;

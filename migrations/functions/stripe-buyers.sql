@@ -137,6 +137,21 @@ begin
     'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $$;
 
+-- The first steps of a purchase's resolution: whether it says of its own whose it is or its customer's metadata does, and how that led to its
+-- program.
+create or replace function steps_of_source(fact jsonb, program_found text) returns jsonb language sql immutable
+return jsonb_build_object('steps', jsonb_build_array(
+  jsonb_build_array('metadata', case
+    when fact->>'named_by' = 'customer' then 'nothing'
+    when coalesce(fact->>'program_id', fact->>'click_id', fact->>'customer_key') is null then 'nothing'
+    else 'found' end),
+  jsonb_build_array('customer_metadata', case
+    when fact->>'named_by' = 'customer' then 'found'
+    when coalesce(fact->>'click_id', fact->>'customer_key') is not null then 'not_tried'
+    when fact->>'processor_customer_id' is null then 'not_given'
+    else 'nothing' end),
+  jsonb_build_array('program', program_found)));
+
 -- The names of a buyer that stay the same in all payments of theirs.
 create or replace function lasting_names(fact jsonb) returns text[] language sql immutable
 return array_remove(array['customer ' || (fact->>'processor_customer_id'), 'subscription ' || (fact#>>'{sale,subscription_id}')], null);
@@ -185,6 +200,7 @@ declare
   ids text[];
   sale sales;
   its_buyer customers;
+  identified record;
   names_found text[];
   lasting text[];
   since timestamptz;
@@ -201,7 +217,9 @@ begin
       waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
       ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
       sale := sale_of_payments(of_account_id, false, ids);
-      its_buyer := find_buyer(program, waiting.fact, null);
+      identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
+      its_buyer := identified.buyer;
+      waiting.resolution := identified.resolution;
       continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
       perform keep_buyer(its_buyer, waiting.fact);
       if waiting.fact->>'awaits_payment' = 'true' then
@@ -212,7 +230,8 @@ begin
         from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
         perform settle_reversals(sale);
       end if;
-      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.'
+      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.',
+        resolution = waiting.resolution
       where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
       if found then
         names_found := names_found || buyer_names(waiting.fact) || names_of_customer(its_buyer);
@@ -259,49 +278,95 @@ end $$;
 create or replace function had_clicked(customer customers, at timestamptz) returns boolean language sql immutable
 return least((customer).created_at, (customer).last_click_at) <= at + interval '1 minute';
 
--- Who bought, locked, so that a click on another link moves them before the sale is recorded or, as a buyer's partner is fixed, not at all. All
--- null where nobody knows. The partner is that of, in this order, the click id; the lead with this e-mail address; the processor's customer as
+-- Whose a purchase is. The partner is that of, in this order, the click id; the lead with this e-mail address; the processor's customer as
 -- an earlier attributed purchase showed them; the customer key; after these, an e-mail address or key that only a browser said. Whose an unpaid
--- session is was settled when it was completed and comes before all.
+-- session is was settled when it was completed and comes before all. `resolution` gets each step that was tried, with what it found.
 --
 -- By anything but its own click id a purchase is no customer's who had not yet clicked when its buyer set out to buy: it is then nobody's, whether it
 -- is told before the click's customer is known by that name or long after.
 --
 -- A click counts if it was valid when the buyer set out to buy; one whose customer became a lead or a buyer names that customer for ever, which is
--- how renewals are attributed after the cookie's window. Two people can come through one click: where its customer carries another key, the
+-- how renewals are attributed after the cookie's window.
+create or replace function resolve_buyer(
+  program programs, fact jsonb, valid_after timestamptz, inout resolution jsonb, out buyer_id bigint
+) language plpgsql stable as $$
+declare
+  key text := fact->>'customer_key';
+  hash bytea := decode(fact->>'email_hash', 'hex');
+  started_at timestamptz := (fact->>'started_at')::timestamptz;
+  step text;
+  is_given boolean;
+  tried record;
+begin
+  foreach step in array array['session', 'click_id', 'email', 'processor_customer', 'customer_key', 'unverified_email',
+    'unverified_customer_key'] loop
+    -- In each, `counts` says whether its customer had clicked when the buyer set out.
+    case step
+      when 'session' then
+        is_given := fact->>'session_id' is not null;
+        select s.customer_id as id, true as valid, true as counts into tried from processor_sessions s
+        where s.program_id = program.id and s.session_id = fact->>'session_id';
+      when 'click_id' then
+        is_given := fact->>'click_id' is not null;
+        select c.id, c.last_click_at > valid_after
+            or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key) as valid,
+          fact->>'named_by' is null or had_clicked(c, started_at) as counts into tried
+        from customers c where c.program_id = program.id and c.click_id = fact->>'click_id';
+      when 'processor_customer' then
+        is_given := fact->>'processor_customer_id' is not null;
+        select p.customer_id as id, true as valid, had_clicked(c, started_at) as counts into tried
+        from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
+        where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id';
+      when 'customer_key', 'unverified_customer_key' then
+        is_given := key is not null;
+        select c.id, step <> 'customer_key' or c.key_unverified_since is null as valid, had_clicked(c, started_at) as counts into tried
+        from customers c where c.program_id = program.id and c.customer_key = key;
+      else
+        is_given := hash is not null;
+        select c.id, step <> 'email' or c.email_unverified_since is null as valid, had_clicked(c, started_at) as counts into tried
+        from customers c where c.program_id = program.id and c.email_hash = hash and c.signup_date is not null
+        order by (step <> 'email' or c.email_unverified_since is null) and had_clicked(c, started_at) is true desc, c.signup_date, c.id limit 1;
+    end case;
+    if tried.id is not null and tried.valid and tried.counts then
+      buyer_id := tried.id;
+    end if;
+    resolution := with_step(resolution, step, case
+      when buyer_id is not null then 'found'
+      when not is_given then 'not_given'
+      when tried.id is null then 'unknown'
+      when tried.valid then 'clicked_later'
+      when step = 'click_id' then 'expired'
+      else 'unverified'
+    end);
+    exit when buyer_id is not null;
+  end loop;
+end $$;
+
+-- Who bought, by resolve_buyer, locked, so that a click on another link moves them before the sale is recorded or, as a buyer's partner is
+-- fixed, not at all. All null where nobody knows. Two people can come through one click: where its customer carries another key, the
 -- buyer is the customer of this key with the same partner, made now with `stem` where there is none (null: of test mode, makes nobody).
-create or replace function find_buyer(program programs, fact jsonb, stem text) returns customers language plpgsql as $$
+create or replace function identify_buyer(program programs, fact jsonb, stem text, inout resolution jsonb, out buyer customers)
+language plpgsql as $$
 declare
   key text := fact->>'customer_key';
   valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
-  started_at timestamptz := (fact->>'started_at')::timestamptz;
-  buyer customers;
+  resolved record;
 begin
   if stem is not null and key is not null then
     perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
     perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
   end if;
-  select b.* into buyer from customers b where b.program_id = program.id and b.id = coalesce(
-    (select s.customer_id from processor_sessions s where s.program_id = program.id and s.session_id = fact->>'session_id'),
-    (select c.id from customers c where c.program_id = program.id and c.click_id = fact->>'click_id' and (c.last_click_at > valid_after
-      or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key))
-      and (fact->>'named_by' is null or had_clicked(c, started_at))),
-    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null and c.email_unverified_since is null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
-    (select p.customer_id from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
-      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id' and had_clicked(c, started_at)),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and c.key_unverified_since is null
-      and had_clicked(c, started_at)),
-    (select c.id from customers c where c.program_id = program.id and c.email_hash = decode(fact->>'email_hash', 'hex')
-      and c.signup_date is not null and had_clicked(c, started_at) order by c.signup_date, c.id limit 1),
-    (select c.id from customers c where c.program_id = program.id and c.customer_key = key and had_clicked(c, started_at))
-  );
+  resolved := resolve_buyer(program, fact, valid_after, resolution);
+  resolution := resolved.resolution || jsonb_build_object('at', fact->>'started_at', 'window_days', program.cookie_window_days);
+  select b.* into buyer from customers b where b.program_id = program.id and b.id = resolved.buyer_id;
   perform lock_customers_of_payment(program.processor_account_id, array(select jsonb_array_elements_text(fact->'payment_ids')), buyer.id);
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
     buyer.id
   ) for no key update of c;
-  return buyer;
+  if buyer.id <> resolved.buyer_id then
+    resolution := with_step(resolution, 'same_partner', 'found');
+  end if;
 end $$;
 
 -- Keeps of a session whose payment comes later whose it is, where that is known, and what it asks for.

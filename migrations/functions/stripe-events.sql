@@ -39,9 +39,9 @@ end $$;
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
-    payload, event_created_at)
+    resolution, payload, event_created_at)
   values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.awaits, event.fact, event.payload, event.event_created_at)
+    event.waits_for, event.awaits, event.fact, event.resolution, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
     last_received_at = now(),
@@ -49,6 +49,7 @@ begin
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
     awaits = excluded.awaits,
+    resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end

@@ -9,6 +9,7 @@ declare
   program programs;
   known customers;
   buyer customers;
+  identified record;
 begin
   -- All that are known, since events that waited for this one may be applied with it.
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
@@ -23,10 +24,19 @@ begin
     event.fact := fact;
   end if;
   program := program_of_purchase(event.account_id, fact);
+  event.resolution := steps_of_source(fact, case
+    when program.id is not null and fact->>'program_id' is null then 'by_click'
+    when program.id is not null then 'named'
+    when fact->>'program_id' is not null then 'not_connected'
+    else 'none' end);
   if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
     and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     perform lock_ids(event.account_id, buyer_names(fact));
     known := known_buyer(event.account_id, not event.livemode, fact);
+    event.resolution := with_step(steps_of_source(fact, 'none'), 'known_buyer', case
+      when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
+      when known.id is null then 'unknown'
+      else 'found' end);
     -- Waits for who is just turning the setting on, so that none is left out that they do not see.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
@@ -58,6 +68,7 @@ begin
   end if;
   event.program_id := program.id;
   if known.id is not null and not program.attribute_known_customers then
+    event.resolution := with_step(event.resolution, 'setting', 'off');
     return leave_out(event);
   elsif (known.id is not null or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -70,7 +81,9 @@ begin
     perform lock_ids(event.account_id, buyer_names(fact));
   end if;
   if known.id is null then
-    buyer := find_buyer(program, fact, case when event.livemode then stem end);
+    identified := identify_buyer(program, fact, case when event.livemode then stem end, event.resolution);
+    buyer := identified.buyer;
+    event.resolution := identified.resolution;
   else
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
   end if;
@@ -130,6 +143,7 @@ declare
 begin
   if given.program_id = event.program_id then
     given.customer_id := coalesce(given.customer_id, buyer_id);
+    given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
     -- What the API said of the amount is no word of the processor's, and stays the API's.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
@@ -149,6 +163,7 @@ begin
   loop
     waiting := apply_purchase(waiting, '{}', stem);
     update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
+      resolution = waiting.resolution,
       awaits = waiting.awaits
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and waiting.outcome <> 'ignored';
   end loop;
@@ -235,6 +250,7 @@ begin
   given.is_test := not event.livemode;
   given.customer_id := coalesce(known.customer_id, of_customer_id);
   given.customer_key := event.fact->>'customer_key';
+  given.resolution := event.resolution;
   given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
   given.processor_event_id := event.event_id;
   given.processor_session_id := event.fact->>'session_id';

@@ -353,6 +353,90 @@ export interface ApiOperations {
       }
     }
   }
+  /** Explain a sale. */
+  explainSale: {
+    query: {
+      /** `true` for test sales in place of the others. */
+      test?: boolean | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      explanation: {
+        transaction_id: string
+        is_test: boolean
+        attributed: boolean
+        summary: string
+        sale: {
+          sale_date: string
+          amount_cents: number
+          tax_cents: number
+          commission_base_cents: number
+          refunded_cents: number
+          currency: string
+          source: string
+        } | null
+        partner: { id: number; name: string } | null
+        link: { id: number; code: string } | null
+        customer: { click_id: string; customer_key: string | null } | null
+        steps: { step: string; found: string; text: string }[]
+        click: {
+          first_at: string
+          latest_at: string
+          decided_at: string
+          age_seconds: number
+          window_days: number
+          within_window: boolean
+          attribution_model: string
+          text: string
+          event: {
+            page_url: string | null
+            referrer_url: string | null
+            country: string | null
+            device: string | null
+          } | null
+        } | null
+        rule: {
+          commission_bp: number
+          commission_percent: number
+          duration_months: number | null
+          first_purchase_date: string | null
+          hold_days: number | null
+        } | null
+        commission: {
+          id: number | null
+          status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed' | null
+          exact: string
+          amount_cents: number
+          reversed_cents: number
+          left_cents: number
+          currency: string
+          text: string
+        } | null
+        lead_commission: {
+          id: number
+          amount_cents: number
+          reversed_cents: number
+          currency: string
+          text: string
+        } | null
+        history: {
+          at: string
+          kind: string
+          text: string
+          change_cents: number
+          entry: { number: number; amount_cents: number; balance_cents: number } | null
+        }[]
+        deliveries: {
+          event_id: string
+          event_type: string
+          outcome: string
+          reason: string | null
+          received_at: string
+        }[]
+      }
+    }
+  }
   /** List clicks, leads and sales. */
   listEvents: {
     query: {

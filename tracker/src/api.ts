@@ -20,6 +20,7 @@ export type Partner = Item<'listPartners'>
 export type Link = Item<'listLinks'>
 export type Customer = Item<'listCustomers'>
 export type Sale = Item<'listSales'>
+export type Explanation = One<'explainSale'>
 export type TrackingEvent = Item<'listEvents'>
 export type Commission = Item<'listCommissions'>
 export type Payout = Item<'listPayouts'>
@@ -103,6 +104,8 @@ export class SvcApi {
   readonly sales = {
     list: (query?: Query<'listSales'>) => this.#list<Sale>('sales', query),
     get: (transactionId: string) => this.#one<One<'getSale'>>('GET', `sales/${encodeURIComponent(transactionId)}`),
+    explanation: (transactionId: string) =>
+      this.#one<Explanation>('GET', `sales/${encodeURIComponent(transactionId)}/explanation`),
   }
 
   /** Figures by group and interval. */

@@ -1,9 +1,10 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
-import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
+import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ListPage, noneFits, placeIn, readPage, StateFilter, stateIn } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
+import { partnerSaleAddress } from './sale.tsx'
 
 /** What each sale earned a partner, in all their programs. */
 export const partnerCommissionPages = createPages()
@@ -22,7 +23,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
     },
     (options) => listCommissions(c.get('db'), { userId }, { ...options, status }),
   )
-  const { made, cause, state, amount } = commissionColumns
+  const { made, state, amount } = commissionColumns
   return renderPartner(c, c.get('viewer'), {
     title: 'Commissions',
     current: '/commissions',
@@ -34,7 +35,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
         csv={`${address}.csv`}
         page={page}
         caption="Your commissions, newest first"
-        columns={[made, cause, state, amount]}
+        columns={[made, causeColumn(partnerSaleAddress), state, amount]}
         empty={status ? noneFits(address, 'commissions') : noneYet}
       />
     ),

@@ -16,10 +16,17 @@ export const commissionStates: States<CommissionStatus> = {
 /** What a list of commissions says of each. */
 export const commissionColumns = {
   made: { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
-  cause: { label: 'For', cell: (commission) => <Cause commission={commission} /> },
   state: { label: 'State', cell: (commission) => <State commission={commission} /> },
   amount: { label: 'Commission', right: true, cell: (commission) => <Amount commission={commission} /> },
 } satisfies Record<string, Column<ListedCommission>>
+
+/** What it was earned for, which leads to why. `explanationOf` is the address of that page. */
+export function causeColumn(explanationOf: (of: { programId: number; transactionId: string }) => string) {
+  return {
+    label: 'For',
+    cell: (commission) => <Cause commission={commission} explanationOf={explanationOf} />,
+  } satisfies Column<ListedCommission>
+}
 
 /** A commission as a row of a CSV file. */
 export function commissionRow(commission: ListedCommission) {
@@ -78,15 +85,22 @@ function Amount({ commission }: { commission: ListedCommission }) {
   )
 }
 
-/** What was earned for: a sale with its transaction id, or a signup. */
-function Cause({ commission }: { commission: ListedCommission }) {
-  if (commission.kind === 'lead') return <span>Signup</span>
+/** What was earned for: a sale with its transaction id, which leads to why, or a signup. */
+function Cause({
+  commission,
+  explanationOf,
+}: {
+  commission: ListedCommission
+  explanationOf: Parameters<typeof causeColumn>[0]
+}) {
+  const { kind, transaction_id: transactionId, program_id: programId, sale_cents: cents, currency } = commission
+  if (kind === 'lead' || transactionId === null) return <span>Signup</span>
   return (
     <div>
-      <span class="number">
-        Sale{commission.sale_cents !== null && ` of ${formatMoney(commission.sale_cents, commission.currency)}`}
-      </span>
-      <div class="muted small">{commission.transaction_id}</div>
+      <span class="number">Sale{cents !== null && ` of ${formatMoney(cents, currency)}`}</span>
+      <div class="small">
+        <a href={explanationOf({ programId, transactionId })}>{transactionId}</a>
+      </div>
     </div>
   )
 }

@@ -8,7 +8,8 @@ import { approveCommissions, rejectCommission } from '../../../lib/money/commiss
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
-import { commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
+import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
+import { saleAddress } from '../parts/explanation.tsx'
 import { PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, optionalText, reasonField } from '../parts/form.ts'
@@ -74,7 +75,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
   const address = addressIn(program.id)
   const decides = may(program.roles, 'commission:decide')
   const open = decides ? page.rows.filter(isOpen) : []
-  const { made, cause, state, amount } = commissionColumns
+  const { made, state, amount } = commissionColumns
   return (
     <ListPage
       title="Commissions"
@@ -91,7 +92,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
         },
         made,
         { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
-        cause,
+        causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
         { ...state, cell: (commission) => <StateToReview commission={commission} /> },
         amount,
         decides && {

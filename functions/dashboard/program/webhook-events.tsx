@@ -5,6 +5,7 @@ import { openStripe } from '../../../lib/stripe/client.ts'
 import { countLeftOut } from '../../../lib/stripe/known-customers.ts'
 import { type ListedWebhookEvent, listWebhookEvents, replayWebhookEvent } from '../../../lib/stripe/webhook-events.ts'
 import { Badge, type Tone } from '../parts/blocks.tsx'
+import { saleAddress } from '../parts/explanation.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { formatNumber, Time } from '../parts/format.tsx'
@@ -59,7 +60,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
         columns={[
           { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
           { label: 'Event', cell: (event) => <EventName event={event} /> },
-          { label: 'Outcome', cell: (event) => <Outcome event={event} /> },
+          { label: 'Outcome', cell: (event) => <Outcome event={event} programId={program.id} /> },
           may(program.roles, 'processor:manage') && {
             label: '',
             right: true,
@@ -117,13 +118,23 @@ function EventName({ event }: { event: ListedWebhookEvent }) {
   )
 }
 
-function Outcome({ event: { outcome, reason } }: { event: ListedWebhookEvent }) {
+function Outcome({ event, programId }: { event: ListedWebhookEvent; programId: number }) {
+  const { outcome, reason } = event
   return (
     <div class="stack tight">
       <span>
         <Badge tone={outcomeTones[outcome]}>{outcome}</Badge>
       </span>
       {reason && <span class="small">{reason}</span>}
+      {event.is_purchase && (
+        <a
+          class="small"
+          href={saleAddress(programId, event.event_id, !event.livemode)}
+          aria-label={`Why, of ${event.event_id}`}
+        >
+          Why?
+        </a>
+      )}
     </div>
   )
 }

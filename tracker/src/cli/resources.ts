@@ -237,6 +237,18 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   const [partners, links] = [nouns.get('partners'), nouns.get('links')]
   if (!partners || !links) throw new Error('partners or links are missing')
 
+  const sales = nouns.get('sales')
+  if (!sales) throw new Error('sales are missing')
+  subcommand(sales, 'explain', 'Say why a sale has its partner and its commission, or why a payment has none.')
+    .argument('<transaction_id>', 'Of the sale, or an id that Stripe has for the payment or its event.')
+    .option('--test', 'A test sale.')
+    .addHelpText('after', '\nExamples:\n  $ svc sales explain order-1001\n  $ svc sales explain evt_1Q2w3e --json')
+    .action(async (id: string, flags: Flags) => {
+      const path = `/api/v1/sales/${encodeURIComponent(id)}/explanation${flags['test'] === true ? '?test=true' : ''}`
+      const answer = await request<ApiOperations['explainSale']['answer']>(connect(flags), path)
+      print(flags, answer, explained(answer))
+    })
+
   subcommand(partners, 'create', 'Add a partner with a link. Nobody is mailed.')
     .requiredOption('--name <name>', 'What the program calls them.')
     .option('--email <address>', 'Their address.')
@@ -270,6 +282,37 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       const made = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
       print(flags, made, `${style('green', '✓')} Link ${made.link.id}: ${made.link.url}`)
     })
+}
+
+const part = (title: string, rows: string[][], titles: string[]) =>
+  rows.length === 0 ? [] : ['', style('bold', title), table(titles, rows)]
+
+/** Why a sale has its partner, in lines. */
+function explained({ explanation }: ApiOperations['explainSale']['answer']): string {
+  const { summary, steps, click, history, sale, deliveries } = explanation
+  const signed = (cents: number) =>
+    cents === 0 || !sale ? '' : `${cents > 0 ? '+' : ''}${money(cents, sale.currency)}`
+  return [
+    plain(summary),
+    ...part(
+      'Tried',
+      steps.map(({ step, found, text }) => [step, found, text].map(plain)),
+      ['STEP', 'FOUND', 'MEANS'],
+    ),
+    ...(click ? ['', plain(click.text)] : []),
+    ...part(
+      'After it',
+      history.map(({ at, kind, text, change_cents: change }) => [plain(day(at)), kind, signed(change), plain(text)]),
+      ['DATE', 'WHAT', 'COMMISSION', 'IN WORDS'],
+    ),
+    ...part(
+      'Stripe told',
+      deliveries.map(({ received_at: at, event_type: type, outcome, reason }) =>
+        [at, type, outcome, reason].map(plain),
+      ),
+      ['RECEIVED', 'EVENT', 'OUTCOME', 'WHY'],
+    ),
+  ].join('\n')
 }
 
 async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {

@@ -1,0 +1,26 @@
+import { explainSale } from '../../../lib/money/explanation.ts'
+import { idInPath } from '../parts/address.ts'
+import { ExplanationPage } from '../parts/explanation.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { createPages, requirePartner } from '../parts/page.ts'
+
+export const partnerSaleAddress = ({ programId, transactionId }: { programId: number; transactionId: string }) =>
+  `/partner/sales/${programId}/${encodeURIComponent(transactionId)}`
+
+/** Why a sale earned a partner what it did: as the program reads it, without what is the customer's. */
+export const partnerSalePages = createPages()
+
+partnerSalePages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) => {
+  const explanation = await explainSale(c.get('db'), {
+    programId: idInPath(c, 'programId', 'You are a partner of no such program.'),
+    transaction_id: c.req.param('transactionId'),
+    test: false,
+    withCustomer: false,
+    partnerUserId: c.get('viewer').user.id,
+  })
+  return renderPartner(c, c.get('viewer'), {
+    title: `Sale ${explanation.transaction_id}`,
+    current: '/commissions',
+    children: <ExplanationPage explanation={explanation} />,
+  })
+})

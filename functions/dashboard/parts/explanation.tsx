@@ -1,0 +1,174 @@
+import type { Explanation, Happening } from '../../../lib/money/explanation.ts'
+import { stepName } from '../../../lib/money/explanation.ts'
+import { formatMoney } from '../../../lib/money.ts'
+import { Badge, Card, Empty, Heading, Metric, type Tone } from './blocks.tsx'
+import { Time } from './format.tsx'
+import { Table } from './table.tsx'
+
+/** The page that explains a sale of a program, for one that may be named in the address in any way. */
+export const saleAddress = (programId: number, transactionId: string, test = false) =>
+  `/programs/${programId}/sales/${encodeURIComponent(transactionId)}${test ? '?test=true' : ''}`
+
+/** Why a sale has its partner and its commission: what a program and its partner both read. */
+export function ExplanationPage({ explanation }: { explanation: Explanation }) {
+  const { transaction_id: id, is_test: isTest, attributed, sale, summary, steps, click } = explanation
+  return (
+    <>
+      <Heading
+        title={sale && explanation.commission ? 'Why this partner?' : 'Why no partner?'}
+        lead={
+          <>
+            {isTest && 'Test sale '}
+            <code>{id}</code>. Times are UTC.
+          </>
+        }
+      />
+      <Card
+        title="In short"
+        aside={<Badge tone={attributed ? 'good' : 'plain'}>{attributed ? 'Attributed' : 'No partner'}</Badge>}
+      >
+        <p>{summary}</p>
+        <Who explanation={explanation} />
+      </Card>
+      <Figures explanation={explanation} />
+      <Card title="How the buyer was looked for">
+        {steps.length === 0 ? (
+          <Empty title="Nothing was kept">
+            <p>What was told of this payment did not come as far as looking for a buyer.</p>
+          </Empty>
+        ) : (
+          <Table
+            caption="What was tried, in this order"
+            rows={steps}
+            columns={[
+              { label: 'Tried', cell: ({ step }) => <strong>{stepName(step)}</strong> },
+              {
+                label: 'Outcome',
+                cell: ({ found }) => (
+                  <Badge tone={isFound(found) ? 'good' : 'plain'}>{found.replaceAll('_', ' ')}</Badge>
+                ),
+              },
+              { label: 'What that means', cell: ({ text }) => text },
+            ]}
+          />
+        )}
+        {click && <ClickText explanation={explanation} />}
+      </Card>
+      <History explanation={explanation} />
+    </>
+  )
+}
+
+const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click'].includes(found)
+
+/** The customer and the page that they came to, which only the program sees. */
+function Who({ explanation: { customer, click } }: { explanation: Explanation }) {
+  if (!customer) return null
+  return (
+    <p class="muted small">
+      Customer {customer.customer_key === null ? 'without a key' : <code>{customer.customer_key}</code>}, click id{' '}
+      <code>{customer.click_id}</code>
+      {click?.event?.page_url && <>, came to {click.event.page_url}</>}
+      {click?.event?.referrer_url && <> from {click.event.referrer_url}</>}.
+    </p>
+  )
+}
+
+function ClickText({ explanation: { click } }: { explanation: Explanation }) {
+  if (!click) return null
+  return (
+    <p>
+      First click <Time at={click.first_at} />, latest <Time at={click.latest_at} />, against{' '}
+      <Time at={click.decided_at} />. {click.text}
+    </p>
+  )
+}
+
+function Figures({ explanation: { sale, rule, commission, lead_commission: lead } }: { explanation: Explanation }) {
+  if (!sale) return null
+  const money = (cents: number) => formatMoney(cents, sale.currency)
+  return (
+    <>
+      <dl class="cards">
+        <Metric label="Paid" value={money(sale.amount_cents)}>
+          {sale.refunded_cents > 0 && <dd class="trend">{money(sale.refunded_cents)} of it refunded</dd>}
+        </Metric>
+        <Metric label="Of it tax" value={money(sale.tax_cents)} />
+        {rule && (
+          <Metric label="Rate" value={`${rule.commission_percent} %`}>
+            <dd class="trend">
+              {rule.duration_months === null ? 'for ever' : `for ${rule.duration_months} months`}
+              {rule.hold_days !== null && `, held ${rule.hold_days} days`}
+            </dd>
+          </Metric>
+        )}
+        {commission && (
+          <Metric label="Commission" value={money(commission.left_cents)}>
+            {commission.reversed_cents > 0 && <dd class="trend">of {money(commission.amount_cents)}</dd>}
+          </Metric>
+        )}
+      </dl>
+      {commission && (
+        <Card title="The arithmetic">
+          <p>{commission.text}</p>
+          {lead && <p>{lead.text}</p>}
+        </Card>
+      )}
+    </>
+  )
+}
+
+const tones: Record<Happening['kind'], Tone> = {
+  recorded: 'plain',
+  commission: 'accent',
+  correction: 'warn',
+  refund: 'bad',
+  chargeback: 'bad',
+  returned: 'good',
+  approved: 'good',
+  rejected: 'bad',
+  paid: 'good',
+}
+
+function History({ explanation: { history, sale, commission } }: { explanation: Explanation }) {
+  if (!sale || history.length === 0) return null
+  const signed = (cents: number) => `${cents > 0 ? '+' : ''}${formatMoney(cents, sale.currency)}`
+  return (
+    <Card title="What came after">
+      <Table
+        caption="What happened to the sale and its commission, the oldest first"
+        rows={history}
+        columns={[
+          { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
+          { label: 'What', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+          { label: 'In words', cell: ({ text }) => text },
+          {
+            label: 'Commission',
+            right: true,
+            cell: ({ change_cents: change }) => (change === 0 ? '–' : signed(change)),
+          },
+          {
+            label: 'Balance',
+            right: true,
+            cell: ({ entry }) =>
+              entry === null ? (
+                '–'
+              ) : (
+                <div>
+                  {signed(entry.amount_cents)}
+                  <div class="muted small">
+                    entry {entry.number}, then {formatMoney(entry.balance_cents, sale.currency)}
+                  </div>
+                </div>
+              ),
+          },
+        ]}
+      />
+      {commission && (
+        <p>
+          Together <strong>{formatMoney(commission.left_cents, commission.currency)}</strong>.
+        </p>
+      )}
+    </Card>
+  )
+}

@@ -1,0 +1,57 @@
+import { may } from '../../../lib/access/roles.ts'
+import { explainSale, type Explanation } from '../../../lib/money/explanation.ts'
+import { Badge, Card } from '../parts/blocks.tsx'
+import { ExplanationPage } from '../parts/explanation.tsx'
+import { Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, requireProgram } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+
+/** Why a sale has its partner and its commission, or a payment none. */
+export const salePages = createPages()
+
+salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commission:list'), async (c) => {
+  const program = c.get('program')
+  const explanation = await explainSale(c.get('db'), {
+    programId: program.id,
+    transaction_id: c.req.param('transactionId'),
+    test: c.req.query('test') === 'true',
+    withCustomer: may(program.roles, 'tracking:list'),
+  })
+  return renderProgram(c, {
+    title: `Sale ${explanation.transaction_id}`,
+    current: '/commissions',
+    children: (
+      <>
+        <ExplanationPage explanation={explanation} />
+        {may(program.roles, 'delivery:list') && <Deliveries explanation={explanation} />}
+      </>
+    ),
+  })
+})
+
+function Deliveries({ explanation: { deliveries } }: { explanation: Explanation }) {
+  if (deliveries.length === 0) return null
+  return (
+    <Card title="What Stripe told of it">
+      <Table
+        caption="Events of this payment, the oldest first"
+        rows={deliveries}
+        columns={[
+          { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
+          {
+            label: 'Event',
+            cell: ({ event_type: type, event_id: id }) => (
+              <div>
+                <code>{type}</code>
+                <div class="muted small">{id}</div>
+              </div>
+            ),
+          },
+          { label: 'Outcome', cell: ({ outcome }) => <Badge>{outcome}</Badge> },
+          { label: 'Why', cell: ({ reason }) => reason ?? '–' },
+        ]}
+      />
+    </Card>
+  )
+}

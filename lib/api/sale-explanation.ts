@@ -1,0 +1,198 @@
+import * as z from 'zod/mini'
+import type { Explanation } from '../money/explanation.ts'
+import { commissionStatuses } from '../money/commission-list.ts'
+import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { cents, clickId, count, currency, id, success, text, time } from './response-fields.ts'
+import { salePath, saleQuery, testParameter } from './sales.ts'
+
+const explanation = () =>
+  z.object({
+    transaction_id: z.string(),
+    is_test: z.boolean(),
+    attributed: z.boolean(),
+    summary: z.string(),
+    sale: z.nullable(
+      z.object({
+        sale_date: time(),
+        amount_cents: cents(),
+        tax_cents: cents(),
+        commission_base_cents: cents(),
+        refunded_cents: cents(),
+        currency: currency(),
+        source: z.string(),
+      }),
+    ),
+    partner: z.nullable(z.object({ id: id(), name: z.string() })),
+    link: z.nullable(z.object({ id: id(), code: z.string() })),
+    customer: z.nullable(z.object({ click_id: clickId(), customer_key: text() })),
+    steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
+    click: z.nullable(
+      z.object({
+        first_at: time(),
+        latest_at: time(),
+        decided_at: time(),
+        age_seconds: z.int(),
+        window_days: count(),
+        within_window: z.boolean(),
+        attribution_model: z.string(),
+        text: z.string(),
+        event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
+      }),
+    ),
+    rule: z.nullable(
+      z.object({
+        commission_bp: count(),
+        commission_percent: z.number(),
+        duration_months: z.nullable(count()),
+        first_purchase_date: z.nullable(time()),
+        hold_days: z.nullable(count()),
+      }),
+    ),
+    commission: z.nullable(
+      z.object({
+        id: z.nullable(id()),
+        status: z.nullable(z.enum(commissionStatuses)),
+        exact: z.string(),
+        amount_cents: cents(),
+        reversed_cents: cents(),
+        left_cents: cents(),
+        currency: currency(),
+        text: z.string(),
+      }),
+    ),
+    lead_commission: z.nullable(
+      z.object({ id: id(), amount_cents: cents(), reversed_cents: cents(), currency: currency(), text: z.string() }),
+    ),
+    history: z.array(
+      z.object({
+        at: time(),
+        kind: z.string(),
+        text: z.string(),
+        change_cents: z.int(),
+        entry: z.nullable(z.object({ number: id(), amount_cents: z.int(), balance_cents: z.int() })),
+      }),
+    ),
+    deliveries: z.array(
+      z.object({
+        event_id: z.string(),
+        event_type: z.string(),
+        outcome: z.string(),
+        reason: text(),
+        received_at: time(),
+      }),
+    ),
+  })
+
+const example: Explanation = {
+  transaction_id: 'order-1001',
+  is_test: false,
+  attributed: true,
+  summary: 'Jane Doe brought the buyer by the link jane. 20 % of $49.00 is $9.80.',
+  sale: {
+    sale_date: '2026-01-01T12:05:00.000Z',
+    amount_cents: 4900,
+    tax_cents: 0,
+    commission_base_cents: 4900,
+    refunded_cents: 0,
+    currency: 'usd',
+    source: 'api',
+  },
+  partner: { id: 1, name: 'Jane Doe' },
+  link: { id: 1, code: 'jane' },
+  customer: { click_id: exampleClickId, customer_key: 'user-1' },
+  steps: [{ step: 'customer_key', found: 'found', text: 'Found the customer.' }],
+  click: {
+    first_at: '2026-01-01T12:00:00.000Z',
+    latest_at: '2026-01-01T12:00:00.000Z',
+    decided_at: '2026-01-01T12:05:00.000Z',
+    age_seconds: 300,
+    window_days: 30,
+    within_window: true,
+    attribution_model: 'last_click',
+    text: 'The latest click was 5 minutes before and the window was 30 days.',
+    event: { page_url: 'https://shop.example.com/', referrer_url: null, country: 'DE', device: 'mobile' },
+  },
+  rule: {
+    commission_bp: 2000,
+    commission_percent: 20,
+    duration_months: null,
+    first_purchase_date: '2026-01-01T12:05:00.000Z',
+    hold_days: 30,
+  },
+  commission: {
+    id: 1,
+    status: 'pending',
+    exact: '980',
+    amount_cents: 980,
+    reversed_cents: 0,
+    left_cents: 980,
+    currency: 'usd',
+    text: '20 % of $49.00 is $9.80.',
+  },
+  lead_commission: null,
+  history: [
+    {
+      at: '2026-01-01T12:05:00.000Z',
+      kind: 'recorded',
+      text: 'Recorded, with $49.00 as its amount now.',
+      change_cents: 0,
+      entry: null,
+    },
+    {
+      at: '2026-01-01T12:05:00.000Z',
+      kind: 'commission',
+      text: 'A commission of $9.80 was made, on hold until 2026-01-31.',
+      change_cents: 980,
+      entry: null,
+    },
+  ],
+  deliveries: [],
+}
+
+/** Why a sale has its partner, as the reference shows it. */
+export const saleExplanation = (): Operation => ({
+  id: 'explainSale',
+  method: 'get',
+  path: '/api/v1/sales/{transaction_id}/explanation',
+  summary: 'Explain a sale',
+  description:
+    'Why a sale has its partner and its commission, or why it has none: each step that was tried, the click and its age, the rule and the arithmetic, and each refund, dispute, correction and payout after it. All is as it was decided, and nothing is computed anew. Of a payment that Stripe told of and that is no sale, it says why not.',
+  auth: 'key',
+  scope: 'read',
+  parameters: [
+    {
+      in: 'path',
+      schema: salePath,
+      fields: {
+        transaction_id: {
+          description:
+            'The `transaction_id` of the sale, or any id that Stripe has for the payment or one of its events (`in_`, `pi_`, `ch_`, `cs_`, `evt_`), encoded as a part of an address.',
+          example: 'order-1001',
+        },
+      },
+    },
+    { in: 'query', schema: saleQuery, fields: { test: testParameter } },
+  ],
+  success: {
+    schemas: [z.object({ success: success(), explanation: explanation() })],
+    description: 'Why it is so.',
+    fields: {
+      customer: 'Null where nobody is known. The key of an erased customer is null.',
+      steps: 'What was tried, in this order, up to what named the customer. Empty where nothing came as far.',
+      exact: 'Base times rate in minor units, before it is rounded half up.',
+      commission: 'Of a sale without a customer null; its `id` is null where it earned nothing.',
+      history:
+        'The oldest first. The `change_cents` together are what is left of the commission, and the amounts of the entries what it is in the balance.',
+      deliveries: 'What Stripe told of the payment in the last 90 days, 20 events at most.',
+    },
+  },
+  errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+  examples: [
+    {
+      name: 'explained',
+      summary: 'A sale by a known customer',
+      status: 200,
+      response: { success: true, explanation: example },
+    },
+  ],
+})

@@ -1,0 +1,148 @@
+import { type InferResult, sql } from 'kysely'
+import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import { type DeliveryOfPayment, deliveriesOfPayment } from '../stripe/webhook-events.ts'
+
+export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
+
+/** Whose sale it may be: of a program, or of a person in the program where they are its partner. */
+export interface SaleAsked {
+  programId: number
+  transaction_id: string
+  /** A test sale, and no other. */
+  test: boolean
+  partnerUserId?: string
+  /** Whether the asker may see who visited. */
+  withCustomer: boolean
+}
+
+/** What is kept of a sale, and what the processor told of its payment, the oldest first; of a payment that is no sale, only that. One database request. */
+export async function readForExplanation(
+  db: Database,
+  asked: SaleAsked,
+): Promise<{ sale: ExplainedSale | undefined; deliveries: DeliveryOfPayment[] }> {
+  if (asked.partnerUserId !== undefined) return { sale: (await db.query(saleStatement(asked)))[0], deliveries: [] }
+  const [[sale], deliveries] = await db.batch([
+    saleStatement(asked),
+    deliveriesOfPayment(asked.programId, asked.transaction_id, !asked.test),
+  ])
+  return { sale, deliveries }
+}
+
+/** Any id of a payment that the processor told of means its sale, as in a refund. */
+function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleAsked) {
+  const isTest = sql.lit(test)
+  const query = kysely
+    .selectFrom('sales as s')
+    .innerJoin('programs as p', 'p.id', 's.program_id')
+    .leftJoin('partners as r', (join) =>
+      join.onRef('r.program_id', '=', 's.program_id').onRef('r.id', '=', 's.partner_id'),
+    )
+    .leftJoin('customers as c', (join) =>
+      join.onRef('c.program_id', '=', 's.program_id').onRef('c.id', '=', 's.customer_id'),
+    )
+    .leftJoin('referral_links as l', (join) =>
+      join
+        .onRef('l.program_id', '=', 's.program_id')
+        .on((eb) => eb('l.id', '=', sql<number>`(${eb.ref('s.resolution')}->>'link_id')::bigint`)),
+    )
+    .leftJoin('commissions as m', (join) =>
+      join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
+    )
+    .leftJoin('withdrawals as w', (join) =>
+      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
+    )
+    .select(['s.transaction_id', 's.is_test', 's.sale_date', 's.created_at', 's.amount_cents', 's.amount_source'])
+    .select(['s.commission_base_cents', 's.commission_bp', 's.commission_months', 's.refunded_cents', 's.currency'])
+    .select(['s.payment_status', 's.resolution', 's.customer_id', 's.customer_key', 's.partner_id'])
+    .select(['r.name as partner_name', 'l.id as link_id', 'l.code as link_code', 'p.name as program_name'])
+    .select(['c.click_id', 'c.first_purchase_date', 'c.signup_date', 'c.provisional_lead_at'])
+    .select(['m.id as commission_id', 'm.status', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason'])
+    .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
+    .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
+    .select((eb) => [
+      /** The latest click that counted, where its event is still kept. */
+      jsonObjectFrom(
+        eb
+          .selectFrom('affiliate_click_events as e')
+          .leftJoin('referral_links as k', (join) =>
+            join.onRef('k.program_id', '=', 'e.program_id').onRef('k.id', '=', 'e.link_id'),
+          )
+          .select(['e.page_url', 'e.referrer_url', 'e.geo_country', 'e.device_type', 'k.code'])
+          .whereRef('e.program_id', '=', 's.program_id')
+          .where((of) => of.not('e.is_test'))
+          .where('e.click_timestamp', '=', sql<Date>`(${eb.ref('s.resolution')}->>'clicked_at')::timestamptz`)
+          .whereRef('e.customer_id', '=', 's.customer_id')
+          .limit(1),
+      ).as('click'),
+      jsonObjectFrom(
+        eb
+          .selectFrom('commissions as x')
+          .select(['x.id', 'x.amount_cents', 'x.reversed_cents', 'x.currency', 'x.status', 'x.created_at'])
+          .whereRef('x.program_id', '=', 's.program_id')
+          .whereRef('x.customer_id', '=', 's.customer_id')
+          .where('x.kind', '=', 'lead'),
+      ).as('lead_commission'),
+      jsonArrayFrom(
+        eb
+          .selectFrom('refunds as f')
+          .select(['f.id', 'f.requested_cents', 'f.applied_cents', 'f.deduction_cents', 'f.returned_cents', 'f.reason'])
+          .select(['f.reason_text', 'f.continues_refund_id', 'f.created_at', 'f.returned_at'])
+          .whereRef('f.program_id', '=', 's.program_id')
+          .whereRef('f.sale_id', '=', 's.id')
+          .orderBy('f.id'),
+      ).as('refunds'),
+      jsonArrayFrom(
+        eb
+          .selectFrom('balance_entries as b')
+          .select(['b.entry_number', 'b.cause', 'b.amount_cents', 'b.balance_after_cents', 'b.correction_number'])
+          .select(['b.refund_id', 'b.created_at'])
+          .whereRef('b.program_id', '=', 'm.program_id')
+          .whereRef('b.commission_id', '=', 'm.id')
+          // All causes that name a commission, so that the key that begins with the cause finds them.
+          .where('b.cause', 'in', [
+            'commission_credited',
+            'commission_corrected',
+            'commission_reversed',
+            'reversal_returned',
+          ])
+          .orderBy('b.entry_number'),
+      ).as('entries'),
+    ])
+    .where('s.program_id', '=', programId)
+    .where('s.is_test', '=', isTest)
+    .where((eb) =>
+      eb(
+        's.id',
+        '=',
+        eb.fn.coalesce(
+          kysely
+            .selectFrom('sales as named')
+            .select('named.id')
+            .where('named.program_id', '=', programId)
+            .where('named.is_test', '=', isTest)
+            .where('named.transaction_id', '=', transaction_id)
+            .$asScalar(),
+          saleOfProcessor(programId, transaction_id, test),
+        ),
+      ),
+    )
+  return partnerUserId === undefined ? query : query.where('r.user_id', '=', partnerUserId)
+}
+
+/** The id of the sale of a payment, by one of the processor's ids of it or by the id of an event that tells of it. */
+function saleOfProcessor(programId: number, processorId: string, test: boolean) {
+  const ids = processorId.startsWith('evt_')
+    ? sql`(
+        select array(select jsonb_array_elements_text(e.fact->'payment_ids')) from processor_events e
+        where e.account_id = a.processor_account_id and e.event_id = ${processorId}
+      )`
+    : sql`array[${processorId}::text]`
+  return kysely
+    .selectFrom('programs as a')
+    .select(sql<number>`(sale_of_payments(a.processor_account_id, ${sql.lit(test)}, ${ids})).id`.as('id'))
+    .where('a.id', '=', programId)
+    .where(sql<boolean>`${processorId}::text ~ '^(in|pi|ch|py|cs|evt)_'`)
+    .$asScalar()
+}

@@ -1,0 +1,500 @@
+import * as z from 'zod/mini'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { formatMoney } from '../money.ts'
+import type { DeliveryOfPayment } from '../stripe/webhook-events.ts'
+import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
+
+/**
+ * Why a sale has its partner and its commission, or why it has none. All of it is as it was decided: the steps, the click and the terms are
+ * kept with the sale when it is attributed, and what came later with each correction and refund. Nothing is computed anew by today's rules.
+ */
+export interface Explanation {
+  /** The sale's, or where the payment is no sale the id that was asked for. */
+  transaction_id: string
+  is_test: boolean
+  attributed: boolean
+  /** The answer in one or two sentences. */
+  summary: string
+  sale: {
+    sale_date: string
+    amount_cents: number
+    /** What of the amount earns no commission: tax. */
+    tax_cents: number
+    commission_base_cents: number
+    refunded_cents: number
+    currency: string
+    /** Who said what it brought: the API, or which object of the processor. */
+    source: string
+  } | null
+  partner: { id: number; name: string } | null
+  link: { id: number; code: string } | null
+  /** Null for the partner, and where nobody is known. Erased customers have no key. */
+  customer: { click_id: string; customer_key: string | null } | null
+  /** What was tried, in this order, up to what named the customer. */
+  steps: Step[]
+  click: Click | null
+  rule: {
+    commission_bp: number
+    commission_percent: number
+    duration_months: number | null
+    first_purchase_date: string | null
+    hold_days: number | null
+  } | null
+  commission: {
+    id: number | null
+    status: string | null
+    /** The product before it is rounded, in minor units: `980.5`. */
+    exact: string
+    amount_cents: number
+    reversed_cents: number
+    left_cents: number
+    currency: string
+    text: string
+  } | null
+  /** What the customer's signup paid by itself. */
+  lead_commission: { id: number; amount_cents: number; reversed_cents: number; currency: string; text: string } | null
+  /** What happened to it, the oldest first. The changes come to what is left of the commission, the entries to what it is in the balance. */
+  history: Happening[]
+  /** What the processor told of the payment. Empty for the partner. */
+  deliveries: { event_id: string; event_type: string; outcome: string; reason: string | null; received_at: string }[]
+}
+
+export interface Step {
+  step: string
+  found: string
+  text: string
+}
+
+export interface Click {
+  /** The customer's first click, and their latest at that moment. */
+  first_at: string
+  latest_at: string
+  /** When the buyer set out to buy: against this the window counts. */
+  decided_at: string
+  age_seconds: number
+  window_days: number
+  within_window: boolean
+  attribution_model: string
+  text: string
+  /** Of the latest click, while its event is kept. Null for the partner. */
+  event: { page_url: string | null; referrer_url: string | null; country: string | null; device: string | null } | null
+}
+
+export interface Happening {
+  at: string
+  kind:
+    'recorded' | 'commission' | 'correction' | 'refund' | 'chargeback' | 'returned' | 'approved' | 'rejected' | 'paid'
+  text: string
+  /** By how much what is left of the commission changed. */
+  change_cents: number
+  /** The entry that it made in the partner's balance, where the commission was credited. */
+  entry: { number: number; amount_cents: number; balance_cents: number } | null
+}
+
+/**
+ * Explains a sale, or a payment that the processor told of and that is no sale. `transaction_id` is the sale's, any of the processor's ids of
+ * its payment, or the id of one of its events. A partner is told of their own sales, without what is the customer's. One database request.
+ * Refuses with `not_found`.
+ */
+export async function explainSale(db: Database, asked: SaleAsked): Promise<Explanation> {
+  const { sale, deliveries } = await readForExplanation(db, asked)
+  if (!sale) return explainPayment(asked, deliveries)
+  return explain(sale, deliveries, asked.withCustomer)
+}
+
+const resolutionSchema = z.object({
+  steps: z.array(z.tuple([z.string(), z.string()])),
+  at: z.optional(z.string()),
+  clicked_at: z.optional(z.string()),
+  came_at: z.optional(z.string()),
+  window_days: z.optional(z.number()),
+  model: z.optional(z.string()),
+  hold_days: z.optional(z.number()),
+  partner_left: z.optional(z.boolean()),
+})
+type Resolution = z.output<typeof resolutionSchema>
+
+const correctionsSchema = z.array(
+  z.object({
+    at: z.string(),
+    was_cents: z.number(),
+    amount_cents: z.number(),
+    change_cents: z.number(),
+    base_cents: z.number(),
+    source: z.string(),
+  }),
+)
+
+const resolutionOf = (stored: unknown): Resolution => (stored === null ? { steps: [] } : resolutionSchema.parse(stored))
+
+/** What each step looks at, and what it found, for the words that the database's functions keep. */
+const stepNames: Record<string, string> = {
+  metadata: 'Metadata of the payment',
+  customer_metadata: 'Metadata of the Stripe customer',
+  program: 'Program',
+  known_buyer: 'Known subscription or Stripe customer',
+  setting: 'Setting for known customers',
+  session: 'Checkout session',
+  click_id: 'Click id',
+  email: 'E-mail address',
+  processor_customer: 'Stripe customer',
+  customer_key: 'Customer key',
+  unverified_email: 'E-mail address from a browser',
+  unverified_customer_key: 'Customer key from a browser',
+  same_partner: 'Customer key with the same partner',
+}
+
+/** What people call a step. */
+export const stepName = (step: string) => stepNames[step] ?? step
+
+const ofPayment: Record<string, Record<string, string>> = {
+  metadata: {
+    found: 'The payment itself says whose it is.',
+    nothing: 'The payment itself says nothing of program, click or customer.',
+  },
+  customer_metadata: {
+    found: 'The metadata of its Stripe customer says whose it is.',
+    nothing: 'The metadata of its Stripe customer says nothing.',
+    not_given: 'The payment names no Stripe customer.',
+    not_tried: 'Not needed: the payment speaks for itself.',
+  },
+  program: {
+    named: 'The metadata names this program.',
+    by_click: 'The click id is one of this program.',
+    not_connected: 'The metadata names a program that is not connected to this Stripe account.',
+    none: 'The metadata names no program, and no click id leads to one.',
+  },
+  known_buyer: {
+    found: 'An earlier attributed payment was of the same subscription or Stripe customer.',
+    unknown: 'No earlier attributed payment was of this subscription or Stripe customer.',
+    not_given: 'The payment names neither a subscription nor a Stripe customer.',
+  },
+  setting: { off: "The program did not attribute known customers' payments without metadata then." },
+  session: {
+    found: 'The checkout session was known, and whose it is.',
+    unknown: 'No unpaid session of this id had been kept with a buyer.',
+    not_given: 'The payment names no checkout session.',
+  },
+  same_partner: { found: 'This key has a customer of its own with the same partner: they are the buyer.' },
+}
+const ofCustomer: Record<string, string> = {
+  found: 'Found the customer.',
+  second_customer: 'Its customer has another key: a customer of this key was made with the same link and partner.',
+  not_given: 'None was given.',
+  unknown: 'No customer of the program has it.',
+  expired: 'Its latest click was older than the window.',
+  unverified: 'Only a browser had left it, which comes after what a server says.',
+  clicked_later: 'Its customer had not clicked yet when the buyer set out to buy.',
+}
+
+function stepsOf({ steps }: Resolution): Step[] {
+  return steps.map(([step, found]) => ({ step, found, text: ofPayment[step]?.[found] ?? ofCustomer[found] ?? found }))
+}
+
+const iso = (at: Date | string) => new Date(at).toISOString()
+const day = (at: Date | string) => iso(at).slice(0, 10)
+const percent = (bp: number) => `${bp / 100} %`
+
+function explain(sale: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
+  const resolution = resolutionOf(sale.resolution)
+  const { currency } = sale
+  const attributed = sale.customer_id !== null
+  const steps = stepsOf(resolution)
+  const commission = commissionOf(sale, resolution)
+  return {
+    transaction_id: sale.transaction_id,
+    is_test: sale.is_test,
+    attributed,
+    summary: attributed
+      ? `${sale.partner_name} brought the buyer${sale.link_code === null ? '' : ` by the link ${sale.link_code}`}. ${commission?.text ?? ''}`.trim()
+      : notAttributed(steps),
+    sale: {
+      sale_date: iso(sale.sale_date),
+      amount_cents: sale.amount_cents,
+      tax_cents: sale.amount_cents - sale.commission_base_cents,
+      commission_base_cents: sale.commission_base_cents,
+      refunded_cents: sale.refunded_cents,
+      currency,
+      source: sale.amount_source,
+    },
+    partner:
+      sale.partner_id === null || sale.partner_name === null ? null : { id: sale.partner_id, name: sale.partner_name },
+    link: sale.link_id === null || sale.link_code === null ? null : { id: sale.link_id, code: sale.link_code },
+    customer:
+      !withCustomer || sale.click_id === null ? null : { click_id: sale.click_id, customer_key: sale.customer_key },
+    steps,
+    click: clickOf(sale, resolution, withCustomer),
+    rule:
+      sale.commission_bp === null
+        ? null
+        : {
+            commission_bp: sale.commission_bp,
+            commission_percent: sale.commission_bp / 100,
+            duration_months: sale.commission_months,
+            first_purchase_date: sale.first_purchase_date && iso(sale.first_purchase_date),
+            hold_days: resolution.hold_days ?? null,
+          },
+    commission,
+    lead_commission: sale.lead_commission && {
+      id: sale.lead_commission.id,
+      amount_cents: sale.lead_commission.amount_cents,
+      reversed_cents: sale.lead_commission.reversed_cents,
+      currency: sale.lead_commission.currency,
+      text: `The signup on ${day(sale.lead_commission.created_at)} paid ${formatMoney(sale.lead_commission.amount_cents, sale.lead_commission.currency)} by itself.`,
+    },
+    history: historyOf(sale),
+    deliveries: deliveries.map(asDelivery),
+  }
+}
+
+const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: DeliveryOfPayment) => ({
+  event_id,
+  event_type,
+  outcome,
+  reason,
+  received_at: iso(received_at),
+})
+
+function notAttributed(steps: Step[]): string {
+  const last = steps.at(-1)
+  const why = last === undefined ? '' : ` The last that was tried: ${stepName(last.step)}. ${last.text}`
+  return `No partner: nothing named a customer whom one had brought.${why}`
+}
+
+/** A payment that is in the delivery log alone. */
+function explainPayment(
+  { transaction_id, test, partnerUserId }: SaleAsked,
+  deliveries: DeliveryOfPayment[],
+): Explanation {
+  // The one that got furthest says most.
+  const told = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
+  if (told === undefined || partnerUserId !== undefined) {
+    throw new ApiError(
+      'not_found',
+      `There is no sale with the transaction_id "${transaction_id}", and no delivery of the last 90 days tells of such a payment.`,
+    )
+  }
+  const steps = stepsOf(resolutionOf(told.resolution))
+  return {
+    transaction_id: told.payment_id ?? transaction_id,
+    is_test: test,
+    attributed: false,
+    summary: `This payment is no sale of the program. ${told.reason ?? ''}`.trim(),
+    sale:
+      told.amount_cents === null || told.currency === null || told.paid_at === null
+        ? null
+        : {
+            sale_date: iso(told.paid_at),
+            amount_cents: told.amount_cents,
+            tax_cents: 0,
+            commission_base_cents: 0,
+            refunded_cents: 0,
+            currency: told.currency,
+            source: told.event_type,
+          },
+    partner: null,
+    link: null,
+    customer: null,
+    steps,
+    click: null,
+    rule: null,
+    commission: null,
+    lead_commission: null,
+    history: [],
+    deliveries: deliveries.map(asDelivery),
+  }
+}
+
+const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution).steps.length
+
+function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: boolean): Click | null {
+  const { clicked_at: clickedAt, came_at: cameAt, window_days: window, at } = resolution
+  if (clickedAt === undefined || cameAt === undefined || window === undefined || at === undefined) return null
+  const age = Math.floor((Date.parse(at) - Date.parse(clickedAt)) / 1000)
+  const within = age < window * 86_400
+  const model = resolution.model ?? 'last_click'
+  const { click, link_code: code } = sale
+  return {
+    first_at: iso(cameAt),
+    latest_at: iso(clickedAt),
+    decided_at: iso(at),
+    age_seconds: age,
+    window_days: window,
+    within_window: within,
+    attribution_model: model,
+    text: [
+      `The latest click was ${ageText(age)} and the window was ${window} days.`,
+      within ? '' : 'A customer who signed up or bought is known for ever, so the window no longer counted.',
+      click?.code && code && click.code !== code
+        ? `That click came by ${click.code}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
+        : '',
+    ]
+      .filter(Boolean)
+      .join(' '),
+    event:
+      !withCustomer || !click
+        ? null
+        : {
+            page_url: click.page_url,
+            referrer_url: click.referrer_url,
+            country: click.geo_country,
+            device: click.device_type,
+          },
+  }
+}
+
+function ageText(seconds: number): string {
+  if (seconds < 0) return 'after it'
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} minutes before`
+  if (seconds < 2 * 86_400) return `${Math.floor(seconds / 3600)} hours before`
+  return `${Math.floor(seconds / 86_400)} days before`
+}
+
+/** The product of base and rate in minor units, exactly. Rates are hundredths of a percent. */
+function exactProduct(baseCents: number, bp: number): string {
+  const product = BigInt(baseCents) * BigInt(bp)
+  const rest = String(product % 10_000n)
+    .padStart(4, '0')
+    .replace(/0+$/, '')
+  return `${product / 10_000n}${rest && `.${rest}`}`
+}
+
+function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation['commission'] {
+  const { commission_bp: bp, currency, commission_base_cents: base } = sale
+  if (bp === null) return null
+  const exact = exactProduct(base, bp)
+  const amount = sale.commission_cents ?? 0
+  const reversed = sale.reversed_cents ?? 0
+  return {
+    id: sale.commission_id,
+    status: sale.status,
+    exact,
+    amount_cents: amount,
+    reversed_cents: reversed,
+    left_cents: amount - reversed,
+    currency,
+    text: commissionText(sale, resolution, bp, exact, amount),
+  }
+}
+
+function commissionText(
+  sale: ExplainedSale,
+  resolution: Resolution,
+  bp: number,
+  exact: string,
+  amount: number,
+): string {
+  const { currency, commission_base_cents: base, commission_months: months } = sale
+  const money = (cents: number) => formatMoney(cents, currency)
+  const tax = sale.amount_cents - base
+  const ofBase = tax > 0 ? `${money(sale.amount_cents)} without ${money(tax)} of tax is ${money(base)}. ` : ''
+  if (sale.is_test) return 'It is a test sale, and earns nothing.'
+  if (sale.amount_cents === 0) return 'No payment was required, so it earns nothing.'
+  if (resolution.partner_left)
+    return 'The partner had erased their account or the workspace was closed, so it earns nothing.'
+  if (bp === 0) return 'The program paid 0 % then, so it earns nothing.'
+  if (amount === 0 && months !== null && Number(exact) >= 0.5) {
+    return `It is more than ${months} months after the first purchase, for which the program paid. It earns nothing.`
+  }
+  const rounded = exact === String(amount) ? '' : `, rounded half up from ${exact} minor units`
+  return `${ofBase}${percent(bp)} of ${money(base)} is ${money(amount)}${rounded}.`
+}
+
+function historyOf(sale: ExplainedSale): Happening[] {
+  const { currency, entries } = sale
+  const money = (cents: number) => formatMoney(cents, currency)
+  const corrections = sale.corrections === null ? [] : correctionsSchema.parse(sale.corrections)
+  const entryOf = (fits: (entry: ExplainedSale['entries'][number]) => boolean) => {
+    const entry = entries.find(fits)
+    return entry
+      ? { number: entry.entry_number, amount_cents: entry.amount_cents, balance_cents: entry.balance_after_cents }
+      : null
+  }
+  const history: Happening[] = [
+    {
+      at: iso(sale.created_at),
+      kind: 'recorded',
+      text: `Recorded, with ${money(sale.amount_cents)} as its amount now.`,
+      change_cents: 0,
+      entry: null,
+    },
+  ]
+  if (sale.commission_made_at === null || sale.commission_cents === null || sale.hold_until === null) return history
+  const first = corrections[0]?.was_cents ?? sale.commission_cents
+  history.push({
+    at: iso(sale.commission_made_at),
+    kind: 'commission',
+    text: `A commission of ${money(first)} was made, on hold until ${day(sale.hold_until)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
+    change_cents: first,
+    entry: null,
+  })
+  corrections.forEach((correction, index) => {
+    history.push({
+      at: iso(correction.at),
+      kind: 'correction',
+      text:
+        correction.was_cents === correction.amount_cents
+          ? `Corrected: what is reversed of it, as what was paid changed.`
+          : `Corrected from ${money(correction.was_cents)} to ${money(correction.amount_cents)}: ${money(correction.base_cents)} without tax counts, as the ${correction.source === 'api' ? 'API' : correction.source} says.`,
+      change_cents: correction.change_cents,
+      entry: entryOf((e) => e.cause === 'commission_corrected' && e.correction_number === index + 1),
+    })
+  })
+  for (const refund of sale.refunds) {
+    const isDispute = refund.reason === 'chargeback'
+    const name = isDispute ? 'Chargeback' : 'Refund'
+    const capped = refund.requested_cents !== null && refund.requested_cents > refund.applied_cents
+    history.push({
+      at: iso(refund.created_at),
+      kind: isDispute ? 'chargeback' : 'refund',
+      text: `${name} of ${money(refund.applied_cents)}${capped ? ` (of ${money(refund.requested_cents ?? 0)}: no more was left)` : ''}.${refund.reason_text === null ? '' : ` ${refund.reason_text}`}`,
+      change_cents: 0 - refund.deduction_cents,
+      entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === refund.id),
+    })
+    if (refund.returned_at !== null && refund.applied_cents > 0) {
+      history.push({
+        at: iso(refund.returned_at),
+        kind: 'returned',
+        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was put back.`,
+        change_cents: refund.returned_cents,
+        entry: entryOf((e) => e.cause === 'reversal_returned' && e.refund_id === refund.id),
+      })
+    }
+  }
+  if (sale.credited_at !== null) {
+    const early = sale.credited_at < sale.hold_until
+    history.push({
+      at: iso(sale.credited_at),
+      kind: 'approved',
+      text: early
+        ? "Approved before its hold ended: in the partner's balance."
+        : "Its hold ended: in the partner's balance.",
+      change_cents: 0,
+      entry: entryOf((e) => e.cause === 'commission_credited'),
+    })
+  }
+  if (sale.rejected_at !== null) {
+    const left = history.reduce((sum, { change_cents: change }) => sum + change, 0)
+    history.push({
+      at: iso(sale.rejected_at),
+      kind: 'rejected',
+      text: `Rejected.${sale.reason === null ? '' : ` ${sale.reason}`}`,
+      change_cents: sale.commission_cents - (sale.reversed_cents ?? 0) - left,
+      entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === null),
+    })
+  }
+  if (sale.paid_at !== null) {
+    history.push({
+      at: iso(sale.paid_at),
+      kind: 'paid',
+      text: `Paid out by withdrawal ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
+      change_cents: 0,
+      entry: null,
+    })
+  }
+  const order = history.map((happening, index) => ({ happening, index }))
+  return order
+    .toSorted((a, b) => a.happening.at.localeCompare(b.happening.at) || a.index - b.index)
+    .map(({ happening }) => happening)
+}

@@ -1,0 +1,393 @@
+import { describe, expect, test } from 'vitest'
+import { generateApiKey } from '../lib/access/api-keys.ts'
+import { customer, type Shop } from '../lib/local/stripe-events.ts'
+import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { explainSale } from '../lib/money/explanation.ts'
+import { recordSale } from '../lib/money/sales.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
+import { wrongExplanations } from './support/explanations.ts'
+import { bill, oneTime } from './support/payments.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { sql, db, neon } = endpoint
+const { send, tell } = await openWebhook(endpoint)
+
+async function keyOf({ programId }: TestShop): Promise<string> {
+  const { keyHash, hint } = await generateApiKey()
+  await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3)`, [
+    programId,
+    keyHash,
+    hint,
+  ])
+  return keyHash
+}
+
+const said = { email_hash: null, session_id: null, page_url: null, is_test: false, additional_data: null }
+const settle = async (shop: TestShop, customer_key: string) =>
+  recordServerLead(db, await keyOf(shop), { ...said, customer_key, click_id: shop.clickId }, null)
+
+const sell = async (shop: TestShop, of: { customer_key: string; click_id?: string | null; amount_cents?: number }) =>
+  recordSale(
+    db,
+    await keyOf(shop),
+    {
+      transaction_id: 'order-1',
+      click_id: null,
+      amount_cents: 4925,
+      tax_cents: 0,
+      currency: 'usd',
+      sale_type: 'payment',
+      is_recurring: false,
+      subscription_id: null,
+      is_test: false,
+      additional_data: null,
+      ...of,
+    },
+    null,
+    crypto.randomUUID(),
+  )
+
+const explain = ({ programId }: TestShop, transaction_id = 'order-1') =>
+  explainSale(db, { programId, transaction_id, test: false, withCustomer: true })
+const stepsOf = async (shop: TestShop, transactionId?: string) =>
+  (await explain(shop, transactionId)).steps.map(({ step, found }) => `${step}: ${found}`)
+const age = (shop: TestShop, days: number) =>
+  sql.query(
+    `update customers set last_click_at = now() - make_interval(days => $2), created_at = now() - make_interval(days => $2)
+    where program_id = $1`,
+    [shop.programId, days],
+  )
+
+describe('a sale of the API says how its customer was looked for', () => {
+  test.for<[string, (shop: TestShop) => Promise<unknown>, string[], 'partner' | null]>([
+    [
+      'by a known customer key',
+      async (shop) => (await settle(shop, 'ann'), await sell(shop, { customer_key: 'ann' })),
+      ['customer_key: found'],
+      'partner',
+    ],
+    [
+      'by a click id',
+      async (shop) => sell(shop, { customer_key: 'ann', click_id: shop.clickId }),
+      ['customer_key: unknown', 'click_id: found'],
+      'partner',
+    ],
+    [
+      'by a click id whose customer has another key',
+      async (shop) => (await settle(shop, 'ann'), await sell(shop, { customer_key: 'bob', click_id: shop.clickId })),
+      ['customer_key: unknown', 'click_id: second_customer'],
+      'partner',
+    ],
+    [
+      'by a click id whose window is over',
+      async (shop) => (await age(shop, 31), await sell(shop, { customer_key: 'ann', click_id: shop.clickId })),
+      ['customer_key: unknown', 'click_id: expired'],
+      null,
+    ],
+    [
+      'by a click id of nobody',
+      async (shop) => sell(shop, { customer_key: 'ann', click_id: 'cust_1_1' }),
+      ['customer_key: unknown', 'click_id: unknown'],
+      null,
+    ],
+    [
+      'without a click id',
+      async (shop) => sell(shop, { customer_key: 'ann' }),
+      ['customer_key: unknown', 'click_id: not_given'],
+      null,
+    ],
+    [
+      'by a customer who is a lead, long after the window',
+      async (shop) => (await settle(shop, 'ann'), await age(shop, 400), await sell(shop, { customer_key: 'ann' })),
+      ['customer_key: found'],
+      'partner',
+    ],
+    [
+      'by a provisional lead and its click',
+      async (shop) => {
+        await recordBrowserLead(db, { ...said, customer_key: 'ann', click_id: shop.clickId }, null)
+        await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
+      },
+      ['customer_key: unknown', 'click_id: found'],
+      'partner',
+    ],
+    [
+      'by a key that only a browser said, with a click of nobody',
+      async (shop) => {
+        await sql.query(`update programs set lead_auth_policy = 'browser_allowed' where id = $1`, [shop.programId])
+        await recordBrowserLead(db, { ...said, customer_key: 'ann', click_id: shop.clickId }, null)
+        await sell(shop, { customer_key: 'ann', click_id: 'cust_1_1' })
+      },
+      ['customer_key: unverified', 'click_id: unknown', 'unverified_customer_key: found'],
+      'partner',
+    ],
+    [
+      'told again with a click after it had nobody',
+      async (shop) => {
+        await sell(shop, { customer_key: 'ann' })
+        await expect(sell(shop, { customer_key: 'ann', click_id: shop.clickId })).rejects.toThrow('recorded already')
+      },
+      ['customer_key: unknown', 'click_id: found'],
+      'partner',
+    ],
+  ])('%s', async ([, stage, steps, partner]) => {
+    const shop = await createShop(sql)
+    await stage(shop)
+    const explained = await explain(shop)
+    expect(explained.steps.map(({ step, found }) => `${step}: ${found}`)).toEqual(steps)
+    expect(explained.partner?.id ?? null).toBe(partner && shop.partnerId)
+    expect(explained.attributed).toBe(partner !== null)
+    expect(explained.commission?.text ?? null).toBe(partner && '20 % of $49.25 is $9.85.')
+  })
+})
+
+const keyless = { clickId: null, email: null, customer: null, customerKey: null }
+const pay = (shop: Shop, more = {}) => send(shop, 'checkout.session.completed', oneTime(shop, more))
+const own = ['metadata: found', 'customer_metadata: not_tried', 'program: named']
+
+describe('a payment of Stripe says how its buyer was looked for', () => {
+  test.for<[string, (shop: TestShop) => Promise<unknown>, string[], boolean]>([
+    [
+      'by its click id',
+      async (shop) => pay({ ...shop, ...keyless, clickId: shop.clickId }),
+      [...own, 'session: unknown', 'click_id: found'],
+      true,
+    ],
+    [
+      'by the e-mail address of a lead',
+      async (shop) => {
+        await sql.query(
+          `select settle_lead($1, 'ann', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null)`,
+          [shop.programId, shop.clickId, await emailHash('key', 'bob@example.com')],
+        )
+        await pay({ ...shop, ...keyless, email: 'bob@example.com', customerKey: 'else' })
+      },
+      [...own, 'session: unknown', 'click_id: not_given', 'email: found'],
+      true,
+    ],
+    [
+      'by its customer key, behind a click whose window is over',
+      async (shop) => {
+        await settle(shop, 'ann')
+        await sql.query(
+          `insert into customers (program_id, click_id, link_id, partner_id, last_click_at, created_at)
+          select program_id, 'cust_1_7', link_id, partner_id, now() - interval '31 days', now() - interval '31 days'
+          from customers where program_id = $1`,
+          [shop.programId],
+        )
+        await pay({
+          ...shop,
+          ...keyless,
+          clickId: 'cust_1_7',
+          customerKey: 'ann',
+          email: 'x@example.com',
+          customer: 'cus_x',
+        })
+      },
+      [
+        ...own,
+        'session: unknown',
+        'click_id: expired',
+        'email: unknown',
+        'processor_customer: unknown',
+        'customer_key: found',
+      ],
+      true,
+    ],
+    [
+      'by nothing',
+      async (shop) => pay({ ...shop, ...keyless, customerKey: 'nobody' }),
+      [
+        ...own,
+        'session: unknown',
+        'click_id: not_given',
+        'email: not_given',
+        'processor_customer: not_given',
+        'customer_key: unknown',
+        'unverified_email: not_given',
+        'unverified_customer_key: unknown',
+      ],
+      false,
+    ],
+    [
+      'by a click that came after the purchase',
+      async (shop) => {
+        await settle(shop, 'ann')
+        await pay({ ...shop, ...keyless, customerKey: 'ann', now: shop.now - 86_400 })
+      },
+      [
+        ...own,
+        'session: unknown',
+        'click_id: not_given',
+        'email: not_given',
+        'processor_customer: not_given',
+        'customer_key: clicked_later',
+        'unverified_email: not_given',
+        'unverified_customer_key: clicked_later',
+      ],
+      false,
+    ],
+    [
+      'out of order: by a lead that came after it',
+      async (shop) => {
+        await pay({ ...shop, ...keyless, customerKey: 'ann' })
+        await settle(shop, 'ann')
+      },
+      [
+        ...own,
+        'session: unknown',
+        'click_id: not_given',
+        'email: not_given',
+        'processor_customer: not_given',
+        'customer_key: found',
+      ],
+      true,
+    ],
+    [
+      'by the metadata of its Stripe customer',
+      async (shop) => {
+        await send(shop, 'customer.created', customer(shop))
+        await send(shop, 'checkout.session.completed', { ...oneTime(shop), metadata: {} })
+      },
+      ['metadata: nothing', 'customer_metadata: found', 'program: named', 'session: unknown', 'click_id: found'],
+      true,
+    ],
+  ])('%s', async ([, stage, steps, attributed]) => {
+    const shop = await createShop(sql)
+    await stage(shop)
+    const { rows } = await sql.query<{ transaction_id: string }>(
+      'select transaction_id from sales where program_id = $1',
+      [shop.programId],
+    )
+    const explained = await explain(shop, rows[0]?.transaction_id)
+    expect(explained.steps.map(({ step, found }) => `${step}: ${found}`)).toEqual(steps)
+    expect(explained.attributed).toBe(attributed)
+    expect(explained.deliveries.length).toBeGreaterThan(0)
+  })
+})
+
+const bare = (shop: TestShop): Shop => ({ ...shop, clickId: null, customerKey: null, programId: 0 })
+
+describe('a payment that is no sale says why not', () => {
+  test('an event without metadata of an unknown customer, by its payment and by its own id', async () => {
+    const shop = await createShop(sql)
+    const session = { ...oneTime(shop), metadata: {}, customer: 'cus_stranger' }
+    await send(shop, 'checkout.session.completed', session, `evt_why${shop.programId}`)
+    for (const id of ['pi_1', `evt_why${shop.programId}`]) {
+      const explained = await explain(shop, id)
+      expect(explained).toMatchObject({ attributed: false, partner: null, commission: null, history: [] })
+      expect(explained.summary).toBe('This payment is no sale of the program. Its metadata names no program.')
+      expect(explained.steps.map(({ step, found }) => `${step}: ${found}`)).toEqual([
+        'metadata: nothing',
+        'customer_metadata: nothing',
+        'program: none',
+        'known_buyer: unknown',
+      ])
+    }
+    await expect(explain(await createShop(sql), `evt_why${shop.programId}`)).rejects.toThrow('There is no sale')
+  })
+
+  test('one of a known customer, which the setting left out', async () => {
+    const shop = await createShop(sql)
+    await pay(shop)
+    const renewal = bill(bare(shop), { id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' })
+    await send(shop, 'invoice.payment_succeeded', { ...renewal, parent: null, metadata: {} })
+    expect((await stepsOf(shop, 'in_2')).slice(-2)).toEqual(['known_buyer: found', 'setting: off'])
+  })
+})
+
+test('what was decided is what is shown, whatever the program changed since', async () => {
+  const shop = await createShop(sql)
+  await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
+  const before = await explain(shop)
+  await sql.query(
+    `update programs set commission_bp = 100, cookie_window_days = 1, hold_days = 1, commission_duration_months = 1 where id = $1`,
+    [shop.programId],
+  )
+  await sql.query(`update customers set last_click_at = now() + interval '5 days' where program_id = $1`, [
+    shop.programId,
+  ])
+  expect(await explain(shop)).toEqual(before)
+  expect(before.rule).toMatchObject({ commission_bp: 2000, duration_months: null, hold_days: 30 })
+  expect(before.click).toMatchObject({ window_days: 30, within_window: true, attribution_model: 'last_click' })
+})
+
+describe('what came after', () => {
+  test('refund, dispute and its return, approval and rejection stand with the entries that they made', async () => {
+    const shop = await createShop(sql)
+    await pay(shop)
+    const { rows } = await sql.query<{ id: string }>('select id from commissions where program_id = $1', [
+      shop.programId,
+    ])
+    const id = Number(rows[0]?.id)
+    await tell(shop, 're_1', 1000)
+    await approveCommissions(db, shop.programId, [id])
+    await tell(shop, 'dp_1', 5000)
+    await tell(shop, 'dp_1', 5000, 'won')
+    await rejectCommission(db, shop.programId, id, 'Bought by the partner.')
+    const { history, commission } = await explain(shop, 'pi_1')
+    expect(history.map(({ kind, change_cents: change, entry }) => [kind, change, entry?.amount_cents ?? null])).toEqual(
+      [
+        ['recorded', 0, null],
+        ['commission', 2000, null],
+        ['refund', -200, null],
+        ['approved', 0, 1800],
+        ['chargeback', -1000, -1000],
+        ['returned', 1000, 1000],
+        ['rejected', -1800, -1800],
+      ],
+    )
+    expect(commission).toMatchObject({ amount_cents: 2000, left_cents: 0, status: 'reversed' })
+  })
+
+  test('a correction says what counted before and after', async () => {
+    const shop = await createShop(sql)
+    await sell(shop, { customer_key: 'user-1', click_id: shop.clickId })
+    await sql.query(`update sales set transaction_id = 'pi_1' where program_id = $1`, [shop.programId])
+    await pay(shop, { total: 8000 })
+    const { history, sale, commission } = await explain(shop, 'cs_1')
+    expect(history.find(({ kind }) => kind === 'correction')).toMatchObject({
+      change_cents: 1600 - 985,
+      text: 'Corrected from $9.85 to $16.00: $80.00 without tax counts, as the session says.',
+    })
+    expect([sale?.source, commission?.text]).toEqual(['session', '20 % of $80.00 is $16.00.'])
+  })
+})
+
+test('rounding is shown, and what is an erased customer is not', async () => {
+  const shop = await createShop(sql)
+  await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId, amount_cents: 1234 })
+  const before = neon.requests
+  const explained = await explain(shop)
+  expect(neon.requests - before).toBe(1)
+  expect(explained.commission).toMatchObject({
+    exact: '246.8',
+    text: '20 % of $12.34 is $2.47, rounded half up from 246.8 minor units.',
+  })
+  expect(explained.customer).toEqual({ click_id: shop.clickId, customer_key: 'secret-ann' })
+  await eraseCustomer(db, shop.programId, { customer_key: 'secret-ann' })
+  expect(JSON.stringify(await explain(shop))).not.toMatch(new RegExp(`secret-ann|${shop.clickId}`))
+})
+
+test('a partner reads their own sale without the customer, and nobody else does', async () => {
+  const shop = await createShop(sql)
+  await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId })
+  await sql.query(`insert into users (id, name, email) values ($1, 'Jane', $1 || '@example.com')`, [
+    `u${shop.programId}`,
+  ])
+  await sql.query('update partners set user_id = $1 where id = $2', [`u${shop.programId}`, shop.partnerId])
+  const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
+  const theirs = await explainSale(db, { ...asked, partnerUserId: `u${shop.programId}` })
+  expect(theirs).toMatchObject({ customer: null, deliveries: [], partner: { id: shop.partnerId } })
+  expect(JSON.stringify(theirs)).not.toMatch(new RegExp(`secret-ann|${shop.clickId}`))
+  await expect(explainSale(db, { ...asked, partnerUserId: 'u-else' })).rejects.toThrow('There is no sale')
+})
+
+test('every explanation here agrees with the commission and the balance', async () => {
+  expect(await wrongExplanations(db, sql)).toEqual([])
+})

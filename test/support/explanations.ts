@@ -1,0 +1,42 @@
+import type pg from 'pg'
+import type { Database } from '../../lib/database.ts'
+import { explainSale } from '../../lib/money/explanation.ts'
+
+interface Kept {
+  program_id: number
+  transaction_id: string
+  is_test: boolean
+  partner_id: number | null
+  left: number
+  ledger: number
+}
+
+/** What is wrong with the explanations of all sales there are: each against the commission and the entries of the balance. */
+export async function wrongExplanations(db: Database, sql: pg.Client): Promise<string[]> {
+  const { rows } = await sql.query<Kept>(
+    `select s.program_id::int, s.transaction_id, s.is_test, s.partner_id::int, coalesce(c.amount_cents - c.reversed_cents, 0)::float8 as left,
+      coalesce((select sum(e.amount_cents) from balance_entries e
+        where e.program_id = c.program_id and e.commission_id = c.id), 0)::float8 as ledger
+    from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id order by s.program_id, s.id`,
+  )
+  const wrong: string[] = []
+  for (const { program_id: programId, transaction_id, is_test: test, partner_id, left, ledger } of rows) {
+    const said = await explainSale(db, { programId, transaction_id, test, withCustomer: true })
+    const { commission, sale, rule, steps, history } = said
+    const differs = (what: string, is: unknown, expected: unknown) => {
+      if (is !== expected)
+        wrong.push(`${programId} ${transaction_id}: ${what} is ${String(is)}, not ${String(expected)}`)
+    }
+    differs('partner', said.partner?.id ?? null, partner_id)
+    differs('what is left', commission?.left_cents ?? 0, left)
+    differs('sum of its history', sum(history.map(({ change_cents: change }) => change)), left)
+    differs('sum of its entries', sum(history.map(({ entry }) => entry?.amount_cents ?? 0)), ledger)
+    if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is kept`)
+    if (!commission || !sale || !rule || commission.text.includes('earns nothing')) continue
+    const product = BigInt(sale.commission_base_cents) * BigInt(rule.commission_bp)
+    differs('arithmetic', commission.amount_cents, Number((product + 5000n) / 10_000n))
+  }
+  return wrong
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
