@@ -850,7 +850,7 @@ test('a workspace’s demand for codes holds for a member who comes by a provide
   const { rows } = await stack.sql.query<{ id: string }>('select id from users where email = $1', [email])
   const userId = rows[0]?.id ?? ''
   await addMember(stack.db, sandbox.workspaceId, userId, 'owner')
-  const page = `/programs/${sandbox.programId}`
+  const page = `/programs/${sandbox.programId}/settings`
   expect((await get(page, token)).status).toBe(200)
   await stack.sql.query('update workspaces set requires_two_factor = true where id = $1', [sandbox.workspaceId])
   const again = (await sessionOf((await signInByProvider(email)).cookies)) ?? ''

@@ -178,12 +178,18 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       },
     ],
   },
-  'a payout run that is made twice where its answer was lost': {
-    functions: [
+  'a payout run that is asked for anew where its answer was lost': {
+    plants: [
       {
-        name: 'make_payout_run',
-        from: 'r.program_id = of_program_id and r.request_id = request;',
-        to: 'false;',
+        file: 'lib/money/payout-runs.ts',
+        from: '  const [, [run]] = await retryOnce(() => db.batch([make, read]))',
+        to: `  const [, [run]] = await retryOnce(() => {
+    const another = crypto.randomUUID()
+    return db.batch([
+      call('make_payout_run', { of_program_id: programId, request: another }),
+      keepMade(runsStatement(programId).where('r.request_id', '=', another)),
+    ])
+  })`,
       },
     ],
   },

@@ -70,7 +70,7 @@ onDisk(
     const { apiKey, partnerCode } = await createSandbox(db, env)
     const functions = readTestFunctions()
       .filter(({ name }) => ['track-click', 'track-sale', 'cli-status'].includes(name))
-      .map((entry) => ({ ...entry, rateLimits: [] }))
+      .map((entry) => ({ ...entry, rateLimits: [], services: {} }))
     const workers = await startWorkers({
       functions,
       scripts: new Map(

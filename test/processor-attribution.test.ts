@@ -33,7 +33,11 @@ const another = async (
       insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id)
       select program_id, signup_date, lead_event_id, id from customer where signup_date is not null returning program_id
     ),
-    counted as (insert into daily_totals (program_id, day, slot, leads) select program_id, utc_day(now()), counter_slot(now()), 1 from lead)
+    counted as (insert into daily_totals (program_id, day, slot, leads) select program_id, utc_day(now()), counter_slot(now()), 1 from lead),
+    grouped as (
+      insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
+      select program_id, id, partner_id, last_click_at, now(), 1, 0 from customer where signup_date is not null
+    )
     select id, click_id from customer`,
     [
       shop.programId,
