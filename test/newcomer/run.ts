@@ -1,0 +1,220 @@
+/**
+ * `npm run newcomer`: what an integrator does from an empty folder to the first tracked sale, with the newest Express and Next.js of the npm
+ * registry: the command that the dashboard shows, the code of the instructions that it writes, a visitor in Chromium, the call of the
+ * documentation. Prints each step with its time, and ends with 1 where one fails or a way's commands take longer than two minutes.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import type { Browser } from 'playwright-core'
+import { answerHelp } from '../../lib/commands/command.ts'
+import { freePort } from '../../lib/local/postgres.ts'
+import { launchChromium } from '../support/chromium.ts'
+
+answerHelp('npm run newcomer    from an empty folder to the first tracked sale, with Express and Next.js from npm')
+
+const run = promisify(execFile)
+const longestSeconds = 120
+const temporary = mkdtempSync(path.join(tmpdir(), 'newcomer-'))
+const children: ChildProcess[] = []
+
+/** A process of its own group, so that what it starts ends with it. Its output is shown where the step fails. */
+function start(command: string, cwd: string, environment: NodeJS.ProcessEnv) {
+  const child = spawn('bash', ['-c', command], { cwd, env: { ...process.env, ...environment }, detached: true })
+  children.push(child)
+  const started = { child, output: '' }
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (started.output += String(chunk)))
+  return started
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (!child.pid || child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit')
+  process.kill(-child.pid, 'SIGINT')
+  await exited
+}
+
+async function until(holds: () => boolean | Promise<boolean>, what: string, output: () => string): Promise<void> {
+  for (const end = Date.now() + 180_000; !(await holds()); await new Promise((resolve) => setTimeout(resolve, 100)))
+    if (Date.now() > end) throw new Error(`${what}\n${output()}`)
+}
+
+const answers = (url: string) =>
+  fetch(url).then(
+    ({ status }) => status < 500,
+    () => false,
+  )
+
+interface Way {
+  name: string
+  /** What is installed beside the package, as the framework says. */
+  install: string
+  /** Which of the files in the instructions are pasted. */
+  files: RegExp
+  /** What a project of this framework has already. */
+  own: Record<string, string>
+  settings: (folder: string) => void
+  serve: string
+  signup: string
+}
+
+const ways: Way[] = [
+  {
+    name: 'HTML and Express',
+    install: 'npm install express',
+    files: /^server\.js$|^public\//,
+    own: {},
+    settings: () => {},
+    serve: 'node --env-file=.svc/.env server.js',
+    signup: '/',
+  },
+  {
+    name: 'Next.js',
+    install: 'npm install next react react-dom && npm install -D typescript @types/node @types/react',
+    files: /^app\//,
+    own: { 'app/page.tsx': 'export default function Page() {\n  return <h1>Shop</h1>\n}\n' },
+    settings: (folder) => {
+      const lines = readFileSync(path.join(folder, '.svc/.env'), 'utf8').split('\n')
+      appendFileSync(
+        path.join(folder, '.env.local'),
+        lines.filter((line) => /^SVC_(API|PROXY)_KEY=/.test(line)).join('\n'),
+      )
+    },
+    serve: 'npx next dev -p $PORT',
+    signup: '/signup',
+  },
+]
+
+async function newcomer(way: Way, baseUrl: string, account: { email: string; password: string }): Promise<void> {
+  console.log(`\n${way.name}`)
+  const folder = path.join(temporary, way.name.replaceAll(/\W+/g, '-'))
+  mkdirSync(folder)
+  const port = String(await freePort())
+  const site = `http://localhost:${port}`
+  /** A link to the site as its developer opens it. */
+  const here = (link: string) => link.replace(/^https:\/\/[^/]+/, site)
+  let seconds = 0
+  const step = async <Result>(name: string, does: () => Promise<Result>): Promise<Result> => {
+    const begun = performance.now()
+    const result = await does()
+    const took = (performance.now() - begun) / 1000
+    seconds += took
+    console.log(`  ${took.toFixed(1).padStart(6)} s  ${name}`)
+    return result
+  }
+  const shell = (command: string, environment: NodeJS.ProcessEnv = {}) =>
+    run('bash', ['-euc', command], { cwd: folder, env: { ...process.env, ...environment } })
+
+  const browser: Browser = await launchChromium()
+  try {
+    const advertiser = await browser.newPage()
+    await advertiser.goto(`${baseUrl}/sign-in`)
+    await advertiser.getByLabel('E-mail').fill(account.email)
+    await advertiser.getByLabel('Password').fill(account.password)
+    await advertiser.getByRole('button', { name: 'Sign in' }).click()
+    await advertiser.waitForURL((url) => url.pathname !== '/sign-in')
+    await advertiser.goto(`${baseUrl}/programs/new`)
+    await advertiser.getByLabel('Program name').fill(way.name)
+    await advertiser.getByLabel('Domain of your site').fill('shop.example.com')
+    await advertiser.getByRole('button', { name: 'Make the program' }).click()
+    const shown = async (label: string) =>
+      (await advertiser.getByLabel(label, { exact: true }).textContent())?.trim() ?? ''
+    const command = await shown('set-up command')
+    const apiKey = await shown('API key')
+    const testLink = await shown('test link')
+
+    await step(way.install, () => shell(way.install))
+    await step(command.replace(apiKey, 'svc_live_…'), () => shell(command))
+    await step('paste what .svc/AGENTS.md says', async () => {
+      const instructions = readFileSync(path.join(folder, '.svc/AGENTS.md'), 'utf8')
+      const blocks = [...instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)].map(
+        ([, file = '', code = '']) => [file, code] as const,
+      )
+      for (const [file, code] of [...Object.entries(way.own), ...blocks.filter(([name]) => way.files.test(name))]) {
+        mkdirSync(path.dirname(path.join(folder, file)), { recursive: true })
+        writeFileSync(path.join(folder, file), code)
+      }
+      way.settings(folder)
+    })
+    const server = await step(way.serve, async () => {
+      const started = start(way.serve, folder, { PORT: port })
+      await until(
+        () => answers(site),
+        'The server does not answer.',
+        () => started.output,
+      )
+      return started
+    })
+
+    const comeBy = async (link: string) => {
+      const context = await browser.newContext()
+      const page = await context.newPage()
+      const landed = await page.goto(link)
+      if (landed?.status() !== 200) throw new Error(`${link} is answered ${landed?.status()}\n${server.output}`)
+      await page.waitForFunction(() => window.svc?.getClickId(), undefined, { timeout: 60_000 })
+      if (way.signup !== '/') await page.goto(site + way.signup)
+      await page.waitForFunction(() => window.svc?.getClickId(), undefined, { timeout: 60_000 })
+      await page.getByLabel('E-mail').fill('visitor@example.com')
+      const [response] = await Promise.all([
+        page.waitForResponse((answer) => answer.url().endsWith('/api/signup'), { timeout: 60_000 }),
+        page.getByRole('button', { name: 'Sign up' }).click(),
+      ])
+      const { id }: { id: string } = await response.json()
+      await page.getByText('Welcome!').waitFor()
+      await context.close()
+      return id
+    }
+    const documentation = await (await fetch(`${baseUrl}/docs/html.md`)).text()
+    const sale = /^## 3\. The sale$[^]*?^```sh run\n([^]*?)^```$/m.exec(documentation)?.[1] ?? ''
+    const buy = async (customer: string, order: string) => {
+      const call = sale.replace('"user-1"', JSON.stringify(customer)).replace('"order-1"', JSON.stringify(order))
+      const { stdout } = await shell(call, { SVC_API_KEY: apiKey })
+      return JSON.parse(stdout)
+    }
+
+    await step(`a visitor by the test link ${testLink} signs up and pays`, async () => {
+      await buy(await comeBy(here(testLink)), 'test-1')
+      await advertiser.getByText('All three have come').waitFor({ timeout: 60_000 })
+    })
+
+    await advertiser.goto(`${baseUrl}/programs/${/svc-test-(\d+)$/.exec(testLink)?.[1]}/partners`)
+    await advertiser.getByLabel('Name').fill('Grace')
+    await advertiser.getByLabel('E-mail').fill('grace@example.com')
+    await advertiser.getByRole('button', { name: 'Add the partner' }).click()
+    const copy = advertiser.getByRole('button', { name: /^Copy link with the code/ })
+    const link = (await copy.getAttribute('data-copy')) ?? ''
+    await step(`a visitor by ${link} signs up and pays`, async () => {
+      const answer = await buy(await comeBy(here(link)), 'order-1')
+      if (!answer.attributed || !answer.commission_id) throw new Error(JSON.stringify(answer))
+    })
+    console.log(`  ${seconds.toFixed(1).padStart(6)} s  in all`)
+    if (seconds > longestSeconds) throw new Error(`That is more than ${longestSeconds} seconds.`)
+  } finally {
+    await browser.close()
+  }
+}
+
+try {
+  const port = String(await freePort())
+  const stack = start(`"${process.execPath}" lib/local/start.ts`, path.join(import.meta.dirname, '../..'), {
+    LOCAL_DATA_FOLDER: path.join(temporary, 'data'),
+    PORT: port,
+    NO_COLOR: '1',
+  })
+  await until(
+    () => stack.output.includes('Ctrl-C'),
+    'The service does not start.',
+    () => stack.output,
+  )
+  const [, email = '', password = ''] = /dashboard +\S+ +as (\S+), password (\S+)/.exec(stack.output) ?? []
+  for (const way of ways) await newcomer(way, `http://127.0.0.1:${port}`, { email, password })
+} catch (error) {
+  console.error(error)
+  process.exitCode = 1
+} finally {
+  for (const child of children.toReversed()) await stop(child)
+  rmSync(temporary, { recursive: true, force: true })
+}

@@ -1,0 +1,61 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Browser, chromium } from 'playwright-core'
+
+const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
+const chromiumFolder = path.join(cacheFolder, 'chromium')
+const fontsConfig = 'fonts.conf'
+
+/**
+ * The Chromium that npm installed, without a window. It needs nothing of the machine: where shared libraries are missing it takes those that
+ * are packed with it, and fonts always. `extraArgs` are Chromium's own.
+ */
+export function launchChromium(...extraArgs: string[]): Promise<Browser> {
+  // The package holds a Linux build only; elsewhere the installed Chrome does.
+  const program = process.platform === 'linux' ? installedChromium() : { channel: 'chrome' }
+  const args = [
+    '--no-sandbox',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    ...extraArgs,
+  ]
+  return chromium.launch({ ...program, args })
+}
+
+function installedChromium(): { executablePath: string; env: Record<string, string> } {
+  unpack()
+  const executablePath = path.join(chromiumFolder, 'chromium')
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: chromiumFolder,
+    FONTCONFIG_FILE: path.join(chromiumFolder, fontsConfig),
+  }
+  const complete = spawnSync(executablePath, ['--version'], { env }).status === 0
+  return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
+}
+
+/** Unpacks into a folder that is then renamed, because two test files may come here at once. */
+function unpack(): void {
+  if (existsSync(chromiumFolder)) return
+  mkdirSync(cacheFolder, { recursive: true })
+  const partial = mkdtempSync(`${chromiumFolder}-`)
+  const script = "import chromium from '@sparticuz/chromium'; await chromium.executablePath()"
+  // The package unpacks into the temporary folder, and the libraries only where it takes itself to be on Lambda.
+  const environment = { ...process.env, TMPDIR: partial, AWS_LAMBDA_JS_RUNTIME: 'nodejs24.x' }
+  execFileSync(process.execPath, ['--input-type=module', '--eval', script], { env: environment })
+  // The package's own configuration looks for fonts in the temporary folder, and without any font Chromium ends.
+  const dir = path.join(chromiumFolder, 'fonts')
+  const cache = path.join(chromiumFolder, 'fonts-cache')
+  writeFileSync(
+    path.join(partial, fontsConfig),
+    `<fontconfig><dir>${dir}</dir><cachedir>${cache}</cachedir></fontconfig>\n`,
+  )
+  try {
+    renameSync(partial, chromiumFolder)
+  } catch {
+    rmSync(partial, { recursive: true })
+  }
+}
