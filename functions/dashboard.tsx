@@ -39,6 +39,7 @@ import { firstStepsPages } from './dashboard/program/first-steps.tsx'
 import { newProgramPages } from './dashboard/program/new-program.tsx'
 import { notificationPages } from './dashboard/program/notifications.tsx'
 import { overviewPages } from './dashboard/program/overview.tsx'
+import { partnerPage } from './dashboard/program/partner.tsx'
 import { partnerPages } from './dashboard/program/partners.tsx'
 import { payoutRunPage } from './dashboard/program/payout-run.tsx'
 import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
@@ -148,6 +149,7 @@ const groups = [
   notificationPages,
   overviewPages,
   partnerPages,
+  partnerPage,
   payoutRunPages,
   payoutRunPage,
   salePages,

@@ -360,6 +360,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '?period=90d',
       '/events',
       '/partners',
+      '/partners/1',
       '/commissions',
       '/sales/t1',
       '/payouts',

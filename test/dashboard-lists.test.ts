@@ -168,3 +168,34 @@ test('the partners of a search are listed and exported, in the order that the ad
   expect(lines.map((line) => line.split(',')[1])).toEqual(['Amy', 'amylase'])
   expect(await get(`${base}/partners?q=nobody`)).toContain('Nothing fits')
 })
+
+test("a partner's page shows what they brought and earned, and changes what the program typed of them", async () => {
+  const { partnerId, code } = await addPartner(stack.db, {
+    programId: sandbox.programId,
+    name: 'Mona',
+    email: null,
+    code: null,
+  })
+  const page = `${base}/partners/${partnerId}`
+  expect(await get(page)).toContain(code)
+  const { rows } = await stack.sql.query<{ partner_id: string }>(
+    'select partner_id from commissions where program_id = $1 limit 1',
+    [sandbox.programId],
+  )
+  const html = await get(`${base}/partners/${rows[0]?.partner_id}`)
+  expect(html.match(/<caption class="hidden">Their newest commissions<\/caption>/)).not.toBeNull()
+  expect(html).toContain('€0.01')
+  const response = await fetch(stack.baseUrl + page, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: {
+      cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`,
+      origin: stack.baseUrl,
+      referer: stack.baseUrl + page,
+    },
+    body: new URLSearchParams({ name: 'Mona Lisa', email: 'Mona@example.com', payout_email: '' }),
+  })
+  expect([response.status, response.headers.get('location')]).toEqual([303, page])
+  const changed = await get(page)
+  for (const text of ['Mona Lisa', 'mona@example.com']) expect(changed).toContain(text)
+})

@@ -35,6 +35,8 @@ const routes = {
     'GET /programs/:programId/partners': 'partner:list',
     'GET /programs/:programId/partners.csv': 'partner:list',
     'POST /programs/:programId/partners': 'partner:manage',
+    'GET /programs/:programId/partners/:partnerId': 'partner:list',
+    'POST /programs/:programId/partners/:partnerId': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/invite': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/activate': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/end': 'partner:manage',

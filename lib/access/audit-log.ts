@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import { call, type Database } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
@@ -7,7 +7,7 @@ import { kysely } from '../kysely.ts'
  * The audit log of a workspace: who did what. Most entries are written by the database where the act itself is (migrations/functions/audit-log.sql);
  * whoever acts is said by `Database.actingAs`. What the database cannot see, such as a file that somebody takes along, is noted here.
  */
-export type AuditEntry = Awaited<ReturnType<typeof listAuditEntries>>[number]
+export type AuditEntry = InferResult<ReturnType<typeof auditEntriesStatement>>[number]
 
 /** What can be acted on: the part of an action before its dot. */
 export const auditThings = [
@@ -57,14 +57,22 @@ export async function noteWorkspaceExport(
   )
 }
 
+interface AuditEntries extends Part {
+  thing?: AuditThing | undefined
+  userId?: string | undefined
+  /** What was done to this partner alone. */
+  of?: { programId: number; partnerId: number }
+}
+
 /**
- * Entries of a workspace, the newest first; on one kind of thing, or by one person, where these are given. `actor` is null where the service acted by itself, or an account that is deleted.
+ * Entries of a workspace, the newest first; on one kind of thing, or by one person, where these are given. `actor` is null where the service
+ * acted by itself, or an account that is deleted.
  */
-export async function listAuditEntries(
-  db: Database,
-  workspaceId: string,
-  { thing, userId, ...part }: Part & { thing?: AuditThing | undefined; userId?: string | undefined },
-) {
+export async function listAuditEntries(db: Database, workspaceId: string, list: AuditEntries): Promise<AuditEntry[]> {
+  return await db.query(auditEntriesStatement(workspaceId, list))
+}
+
+export function auditEntriesStatement(workspaceId: string, { thing, userId, of, ...part }: AuditEntries) {
   let query = kysely
     .selectFrom('audit_log as a')
     .leftJoin('users as u', 'u.id', 'a.user_id')
@@ -83,7 +91,13 @@ export async function listAuditEntries(
     .where('a.workspace_id', '=', workspaceId)
   if (thing !== undefined) query = query.where('a.action', 'like', `${thing.replaceAll('_', '\\_')}.%`)
   if (userId !== undefined) query = query.where('a.user_id', '=', userId)
-  return await db.query(partOf(query, sql.ref<number>('a.id'), part))
+  if (of !== undefined) {
+    query = query
+      .where('a.program_id', '=', of.programId)
+      .where('a.subject', '=', String(of.partnerId))
+      .where('a.action', 'like', sql.lit('partner.%'))
+  }
+  return partOf(query, sql.ref<number>('a.id'), part)
 }
 
 /** Deletes the entries whose term, two years, is over; the log itself refuses any others. */

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
@@ -21,12 +21,18 @@ const payload = z.object({
   deducted: z.optional(z.boolean()),
 })
 
-/** To whom notifications go: an advertiser, of one program, or a person, of all the programs they are a partner of. */
-export type Recipient = { programId: number } | { userId: string }
+/** To whom notifications go: an advertiser or a partner, of one program, or a person, of all the programs they are a partner of. */
+export type Recipient = { programId: number } | { programId: number; partnerId: number } | { userId: string }
 
 /** The audience is written out, because it is what the indexes are for. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
+  if ('partnerId' in recipient) {
+    return notifications
+      .where('n.program_id', '=', recipient.programId)
+      .where('n.partner_id', '=', recipient.partnerId)
+      .where('n.audience', '=', sql.lit('partner'))
+  }
   return 'programId' in recipient
     ? notifications.where('n.program_id', '=', recipient.programId).where('n.audience', '=', sql.lit('advertiser'))
     : notifications
@@ -38,6 +44,16 @@ export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[n
 
 /** In-app notifications, the newest first. */
 export async function listNotifications(db: Database, recipient: Recipient, userId: string, part: Part) {
+  return (await db.query(notificationsStatement(recipient, userId, part))).map(asNotification)
+}
+
+/** What a row of `notificationsStatement` says. */
+export const asNotification = (row: InferResult<ReturnType<typeof notificationsStatement>>[number]) => ({
+  ...row,
+  payload: payload.parse(row.payload),
+})
+
+export function notificationsStatement(recipient: Recipient, userId: string, part: Part) {
   const query = notificationsOf(recipient)
     .innerJoin('programs as g', 'g.id', 'n.program_id')
     .leftJoin('partners as p', (join) =>
@@ -61,8 +77,7 @@ export async function listNotifications(db: Database, recipient: Recipient, user
     .select((eb) => eb('r.user_id', 'is not', null).$castTo<boolean>().as('read'))
   const madeAt = (id: number) => notificationsOf(recipient).where('n.id', '=', id).select('n.created_at')
   const order = { ascending: false, value: { by: sql.ref('n.created_at'), of: madeAt } }
-  const rows = await db.query(partOf(query, sql.ref<number>('n.id'), part, order))
-  return rows.map((row) => ({ ...row, payload: payload.parse(row.payload) }))
+  return partOf(query, sql.ref<number>('n.id'), part, order)
 }
 
 /** Marks all notifications to a recipient as read by a user. What comes later is unread. */

@@ -4,7 +4,7 @@ import { keepMade, type Made } from '../access/idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { containing, kysely, now } from '../kysely.ts'
-import type { Json } from '../schema.ts'
+import type { GroupedMetric, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 
 /** A code for people who did not choose one: the name's letters and `digits` random digits, 4 to 9. */
@@ -260,6 +260,55 @@ export function linksOf(programId: Expression<number>, partnerId: Expression<num
       .where('l.partner_id', '=', partnerId)
       .orderBy('l.id'),
   )
+}
+
+export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
+
+/**
+ * A partner's links in a program, the oldest first, with what each brought at any time: clicks as they are counted, leads, sales and commission (after
+ * reversals, in the program's currency) as the totals have them, which is within a minute.
+ */
+export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
+  return kysely
+    .selectFrom('referral_links as l')
+    .leftJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('link_click_counts as c')
+          .select((count) => [
+            count.cast<number>('c.clicks', 'bigint').as('clicks'),
+            count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
+          ])
+          .whereRef('c.program_id', '=', 'l.program_id')
+          .whereRef('c.link_id', '=', 'l.id')
+          .as('k'),
+      (join) => join.onTrue(),
+    )
+    .select((eb) => [
+      'l.id',
+      'l.code',
+      'l.page_url',
+      'l.is_active',
+      eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
+      eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
+      totalOf('leads', sql.lit('')).as('leads'),
+      totalOf('sales', ownCurrency).as('sales'),
+      totalOf('commission', ownCurrency).as('commission_cents'),
+    ])
+    .where('l.program_id', '=', programId)
+    .where('l.partner_id', '=', partnerId)
+    .orderBy('l.id')
+}
+
+const ownCurrency = sql<string>`(select g.currency from programs g where g.id = l.program_id)`
+
+/** Of the link `l` a total of all days: the last of a day's sums is the day's. */
+function totalOf(metric: GroupedMetric, currency: Expression<string>) {
+  return sql<number>`(
+    select coalesce(sum(t.sums[cardinality(t.sums)]), 0)::bigint from grouped_totals t
+    where t.program_id = l.program_id and t.grouping_name = 'link' and t.metric = ${sql.lit(metric)} and t.currency = ${currency}
+      and t.value = l.id::text
+  )`
 }
 
 /** Whether `page` is a page of the site at `domain`, its subdomains included. */

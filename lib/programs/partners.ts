@@ -65,21 +65,23 @@ export interface PartnerChanges extends Details {
   name?: string | undefined
   /** With all their links: clicks on a link that is off are refused. */
   is_active?: boolean | undefined
+  /** Where they are paid; their e-mail address where it is null. */
+  payout_email?: string | null | undefined
   metadata?: MetadataChanges
 }
 
 /**
  * Changes what is given of a partner of a program, and returns them as they are then. One who ended is switched on where nobody signs in as
- * them; others have to be invited again. Name and address are the person's own once they have an account. A changed address ends an open
+ * them; others have to be invited again. Name and addresses are the person's own once they have an account. A changed address ends an open
  * invitation to the one before. Refuses with `conflict`, and with `not_found` where the program has no such partner.
  */
 export async function updatePartner(
   db: Database,
   programId: number,
   partnerId: number,
-  { name, email, external_id, is_active, metadata }: PartnerChanges,
+  { name, email, payout_email, external_id, is_active, metadata }: PartnerChanges,
 ): Promise<PartnerOfProgram> {
-  const isTheirs = name !== undefined || email !== undefined
+  const isTheirs = name !== undefined || email !== undefined || payout_email !== undefined
   const [changed, , , [partner]] = await db
     .batch([
       kysely
@@ -87,6 +89,7 @@ export async function updatePartner(
         .set({
           ...(name !== undefined && { name }),
           ...(email !== undefined && { email }),
+          ...(payout_email !== undefined && { payout_email }),
           ...(external_id !== undefined && { external_id }),
           ...(is_active !== undefined && { is_active }),
           ...(is_active && { ended_at: null, ended_by: null }),
@@ -109,7 +112,7 @@ export async function updatePartner(
   if (is_active && (partner.ended_at || !isTheirs)) {
     throw new ApiError('conflict', 'This partnership ended. Invite them again: it goes on when they accept.')
   }
-  throw new ApiError('conflict', 'This partner signs in, so their name and e-mail address are theirs to change.')
+  throw new ApiError('conflict', 'This partner signs in, so their name and addresses are theirs to change.')
 }
 
 /** Ends the open invitation of a partner that went to another address than they have. */
@@ -163,7 +166,7 @@ export async function readPartner(db: Database, programId: number, partnerId: nu
   return partner
 }
 
-function partnersStatement(programId: number, list: PartnerList) {
+export function partnersStatement(programId: number, list: PartnerList) {
   const { search, searchesEmail = true, status, email, external_id, code, partnerId, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('partners as p')

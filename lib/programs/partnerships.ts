@@ -4,7 +4,7 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { balancesOf } from '../money/balances.ts'
-import { linksFollow, linksOf } from './links.ts'
+import { linkFiguresOf, linksFollow } from './links.ts'
 
 /**
  * The programs that a person accepted, and what they say of themselves there. Each program has a partner of its own for them; a person sees
@@ -27,7 +27,7 @@ export async function listProgramsOfPartner(
     .select(['g.id', 'g.name', 'g.domain', 'g.currency', 'g.commission_bp'])
     .select(['p.id as partner_id', 'p.is_active', 'p.ended_at', 'p.ended_by'])
     .select((eb) => [
-      linksOf(eb.ref('p.program_id'), eb.ref('p.id')).as('links'),
+      jsonArrayFrom(linkFiguresOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('links'),
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
     ])
     .where('p.user_id', '=', userId)

@@ -9,6 +9,7 @@ import {
 import { toCsv } from '../../../lib/csv.ts'
 import { listMembers } from '../../../lib/programs/members.ts'
 import { addressOf } from '../parts/address.ts'
+import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
 import { Field } from '../parts/fields.tsx'
 import { emptyForm } from '../parts/form.ts'
 import { Time } from '../parts/format.tsx'
@@ -104,21 +105,6 @@ const titles: Record<AuditThing, string> = {
   customer: 'Forgotten customers',
   webhook: 'Webhooks',
   data: 'Exports and test data',
-}
-
-const wordsOf = (name: string) => name.replaceAll(/[._]/g, ' ')
-
-function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | 'user_id'>): string {
-  return actor ?? (userId === null ? 'the service' : 'a deleted account')
-}
-
-const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
-
-/** `hold days: 30 → 14`; a pair is what it was and what it is. */
-function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {
-  return Object.entries(details ?? {})
-    .map(([name, value]) => `${wordsOf(name)}: ${Array.isArray(value) ? value.map(textOf).join(' → ') : textOf(value)}`)
-    .join(', ')
 }
 
 auditLogPages.get('/workspaces/:workspaceId/audit.csv', requireWorkspace('audit:list'), async (c) => {

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { shownHost } from '../../../lib/hosts.ts'
+import { formatMoney } from '../../../lib/money.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { endPartnership, type ProgramOfPartner, setPartnerName } from '../../../lib/programs/partnerships.ts'
 import { nameField } from '../../../lib/names.ts'
@@ -51,12 +52,13 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           your links are refused. What you earned stays yours.
         </p>
       )}
-      {program.links.map(({ code, page_url: pageUrl, clicks, bot_clicks: botClicks }) => (
+      {program.links.map(({ code, page_url: pageUrl, ...link }) => (
         <div class="stack tight">
           <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
           <p class="muted small">
-            {formatNumber(clicks)} clicks
-            {botClicks > 0 && `, and ${formatNumber(botClicks)} of bots, which do not count`}
+            {formatNumber(link.clicks)} clicks, {formatNumber(link.leads)} leads, {formatNumber(link.sales)} sales,{' '}
+            {formatMoney(link.commission_cents, program.currency)} earned
+            {link.bot_clicks > 0 && `; and ${formatNumber(link.bot_clicks)} clicks of bots, which do not count`}
           </p>
         </div>
       ))}

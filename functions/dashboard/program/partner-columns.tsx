@@ -4,13 +4,14 @@ import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { linkAddress } from '../../../lib/programs/links.ts'
 import type { PartnerOfProgram } from '../../../lib/programs/partners.ts'
 import { Badge } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
 import { formatNumber } from '../parts/format.tsx'
 import type { Column } from '../parts/table.tsx'
 
 /** What a program's list of partners says of each. */
 export function partnerColumns(program: ViewerProgram): Column<PartnerOfProgram>[] {
   return [
-    { label: 'Partner', cell: (partner) => <PartnerName partner={partner} email={emailOf(program, partner)} /> },
+    { label: 'Partner', cell: (partner) => <PartnerName program={program} partner={partner} /> },
     { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
     { label: 'Clicks', right: true, cell: (partner) => <Clicks links={partner.links} /> },
     { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
@@ -55,24 +56,29 @@ function Clicks({ links }: Pick<PartnerOfProgram, 'links'>) {
 
 const ends = { paused: 'Off', program: 'Ended', partner: 'Left' }
 
-function PartnerName({ partner, email }: { partner: PartnerOfProgram; email: string | null }) {
+/** Where a program has the page of a partner. */
+export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`
+
+function PartnerName({ program, partner }: { program: ViewerProgram; partner: PartnerOfProgram }) {
+  const email = emailOf(program, partner)
   return (
     <div>
-      <strong>{partner.name}</strong>
-      {!partner.is_active && (
-        <>
-          {' '}
-          <Badge tone="bad">{ends[partner.ended_by ?? 'paused']}</Badge>
-        </>
-      )}
-      {partner.invited && (
-        <>
-          {' '}
-          <Badge>Invited</Badge>
-        </>
-      )}
+      <a href={partnerAddress(program.id, partner.id)}>
+        <strong>{partner.name}</strong>
+      </a>{' '}
+      <PartnerState partner={partner} />
       {email && <div class="muted small">{email}</div>}
     </div>
+  )
+}
+
+/** Whether a partner is off, and whether an invitation to them is open. */
+export function PartnerState({ partner }: { partner: Pick<PartnerOfProgram, 'is_active' | 'ended_by' | 'invited'> }) {
+  return (
+    <>
+      {!partner.is_active && <Badge tone="bad">{ends[partner.ended_by ?? 'paused']}</Badge>}{' '}
+      {partner.invited && <Badge>Invited</Badge>}
+    </>
   )
 }
 
@@ -105,6 +111,48 @@ function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: 
           {formatMoney(balance.balance_cents, balance.currency)}
         </span>
       ))}
+    </div>
+  )
+}
+
+/** What can be done with a partner, posted below `address`, the list of them. */
+export function PartnerActions({ partner, address }: { partner: PartnerOfProgram; address: string }) {
+  const { id, name, is_active: isActive } = partner
+  const ended = partner.ended_at !== null
+  const invite = partner.invited ? 'Invite again' : 'Invite'
+  return (
+    <div class="row right">
+      {(!partner.has_account || ended) && partner.email && (
+        <PostButton action={`${address}/${id}/invite`} class="compact" label={`${invite} ${name}`}>
+          {invite}
+        </PostButton>
+      )}
+      {isActive ? (
+        <PostButton
+          action={`${address}/${id}/deactivate`}
+          class="compact"
+          label={`Deactivate ${name}`}
+          confirm={`Deactivate ${name}? Clicks on their links are refused from then on.`}
+        >
+          Deactivate
+        </PostButton>
+      ) : (
+        !(ended && partner.has_account) && (
+          <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`}>
+            Activate
+          </PostButton>
+        )
+      )}
+      {!ended && (
+        <PostButton
+          action={`${address}/${id}/end`}
+          class="compact danger"
+          label={`End the partnership with ${name}`}
+          confirm={`End the partnership with ${name}? Their links and invitations stop working. What they earned stays theirs.`}
+        >
+          End
+        </PostButton>
+      )}
     </div>
   )
 }

@@ -14,9 +14,9 @@ import {
 import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { addressOf, backTo, idInPath } from '../parts/address.ts'
+import { addressOf, backTo, cameFrom, idInPath } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
@@ -34,7 +34,7 @@ import {
   type States,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
-import { partnerColumns, partnerRow } from './partner-columns.tsx'
+import { PartnerActions, partnerAddress, partnerColumns, partnerRow } from './partner-columns.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
 export const partnerPages = createPages()
@@ -93,7 +93,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
           manages && {
             label: '',
             right: true,
-            cell: (partner: PartnerOfProgram) => <Actions partner={partner} address={address} />,
+            cell: (partner: PartnerOfProgram) => <PartnerActions partner={partner} address={address} />,
           },
         ]}
         empty={
@@ -144,46 +144,6 @@ function AddPartner({ address, form: shown, open }: { address: string; form: For
         </form>
       </details>
     </Card>
-  )
-}
-
-function Actions({ partner, address }: { partner: PartnerOfProgram; address: string }) {
-  const { id, name, is_active: isActive } = partner
-  const ended = partner.ended_at !== null
-  return (
-    <div class="row right">
-      {(!partner.has_account || ended) && partner.email && (
-        <PostButton action={`${address}/${id}/invite`} class="compact" label={`Invite ${name}`}>
-          Invite
-        </PostButton>
-      )}
-      {isActive ? (
-        <PostButton
-          action={`${address}/${id}/deactivate`}
-          class="compact"
-          label={`Deactivate ${name}`}
-          confirm={`Deactivate ${name}? Clicks on their links are refused from then on.`}
-        >
-          Deactivate
-        </PostButton>
-      ) : (
-        !(ended && partner.has_account) && (
-          <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`}>
-            Activate
-          </PostButton>
-        )
-      )}
-      {!ended && (
-        <PostButton
-          action={`${address}/${id}/end`}
-          class="compact danger"
-          label={`End the partnership with ${name}`}
-          confirm={`End the partnership with ${name}? Their links and invitations stop working. What they earned stays theirs.`}
-        >
-          End
-        </PostButton>
-      )}
-    </div>
   )
 }
 
@@ -268,6 +228,12 @@ async function invite(c: ProgramContext, { id, email }: { id: number; email: str
   return 'An invitation is on its way.'
 }
 
+/** The page that a form about one partner was sent from: their own, or the list. */
+function backToPage(c: ProgramContext, partner: { id: number }): string {
+  const own = partnerAddress(c.get('program').id, partner.id)
+  return cameFrom(c)?.split('?')[0] === own ? own : backTo(c, partnersPage(c))
+}
+
 /** The partner in the path, of this program alone. */
 async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
   const missing = 'There is no such partner in this program.'
@@ -281,7 +247,10 @@ partnerPages.post(
   '/programs/:programId/partners/:partnerId/invite',
   requireProgram('partner:manage'),
   requireVerified,
-  async (c) => redirectWith(c, backTo(c, partnersPage(c)), await invite(c, await partnerOf(c))),
+  async (c) => {
+    const partner = await partnerOf(c)
+    return redirectWith(c, backToPage(c, partner), await invite(c, partner))
+  },
 )
 
 partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram('partner:manage'), async (c) => {
@@ -290,7 +259,7 @@ partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram
   await endPartnership(c.get('db'), { programId, partnerId: partner.id })
   return redirectWith(
     c,
-    backTo(c, partnersPage(c)),
+    backToPage(c, partner),
     `The partnership with ${partner.name} ended. What they earned stays theirs.`,
   )
 })
@@ -303,6 +272,6 @@ for (const [verb, active, done] of [
     const { id: programId } = c.get('program')
     const partner = await partnerOf(c)
     await updatePartner(c.get('db'), programId, partner.id, { is_active: active })
-    return redirectWith(c, backTo(c, partnersPage(c)), `${partner.name} is ${done}.`)
+    return redirectWith(c, backToPage(c, partner), `${partner.name} is ${done}.`)
   })
 }

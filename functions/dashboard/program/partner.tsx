@@ -1,0 +1,239 @@
+import * as z from 'zod/mini'
+import { may } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { formatMoney } from '../../../lib/money.ts'
+import { nameField } from '../../../lib/names.ts'
+import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
+import { updatePartner } from '../../../lib/programs/partners.ts'
+import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
+import { addressOf, idInPath } from '../parts/address.ts'
+import { Card, Heading, Metric } from '../parts/blocks.tsx'
+import { commissionColumns } from '../parts/commission.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
+import { Day, Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { linkColumns } from '../parts/link.tsx'
+import { notificationColumns } from '../parts/notification.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { type Column, Table } from '../parts/table.tsx'
+import { withdrawalColumns } from '../parts/withdrawal.tsx'
+import { PartnerActions, partnerAddress, PartnerState } from './partner-columns.tsx'
+
+/** One partner of a program: what they brought and earned, what the program noted of them, and what was done. */
+export const partnerPage = createPages()
+
+const missing = 'There is no such partner in this program.'
+
+partnerPage.get('/programs/:programId/partners/:partnerId', requireProgram('partner:list'), async (c) => {
+  const program = c.get('program')
+  const partner = await readPartnerDetails(c.get('db'), program, idInPath(c, 'partnerId', missing))
+  return renderProgram(c, {
+    title: partner.name,
+    current: '/partners',
+    children: <Partner program={program} partner={partner} form={shownForm(c)} />,
+  })
+})
+
+interface PartnerProps {
+  program: ViewerProgram
+  partner: PartnerDetails
+}
+
+function Partner({ program, partner, form: shown }: PartnerProps & { form: FormState }) {
+  const sees = (action: Parameters<typeof may>[1]) => may(program.roles, action)
+  const address = partnerAddress(program.id, partner.id)
+  return (
+    <>
+      <Heading title={partner.name} lead={<Lead program={program} partner={partner} />}>
+        {sees('partner:manage') && <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} />}
+      </Heading>
+      <Money program={program} partner={partner} />
+      <Card title="Links">
+        <Table caption="Links of this partner" rows={partner.links} columns={linkColumns(program)} />
+        <p class="muted small">
+          Leads, sales and commission are counted within a minute and are those of all time; money in{' '}
+          {program.currency.toUpperCase()}.
+        </p>
+      </Card>
+      {sees('commission:list') && (
+        <Newest
+          title="Commissions"
+          caption="Their newest commissions"
+          rows={partner.commissions}
+          columns={[commissionColumns.made, commissionColumns.cause, commissionColumns.state, commissionColumns.amount]}
+          all={listOf(program, partner, 'commissions')}
+        />
+      )}
+      {sees('withdrawal:list') && (
+        <Newest
+          title="Payouts"
+          caption="Their newest withdrawals"
+          rows={partner.withdrawals}
+          columns={[withdrawalColumns.asked, withdrawalColumns.state, withdrawalColumns.amount]}
+          all={listOf(program, partner, 'withdrawals')}
+        />
+      )}
+      {sees('withdrawal:list') && (
+        <Newest
+          title="What they were told"
+          caption="The newest notifications to this partner"
+          rows={partner.notifications}
+          columns={[notificationColumns.at, notificationColumns.text]}
+        />
+      )}
+      {sees('partner:manage') && <Edit partner={partner} address={address} form={shown} />}
+      {sees('audit:list') && (
+        <Newest
+          title="History"
+          caption="What was done to this partner, newest first"
+          rows={partner.history}
+          columns={[
+            { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+            { label: 'Who', cell: actorOf },
+            { label: 'What', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
+            { label: 'Details', cell: detailsOf },
+          ]}
+        />
+      )}
+    </>
+  )
+}
+
+const listOf = (program: ViewerProgram, partner: PartnerDetails, list: string) =>
+  addressOf(`/programs/${program.id}/${list}`, { partner: String(partner.id) })
+
+function Lead({ program, partner }: PartnerProps) {
+  const sees = may(program.roles, 'payout-address:read')
+  const waits = partner.payout_waits_until
+  return (
+    <>
+      Partner since <Day at={partner.created_at} /> <PartnerState partner={partner} />
+      {sees && partner.email && <span> · {partner.email}</span>}
+      {sees && partner.payout_email && <span> · paid to {partner.payout_email}</span>}
+      {sees && waits && waits > new Date() && (
+        <span>
+          {' '}
+          (new address: do not pay before <Time at={waits} />)
+        </span>
+      )}
+      {!partner.has_account && <span> · has no account yet</span>}
+    </>
+  )
+}
+
+function Money({ program, partner }: PartnerProps) {
+  const own = partner.balances.toSorted(
+    (a, b) => Number(b.currency === program.currency) - Number(a.currency === program.currency),
+  )
+  const [balance, ...others] = own
+  const money = (cents = 0) => formatMoney(cents, balance?.currency ?? program.currency)
+  return (
+    <section class="stack tight" aria-label="Money">
+      <dl class="metrics">
+        <Metric label="Pending" value={money(balance?.pending_cents)} />
+        <Metric label="Balance" value={money(balance?.balance_cents)} bad={(balance?.balance_cents ?? 0) < 0} />
+        <Metric label="Open withdrawals" value={money(balance?.requested_cents)} />
+        <Metric label="Paid" value={money(balance?.paid_cents)} />
+      </dl>
+      {others.map((other) => (
+        <p class="muted small">
+          In {other.currency.toUpperCase()}: {formatMoney(other.pending_cents, other.currency)} pending,{' '}
+          {formatMoney(other.balance_cents, other.currency)} balance, {formatMoney(other.paid_cents, other.currency)}{' '}
+          paid.
+        </p>
+      ))}
+    </section>
+  )
+}
+
+interface NewestProps<Row> {
+  title: string
+  caption: string
+  rows: Row[]
+  columns: Column<Row>[]
+  /** The address of all of them. */
+  all?: string
+}
+
+/** The newest of a list, and the way to all. */
+function Newest<Row>({ title, caption, rows, columns, all }: NewestProps<Row>) {
+  return (
+    <Card title={title} aside={all && rows.length === newest && <a href={all}>All {title.toLowerCase()}</a>}>
+      {rows.length === 0 ? <p class="muted">None yet.</p> : <Table caption={caption} rows={rows} columns={columns} />}
+    </Card>
+  )
+}
+
+function Edit({ partner, address, form: shown }: { partner: PartnerDetails; address: string; form: FormState }) {
+  const isTheirs = partner.has_account
+  return (
+    <Card title="Details">
+      {isTheirs ? (
+        <p class="muted">They sign in, so their name, e-mail and payout address are theirs to change.</p>
+      ) : (
+        <form method="post" action={address} class="stack">
+          <Problem form={shown} />
+          <div class="fields">
+            <Field name="name" label="Name" value={partner.name} form={shown} required />
+            <Field
+              name="email"
+              label="E-mail"
+              type="email"
+              value={partner.email ?? ''}
+              hint="A changed address ends an open invitation to the one before."
+              form={shown}
+            />
+            <Field
+              name="payout_email"
+              label="Payout address"
+              type="email"
+              value={partner.payout_email ?? ''}
+              hint="Where they are paid. Empty: their e-mail address."
+              form={shown}
+            />
+          </div>
+          <Submit>Save</Submit>
+        </form>
+      )}
+    </Card>
+  )
+}
+
+const addressField = z.pipe(
+  optionalText,
+  z.union([
+    z.literal(''),
+    z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
+  ]),
+)
+const editForm = z.object({
+  name: z.optional(nameField("Enter the partner's name.")),
+  email: z.optional(addressField),
+  payout_email: z.optional(addressField),
+})
+
+const pageOf = (c: { req: ProgramContext['req'] }) =>
+  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
+
+partnerPage.post(
+  '/programs/:programId/partners/:partnerId',
+  requireProgram('partner:manage'),
+  form(editForm, pageOf),
+  async (c) => {
+    const { name, email, payout_email: payoutEmail } = c.req.valid('form')
+    const partnerId = idInPath(c, 'partnerId', missing)
+    try {
+      const changes = {
+        name,
+        ...(email !== undefined && { email: email || null }),
+        ...(payoutEmail !== undefined && { payout_email: payoutEmail || null }),
+      }
+      await updatePartner(c.get('db'), c.get('program').id, partnerId, changes)
+    } catch (error) {
+      return await refuseConflict(c, pageOf(c), 'name', error)
+    }
+    return redirectWith(c, pageOf(c), 'Saved.')
+  },
+)
