@@ -2075,9 +2075,11 @@ begin
   elsif new.is_active <> old.is_active then
     perform write_program_audit(new.program_id, case when new.is_active then 'partner.activated' else 'partner.deactivated' end,
       new.id::text, null);
-  elsif acting_key() is not null
-    and (new.name, new.email, new.external_id, new.metadata) is distinct from (old.name, old.email, old.external_id, old.metadata)
+  elsif (acting_key() is not null or acting_user() <> coalesce(new.user_id, ''))
+    and (new.name, new.email, new.payout_email, new.external_id, new.metadata)
+      is distinct from (old.name, old.email, old.payout_email, old.external_id, old.metadata)
   then
+    -- What a partner changes of themselves is theirs, and not told here.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
   return null;

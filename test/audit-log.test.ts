@@ -177,6 +177,17 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['partner.deactivated', String(partnerIds[1])]],
   ],
   [
+    "a partner's payout address is changed for them",
+    async () => async () => {
+      const { partnerId } = await addPartner(db, { programId, name: 'Mal', email: null, code: null })
+      await updatePartner(db, programId, partnerId, { payout_email: 'mal@example.com' })
+    },
+    [
+      ['partner.added', expect.stringMatching(/^\d+$/)],
+      ['partner.changed', expect.stringMatching(/^\d+$/)],
+    ],
+  ],
+  [
     'a commission is approved',
     async () => {
       const { commissionId } = await program.soldBy(0, 10_000)

@@ -8,7 +8,8 @@ import { updatePartner } from '../../../lib/programs/partners.ts'
 import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
 import { addressOf, idInPath } from '../parts/address.ts'
 import { Card, Heading, Metric } from '../parts/blocks.tsx'
-import { commissionColumns } from '../parts/commission.tsx'
+import { causeColumn, commissionColumns } from '../parts/commission.tsx'
+import { saleAddress } from '../parts/explanation.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
@@ -62,7 +63,12 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
           title="Commissions"
           caption="Their newest commissions"
           rows={partner.commissions}
-          columns={[commissionColumns.made, commissionColumns.cause, commissionColumns.state, commissionColumns.amount]}
+          columns={[
+            commissionColumns.made,
+            causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
+            commissionColumns.state,
+            commissionColumns.amount,
+          ]}
           all={listOf(program, partner, 'commissions')}
         />
       )}
