@@ -179,8 +179,8 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   [
     "a partner's payout address is changed for them",
     async () => async () => {
-      const { partnerId } = await addPartner(db, { programId, name: 'Mal', email: null, code: null })
-      await updatePartner(db, programId, partnerId, { payout_email: 'mal@example.com' })
+      const added = await addPartner(db, { programId, name: 'Mal', email: null, code: null })
+      await updatePartner(db, programId, added.partnerId, { payout_email: 'mal@example.com' })
     },
     [
       ['partner.added', expect.stringMatching(/^\d+$/)],
