@@ -31,6 +31,17 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
+test('the README gives each variable without which a function cannot be deployed', () => {
+  const block = /## Deploy[^]*?```sh\n([^]*?)```/.exec(readFileSync('README.md', 'utf8'))?.[1] ?? ''
+  const given = new Set(block.matchAll(/\b([A-Z_]+)=/g).map(([, name]) => name))
+  const lists = readFileSync('wrangler.toml', 'utf8').matchAll(/^secrets = \{ required = \[(.*)\]/gm)
+  const required = [...lists].flatMap(([, names = '']) => names.match(/[A-Z_]+/g) ?? [])
+  expect(required).toContain('DATABASE_URL')
+  expect(
+    [...required, 'DOMAIN', 'QUEUE_URL', 'WEBHOOK_QUEUE_URL', 'AWS_REGION'].filter((name) => !given.has(name)),
+  ).toEqual([])
+})
+
 test('the walk in the README, pasted, ends with the reversed commission, the deducted balance and the notification', async () => {
   expect(printed).toContain(`The service runs at http://127.0.0.1:${environment.PORT}`)
   const readme = readFileSync('README.md', 'utf8')
