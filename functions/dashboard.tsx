@@ -3,7 +3,7 @@ import { secureHeaders } from 'hono/secure-headers'
 import { asApiError, createApp, limitBody } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { isUsedForm } from '../lib/access/used-forms.ts'
-import { openDatabase } from '../lib/database.ts'
+import { openDatabase, violatedConstraint } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { accountPages } from './dashboard/account/account.tsx'
 import { auditLogPages } from './dashboard/account/audit-log.tsx'
@@ -173,6 +173,8 @@ app.notFound((c) => {
 })
 app.onError((error, c) => {
   if (isUsedForm(error)) return leadToFirstAnswer(c, openDatabase(c.env))
+  // Whoever sent the form was erased meanwhile.
+  if (violatedConstraint(error) === 'used_forms_user_id_fkey') return c.redirect('/sign-in', 303)
   const refusal = asApiError(error, c)
   if (c.req.path.startsWith('/api/')) return errorResponse(refusal)
   return renderRefusal(c, refusal)
