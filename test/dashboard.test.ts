@@ -436,9 +436,11 @@ test.each(destinations)('after sign-in, next=%s leads to %s', async (next, locat
 
 const shown = async (path: string) => (await get(`/programs/${programId}${path}`, sandbox.dashboardToken)).text
 
-test('what was refunded stands beside revenue, beside its sale, and in the CSV of events', async () => {
+test('what was refunded stands beside revenue, beside its sale, which leads to its explanation, and in the CSV of events', async () => {
   expect(await shown('')).toMatch(/Revenue<\/dt><dd[^>]*>\$100\.00.*Refunds<\/dt><dd[^>]*>\$25\.00.*?of this revenue/s)
-  expect(await shown('/events?eventType=conversion')).toContain('$25.00 refunded')
+  const sales = await shown('/events?eventType=conversion')
+  expect(sales).toContain('$25.00 refunded')
+  expect(sales).toContain(`href="/programs/${programId}/sales/secret-transaction"`)
   const [head, row] = (await shown('/events.csv?eventType=conversion')).split('\r\n')
   expect(head).toContain(',amount,refunded,currency,')
   expect(row).toContain(',100,25,usd,')

@@ -31,7 +31,7 @@ async function listRows(): Promise<TrackingEvent[]> {
       where e.program_id = $1 and not is_test
       union all
       select 'conversion', e.sale_date, e.id, e.created_at, c.click_id, jsonb_build_object(
-        'amount_cents', amount_cents, 'refunded_cents', refunded_cents, 'currency', currency, 'sale_type', sale_type, 'payment_status', payment_status,
+        'transaction_id', transaction_id, 'amount_cents', amount_cents, 'refunded_cents', refunded_cents, 'currency', currency, 'sale_type', sale_type, 'payment_status', payment_status,
         'processor_event_id', e.processor_event_id, 'is_recurring', is_recurring)
       from sales e join customers c on c.program_id = e.program_id and c.id = e.customer_id
       where e.program_id = $1 and not is_test

@@ -44,6 +44,7 @@ export const trackingEvent = () =>
     z.object({
       ...event(),
       event_type: z.literal('conversion'),
+      transaction_id: z.string(),
       amount_cents: cents(),
       refunded_cents: cents(),
       currency: currency(),
@@ -69,6 +70,7 @@ export const exampleEvent = {
   timestamp: '2026-01-01T12:05:00.000Z',
   click_id: exampleClickId,
   createdAt: '2026-01-01T12:05:00.000Z',
+  transaction_id: 'order-1001',
   amount_cents: 4900,
   refunded_cents: 0,
   currency: 'usd',

@@ -286,6 +286,7 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
       'e.sale_date as timestamp',
       microseconds(eb.ref('e.sale_date')),
       'c.click_id',
+      'e.transaction_id',
       'e.amount_cents',
       /** How much of it was refunded or charged back until now. */
       'e.refunded_cents',

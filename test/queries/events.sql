@@ -18,7 +18,7 @@ from (
   limit $5) as "e"
 inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "c"."click_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "c"."click_id", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
 from (
   select *
   from "sales"

@@ -489,6 +489,7 @@ export interface ApiOperations {
             click_id: string
             createdAt: string
             event_type: 'conversion'
+            transaction_id: string
             amount_cents: number
             refunded_cents: number
             currency: string

@@ -7,6 +7,7 @@ import { eventsQuery } from '../../../lib/api/tracking-events.ts'
 import { addressOf, momentOf } from '../parts/address.ts'
 import { Badge, Heading, Segments } from '../parts/blocks.tsx'
 import { DateRange } from '../parts/date-range.tsx'
+import { saleAddress } from '../parts/explanation.tsx'
 import { formatDate, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink, List } from '../parts/list.tsx'
@@ -167,7 +168,7 @@ function Events({ asked, page, program }: EventsProps) {
       columns={[
         { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
         { label: 'Type', cell: (event) => <Kind event={event} /> },
-        { label: 'What', cell: (event) => <What event={event} currency={program.currency} /> },
+        { label: 'What', cell: (event) => <What event={event} program={program} /> },
         { label: 'From', cell: (event) => <From event={event} /> },
         asked.mode === 'live'
           ? { label: 'Click id', cell: (event) => 'click_id' in event && <ClickId id={event.click_id} /> }
@@ -223,7 +224,7 @@ function Kind({ event }: { event: Shown }) {
   return <Badge>{event.device_type === 'bot' ? 'Bot click' : 'Click'}</Badge>
 }
 
-function What({ event, currency }: { event: Shown; currency: string }) {
+function What({ event, program }: { event: Shown; program: EventsProps['program'] }) {
   if (event.event_type === 'conversion') {
     return (
       <div>
@@ -234,8 +235,10 @@ function What({ event, currency }: { event: Shown; currency: string }) {
           {event.payment_status !== 'paid' && `, ${event.payment_status}`}
         </span>
         <Refunded event={event} />
-        {'transaction_id' in event && <div class="muted small">{event.transaction_id}</div>}
-        {event.currency !== currency && (
+        <div class="small">
+          <a href={saleAddress(program.id, event.transaction_id, !('click_id' in event))}>{event.transaction_id}</a>
+        </div>
+        {event.currency !== program.currency && (
           <div class="muted small">in another currency than the program's: not in its figures</div>
         )}
       </div>
@@ -299,6 +302,7 @@ const csvColumns = [
   'geo_city',
   'device_type',
   'browser_name',
+  'transaction_id',
   'customer_key',
   'converted',
   'amount',
@@ -308,10 +312,7 @@ const csvColumns = [
   'payment_status',
   'is_recurring',
 ] as const
-const testCsvColumns = [
-  ...csvColumns.filter((column) => column !== 'click_id' && column !== 'converted'),
-  'transaction_id',
-] as const
+const testCsvColumns = csvColumns.filter((column) => column !== 'click_id' && column !== 'converted')
 
 async function exportEvents(c: ProgramContext, mode: Mode) {
   const { events, clicksSince } = await listOf(c, askedIn(c, mode), csvRowsOfType)
