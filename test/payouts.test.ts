@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { describe, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { describe, expect, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { exportPayments, payoutFile, pays } from '../lib/money/payout-files.ts'
@@ -17,7 +18,7 @@ import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
-const { db, sql } = await startEndpoint()
+const { db, sql, databaseUrl } = await startEndpoint()
 
 const differencesIn = (programId: number) => findDifferences(sql, programId)
 
@@ -272,6 +273,31 @@ test.for(races)('of %s at once, no money is in two payments', async ([, calls]) 
   const refusals = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
   expect(refusals.filter((reason) => reason.code !== 'conflict')).toEqual([])
   expect(await differencesIn(paying.programId)).toEqual([])
+})
+
+test('what is credited while a run is being made, and taken back before the run is there, is in no run', async () => {
+  const program = await createLedgerProgram(sql, db)
+  const [first, second] = [await program.soldBy(0, 10_000), await program.soldBy(1, 10_000)]
+  await approveCommissions(db, program.programId, [first.commissionId])
+  const run = new Client({ connectionString: databaseUrl })
+  await run.connect()
+  await sql.query('begin')
+  await sql.query('select from balances where program_id = $1 for no key update', [program.programId])
+  await run.query('begin')
+  const made = run.query('select make_payout_run($1, $2)', [program.programId, randomUUID()])
+  await vi.waitFor(async () => {
+    const { rows } = await sql.query(
+      "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    )
+    expect(rows).toHaveLength(1)
+  })
+  await approveCommissions(db, program.programId, [second.commissionId])
+  await sql.query('rollback')
+  await made
+  await program.refund(second.id, 10_000)
+  await run.query('commit')
+  await run.end()
+  expect(await differencesIn(program.programId)).toEqual([])
 })
 
 test('a partner takes an open withdrawal back, once, and not one that was paid', async () => {

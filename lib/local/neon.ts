@@ -31,6 +31,8 @@ export interface NeonEndpoint {
   requests: number
   /** Statements in these requests. */
   statements: number
+  /** The last few requests as a reader knows them again, with why one failed: for who counted another number of them than expected. */
+  recent: string[]
   /** The header with the token that faults and `/control` take. */
   control: { 'Control-Token': string }
   inject(fault: Fault): void
@@ -130,6 +132,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     const queries = 'queries' in body ? body.queries : [body]
     endpoint.requests += 1
     endpoint.statements += queries.length
+    endpoint.recent = [...endpoint.recent.slice(-7), queries.map(({ query }) => query.slice(0, 60)).join('; ')]
 
     const own = request.headers['inject-fault']
     if (own !== undefined && !mayControl(request)) return needsToken(response)
@@ -184,6 +187,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     const answer = request.url === '/sql' ? answerSql : answerControl
     answer(request, response).catch((error: unknown) => {
       const { message } = error instanceof Error ? error : { message: String(error) }
+      endpoint.recent.push(`failed: ${message}`)
       // Neon's proxy gives the code of Postgres' own errors only; that of any other is empty.
       reply(response, 400, error instanceof DatabaseError ? Object.assign({ message }, error) : { message, code: '' })
     })
@@ -198,6 +202,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     url: `http://127.0.0.1:${address.port}/sql`,
     requests: 0,
     statements: 0,
+    recent: [],
     control: { 'Control-Token': controlToken },
     inject: (fault) => void faults.push({ times: 1, delay_ms: 0, matching: '', ...fault }),
     clearFaults: () => void (faults = []),

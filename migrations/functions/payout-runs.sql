@@ -12,17 +12,24 @@ create or replace trigger partners_payout_address before update of payout_email,
   execute function hold_changed_payout_address();
 
 -- Makes a payout run: one withdrawal for each partner and currency whose payable amount reaches the program's minimum and who can be
--- paid; who is left out is kept with the reason. A run in which nobody would be is not kept, so that a run after a run is empty. A
--- request sent twice finds its run. `makePayoutRun` in lib/money/payout-runs.ts is its only caller.
+-- paid; who is left out is kept with the reason. A balance that is credited meanwhile was not locked, and waits for the next run. A run
+-- in which nobody would be is not kept, so that a run after a run is empty. A request sent twice finds its run. `makePayoutRun` in
+-- lib/money/payout-runs.ts is its only caller.
 create or replace function make_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
 declare
   run_id bigint;
+  locked_partner_ids bigint[];
+  locked_currencies text[];
 begin
-  perform from balances b where b.program_id = of_program_id and b.balance_cents > 0
-  order by b.partner_id, b.currency for no key update;
+  select array_agg(l.partner_id), array_agg(l.currency) into locked_partner_ids, locked_currencies
+  from (
+    select b.partner_id, b.currency from balances b where b.program_id = of_program_id and b.balance_cents > 0
+    order by b.partner_id, b.currency for no key update
+  ) l;
   select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
   if run_id is not null or not exists (
-    select from payouts_due d where d.program_id = of_program_id and d.left_out is null
+    select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
+    where d.program_id = of_program_id and d.left_out is null
   ) then
     return run_id;
   end if;
@@ -31,7 +38,8 @@ begin
   select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.left_out from payouts_due d
   where d.program_id = of_program_id and d.left_out is not null;
   insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
-  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address from payouts_due d
+  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
+  from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.left_out is null
   order by d.partner_id, d.currency;
   return run_id;
@@ -85,12 +93,9 @@ begin
   where c.program_id = of_program_id and c.partner_id = of_partner_id and c.currency = of_currency and c.credited_at is not null
     and c.paid_at is null
   order by c.id for no key update;
-  perform from balances b
-  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  payable_cents := locked_payable_cents(of_program_id, of_partner_id, of_currency);
   select w.id into withdrawal_id from withdrawals w
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
-  select coalesce(max(p.payable_cents), 0) into payable_cents from payable_balances p
-  where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency;
   if withdrawal_id is null and payable_cents > 0 and payable_cents = transferred_cents then
     insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
     values (of_program_id, of_partner_id, of_currency, payable_cents, payable_cents, request)

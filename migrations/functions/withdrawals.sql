@@ -10,6 +10,22 @@ end $$;
 create or replace trigger withdrawals_note_balance before insert on withdrawals
   for each row execute function note_balance_of_withdrawal();
 
+-- Locks a balance and answers what of it may be paid. Nothing is where there was no balance to lock: one that is credited at this moment can be
+-- taken back before whoever asks here has committed.
+create or replace function locked_payable_cents(of_program_id bigint, of_partner_id bigint, of_currency text) returns bigint
+language plpgsql as $$
+begin
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  if not found then
+    return 0;
+  end if;
+  return (
+    select p.payable_cents from payable_balances p
+    where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency
+  );
+end $$;
+
 -- A partner asks for a withdrawal, up to what is payable; `askWithdrawal` in lib/money/withdrawals.ts is its only caller. A request sent
 -- twice finds its first withdrawal. Without a withdrawal in the answer, what is payable or the program's minimum did not allow it.
 create or replace function ask_withdrawal(
@@ -18,12 +34,9 @@ create or replace function ask_withdrawal(
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
-  perform from balances b
-  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  payable_cents := locked_payable_cents(of_program_id, of_partner_id, of_currency);
   select w.id into withdrawal_id from withdrawals w
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
-  select coalesce(max(p.payable_cents), 0) into payable_cents from payable_balances p
-  where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency;
   select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
   where m.program_id = of_program_id and m.currency = of_currency;
   if withdrawal_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then

@@ -84,7 +84,7 @@ export async function startTrackingApi(
       const answer = await send(path, body, callOptions)
       const requests = stack.neon.requests - before
       const expected = callOptions.databaseRequests ?? (answer.status === 200 ? 1 : Math.min(requests, 1))
-      expect(requests).toBe(expected)
+      expect(requests, stack.neon.recent.join('\n')).toBe(expected)
       return answer
     },
     callAll: (path, bodies, callOptions = {}) => Promise.all(bodies.map((body) => send(path, body, callOptions))),
