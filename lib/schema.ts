@@ -957,7 +957,7 @@ export interface DatabaseFunctions {
     arguments: { of_user_id: string | null }
     row: { unsettled: (string)[] | null; last_owner_of: (string)[] | null }
   }
-  erase_payments: {
+  erase_events: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
     row: { leftovers: number | null }
   }
@@ -1096,7 +1096,7 @@ export const functionCalls: {
   delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
   erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
-  erase_payments: { text: 'select * from erase_payments($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
+  erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },

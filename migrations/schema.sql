@@ -3224,54 +3224,26 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.erase_leftovers(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT erased bigint, OUT is_new boolean)
- RETURNS record
+CREATE OR REPLACE FUNCTION public.erase_clicks(of_program_id bigint, customer_ids bigint[], of_click_id text, since timestamp with time zone, until timestamp with time zone, new_click_id text)
+ RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
-  program programs;
-  hashes text[];
-  buyers text[];
-  told_before bigint;
+  erased bigint;
 begin
-  select p.* into program from programs p where p.id = of_program_id;
   update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
     referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
-    geo_country = null, geo_region = null, geo_city = null, device_type = null, device_os = null, browser_name = null,
-    additional_data = null
-  where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
-    and e.click_id = of_click_id and not exists (
-      select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
-    );
+    geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
+    browser_name = null, additional_data = null, campaign = null
+  where e.program_id = of_program_id and not e.is_test
+    and e.click_timestamp between since and coalesce(until, 'infinity')
+    and (e.customer_id = any (customer_ids) or customer_ids is null and e.click_id = of_click_id);
   get diagnostics erased = row_count;
-  select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
-  from processor_events e
-  where (e.program_id = of_program_id
-      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
-    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
-  update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
-    'email_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
-  where (e.program_id = of_program_id
-      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
-    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
-      or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
-  get diagnostics told_before = row_count;
-  erased := erased + told_before;
-  is_new := erased > 0;
-  if not is_new then
-    -- What a try before changed, whose answer was lost.
-    erased := (
-      select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
-    ) + (
-      select count(*) from affiliate_click_events e
-      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
-        and e.click_id = new_click_id
-    );
-  end if;
+  return erased;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.erase_payments(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT leftovers bigint)
+CREATE OR REPLACE FUNCTION public.erase_events(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT leftovers bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -3281,12 +3253,18 @@ declare
   keys text[];
   sale_ids bigint[];
   commission_ids bigint[];
+  message_ids bigint[];
 begin
   select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
   select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
   from customers c
   where c.program_id = of_program_id
     and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
+  -- A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
+  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day', max(c.last_click_at) + interval '1 day',
+    new_click_id)
+  from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
+  having count(*) > 0;
   sale_ids := array(
     select s.id from sales s
     where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
@@ -3321,6 +3299,17 @@ begin
   from outbox o
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids)
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
+  -- What the program's own servers were told, and what they answered, which may repeat anything.
+  message_ids := array(
+    select m.id from webhook_messages m
+    where m.program_id = of_program_id
+      and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
+  );
+  update webhook_messages m set data = m.data - 'subscription_id' || jsonb_build_object('sale_type', case
+    when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
+  update webhook_attempts a set answer = null
+  where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
     select jsonb_agg(told || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') told
   ))
@@ -3328,6 +3317,49 @@ begin
   where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
     and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
     and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_leftovers(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT erased bigint, OUT is_new boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program programs;
+  hashes text[];
+  buyers text[];
+  told_before bigint;
+begin
+  select p.* into program from programs p where p.id = of_program_id;
+  if not exists (
+    select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
+  ) then
+    erased := erase_clicks(of_program_id, null, of_click_id, click_id_made_at(of_click_id) - interval '1 day', null, new_click_id);
+  end if;
+  select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
+  from processor_events e
+  where (e.program_id = of_program_id
+      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
+  update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
+    'email_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
+  where (e.program_id = of_program_id
+      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+    and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
+      or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
+  get diagnostics told_before = row_count;
+  erased := coalesce(erased, 0) + told_before;
+  is_new := erased > 0;
+  if not is_new then
+    -- What a try before changed, whose answer was lost.
+    erased := (
+      select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
+    ) + (
+      select count(*) from affiliate_click_events e
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+        and e.click_id = new_click_id
+    );
+  end if;
 end $function$
 ;
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { webhookTypes } from '../lib/notifications/webhook-types.ts'
 import { leadPath, refundPath, salePath, startTrackingApi } from './support/api.ts'
 
 const api = await startTrackingApi()
@@ -31,11 +32,20 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     'type-4711',
     'refund-4711',
     'reason-4711',
+    'campaign-4711',
+    'answer-4711',
   ]
-  const [customerKey, sessionId, page, userAgent, note, subscriptionId, saleType, refundId, words] = planted
+  const [customerKey, sessionId, page, userAgent, note, subscriptionId, saleType, refundId, words, campaign, answer] =
+    planted
   const additional_data = { note }
+  // A program's own server is told of it all, and what it answered is kept.
+  await stack.sql.query(
+    `insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', $2)`,
+    [program.programId, webhookTypes],
+  )
   const clickId = await api.click(program, {
     session_id: sessionId,
+    affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}&utm_campaign=${campaign}`,
     page_url: `https://shop.example.com/${page}`,
     user_agent: userAgent,
     additional_data,
@@ -70,6 +80,11 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     [program.programId],
   )
   await api.call(refundPath, refund, { key })
+  await stack.sql.query(
+    `insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status, answer)
+    select program_id, endpoint_id, message_id, now(), 1, 200, $2 from webhook_deliveries where program_id = $1`,
+    [program.programId, answer],
+  )
   await stack.sql.query(`insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
     select program_id, id, kind, audience, partner_id, payload, created_at from outbox`)
   await stack.sql.query('update outbox set sent_at = now(), delivered_at = now()')
@@ -164,7 +179,11 @@ test('the second person on a click is erased, and the audit knows why they have 
 async function endedVisitor() {
   const program = await api.program()
   const words = crypto.randomUUID().slice(0, 8)
-  const clickId = await api.click(program, { page_url: `https://shop.example.com/${words}`, user_agent: words })
+  const clickId = await api.click(program, {
+    affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}&utm_campaign=${words}`,
+    page_url: `https://shop.example.com/${words}`,
+    user_agent: words,
+  })
   await api.click(program, { existing_click_id: clickId, page_url: `https://shop.example.com/${words}/again` })
   await stack.sql.query('delete from customers where click_id = $1', [clickId])
   return { program, clickId, words }

@@ -10,8 +10,8 @@ export type KnownBy = { customer_key: string } | { click_id: string }
 
 /**
  * Removes what identifies a customer of a program: their key, e-mail hash, processor ids, and of their clicks and leads the
- * addresses, session, user agent, place and free data; of their sales and refunds what was said in words, and the ids of refunds
- * (migrations/functions/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
+ * addresses, session, user agent, place and free data; of their sales and refunds what was said in words, and the ids of refunds, also in
+ * webhooks, with what was answered to these (migrations/functions/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
  * the `transaction_id` of a sale stay, and with them every sum and what a repeat is known by. Live events that could not be read are
  * kept encrypted and go after 30 days. Refuses with `not_found` where the program does not know them.
  * Returns how many customers were erased: 0 where there were only test events, sales without attribution, clicks of a visitor who ended with
@@ -23,13 +23,12 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
     known.forUpdate(),
-    call('erase_payments', {
+    call('erase_events', {
       of_program_id: programId,
       of_customer_key: 'customer_key' in knownBy ? knownBy.customer_key : null,
       of_click_id: 'click_id' in knownBy ? knownBy.click_id : null,
       new_click_id: newClickId,
     }),
-    eraseClicks(programId, known, newClickId),
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
     eraseMetadata(programId, known, knownBy),
@@ -63,7 +62,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, [other], , , , metadata, , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  const [, [other], , , metadata, , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length + sales.length + metadata.length === 0 && !other?.leftovers) {
     throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
   }
@@ -86,46 +85,6 @@ function keysOf(known: Known, knownBy: KnownBy) {
   return 'customer_key' in knownBy
     ? keys.unionAll(kysely.selectNoFrom((eb) => eb.cast<string | null>(eb.val(knownBy.customer_key), 'text').as('key')))
     : keys
-}
-
-function eraseClicks(programId: number, known: Known, newClickId: string) {
-  return (
-    kysely
-      .updateTable('affiliate_click_events')
-      .set({
-        click_id: newClickId,
-        session_id: null,
-        affiliate_url: null,
-        page_url: null,
-        page_title: null,
-        referrer_url: null,
-        user_agent: null,
-        screen_resolution: null,
-        viewport_size: null,
-        language: null,
-        timezone: null,
-        geo_country: null,
-        geo_region: null,
-        geo_city: null,
-        // That it was a bot says nothing of a person, and it is not counted among them.
-        device_type: (eb) => eb.case().when('device_type', '=', sql.lit('bot')).then('bot').end(),
-        device_os: null,
-        browser_name: null,
-        additional_data: null,
-        campaign: null,
-      })
-      .where('program_id', '=', programId)
-      .where((eb) => eb.not('is_test'))
-      // A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
-      .where((eb) =>
-        eb.between(
-          'click_timestamp',
-          known.select((customer) => sql<Date>`${customer.fn.min('created_at')} - interval '1 day'`.as('first')),
-          known.select((customer) => sql<Date>`${customer.fn.max('last_click_at')} + interval '1 day'`.as('last')),
-        ),
-      )
-      .where('customer_id', 'in', known.select('id'))
-  )
 }
 
 function eraseLeads(programId: number, known: Known, knownBy: KnownBy) {

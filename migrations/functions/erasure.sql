@@ -15,6 +15,25 @@ return case when payload->>'reason' is null or payload->>'reason' in ('refund', 
 create or replace function click_id_made_at(click_id text) returns timestamptz language sql immutable
 return case when click_id ~ '^cust_\d{13}_' then to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) end;
 
+-- Removes from clicks of a time what they say of their visitor: from those of customers, or from those of a click id. Amounts to nothing in any sum: link,
+-- time and whether it was a bot stay. Returns how many clicks these were.
+create or replace function erase_clicks(
+  of_program_id bigint, customer_ids bigint[], of_click_id text, since timestamptz, until timestamptz, new_click_id text
+) returns bigint language plpgsql as $$
+declare
+  erased bigint;
+begin
+  update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
+    referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
+    geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
+    browser_name = null, additional_data = null, campaign = null
+  where e.program_id = of_program_id and not e.is_test
+    and e.click_timestamp between since and coalesce(until, 'infinity')
+    and (e.customer_id = any (customer_ids) or customer_ids is null and e.click_id = of_click_id);
+  get diagnostics erased = row_count;
+  return erased;
+end $$;
+
 -- Removes what a program keeps of somebody who is no customer: the clicks of a visitor whose row ended with the cookie window, and what the
 -- processor told of a purchase that was nobody's, with what it told of the same buyer. Returns of how many rows, those that a try before
 -- changed included; `is_new` says whether any is new. Clicks have no index by click id, so those since it was made are read, and only then.
@@ -28,15 +47,11 @@ declare
   told_before bigint;
 begin
   select p.* into program from programs p where p.id = of_program_id;
-  update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
-    referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
-    geo_country = null, geo_region = null, geo_city = null, device_type = null, device_os = null, browser_name = null,
-    additional_data = null
-  where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
-    and e.click_id = of_click_id and not exists (
-      select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
-    );
-  get diagnostics erased = row_count;
+  if not exists (
+    select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
+  ) then
+    erased := erase_clicks(of_program_id, null, of_click_id, click_id_made_at(of_click_id) - interval '1 day', null, new_click_id);
+  end if;
   select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
   from processor_events e
   where (e.program_id = of_program_id
@@ -49,7 +64,7 @@ begin
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
       or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
   get diagnostics told_before = row_count;
-  erased := erased + told_before;
+  erased := coalesce(erased, 0) + told_before;
   is_new := erased > 0;
   if not is_new then
     -- What a try before changed, whose answer was lost.
@@ -64,10 +79,10 @@ begin
 end $$;
 
 -- Removes from the payments of a customer what they or the integrator said of them in words: reasons and ids of refunds, the kind of sale, and
--- the copies in commissions, messages and what the processor told. The names of the payments themselves stay (`transaction_id`, and the
+-- the copies in commissions, messages, webhooks and what the processor told; and from their clicks what says who they are. The names of the payments themselves stay (`transaction_id`, and the
 -- processor's ids): a refund, a dispute or a repeat that comes later is told by them and by nothing else. Returns how many rows beside
 -- customers and sales were theirs. `eraseCustomer` in lib/tracking/erase-customer.ts is its only caller, and erases the rest.
-create or replace function erase_payments(
+create or replace function erase_events(
   of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
 ) language plpgsql as $$
 declare
@@ -76,12 +91,18 @@ declare
   keys text[];
   sale_ids bigint[];
   commission_ids bigint[];
+  message_ids bigint[];
 begin
   select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
   select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
   from customers c
   where c.program_id = of_program_id
     and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
+  -- A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
+  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day', max(c.last_click_at) + interval '1 day',
+    new_click_id)
+  from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
+  having count(*) > 0;
   sale_ids := array(
     select s.id from sales s
     where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
@@ -116,6 +137,17 @@ begin
   from outbox o
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids)
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
+  -- What the program's own servers were told, and what they answered, which may repeat anything.
+  message_ids := array(
+    select m.id from webhook_messages m
+    where m.program_id = of_program_id
+      and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
+  );
+  update webhook_messages m set data = m.data - 'subscription_id' || jsonb_build_object('sale_type', case
+    when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
+  update webhook_attempts a set answer = null
+  where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
     select jsonb_agg(told || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') told
   ))

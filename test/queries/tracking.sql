@@ -65,19 +65,7 @@ from "customers"
 where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)
 for update;
 select *
-from erase_payments($1, $2, $3, $4);
-update "affiliate_click_events"
-set "click_id" = $1, "session_id" = $2, "affiliate_url" = $3, "page_url" = $4, "page_title" = $5, "referrer_url" = $6, "user_agent" = $7, "screen_resolution" = $8, "viewport_size" = $9, "language" = $10, "timezone" = $11, "geo_country" = $12, "geo_region" = $13, "geo_city" = $14, "device_type" = case when "device_type" = 'bot' then $15 end, "device_os" = $16, "browser_name" = $17, "additional_data" = $18, "campaign" = $19
-where "program_id" = $20 and not "is_test" and "click_timestamp" between (
-  select min("created_at") - interval '1 day' as "first"
-  from "customers"
-  where "program_id" = $21 and ("customer_key" = $22 or "click_id" = $23)) and (
-  select max("last_click_at") + interval '1 day' as "last"
-  from "customers"
-  where "program_id" = $24 and ("customer_key" = $25 or "click_id" = $26)) and "customer_id" in (
-  select "id"
-  from "customers"
-  where "program_id" = $27 and ("customer_key" = $28 or "click_id" = $29));
+from erase_events($1, $2, $3, $4);
 update "affiliate_lead_events"
 set "customer_key" = $1, "session_id" = $2, "page_url" = $3, "additional_data" = $4
 where "program_id" = $5 and ("customer_id" in (
