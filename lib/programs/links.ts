@@ -1,10 +1,10 @@
-import { type Expression, type InferResult, sql } from 'kysely'
+import { type Expression, type ExpressionBuilder, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../access/idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { containing, kysely, now } from '../kysely.ts'
-import type { GroupedMetric, Json } from '../schema.ts'
+import type { DB, GroupedMetric, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 
 /** A code for people who did not choose one: the name's letters and `digits` random digits, 4 to 9. */
@@ -164,20 +164,7 @@ function linksStatement(programId: number, list: LinkList) {
   let query = kysely
     .selectFrom('referral_links as l')
     .innerJoin('programs as g', 'g.id', 'l.program_id')
-    .leftJoinLateral(
-      (eb) =>
-        eb
-          .selectFrom('link_click_counts as c')
-          .select((count) => [
-            count.cast<number>('c.clicks', 'bigint').as('clicks'),
-            count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
-            'c.last_clicked_at',
-          ])
-          .whereRef('c.program_id', '=', 'l.program_id')
-          .whereRef('c.link_id', '=', 'l.id')
-          .as('k'),
-      (join) => join.onTrue(),
-    )
+    .leftJoinLateral(clicksOf, (join) => join.onTrue())
     .select((eb) => [
       'l.id',
       'l.code',
@@ -208,6 +195,19 @@ function linksStatement(programId: number, list: LinkList) {
   return query
 }
 
+/** Of the link `l` what was clicked at any time, counted yet or not; that of bots apart. */
+const clicksOf = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
+  eb
+    .selectFrom('link_click_counts as c')
+    .select((count) => [
+      count.cast<number>('c.clicks', 'bigint').as('clicks'),
+      count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
+      'c.last_clicked_at',
+    ])
+    .whereRef('c.program_id', '=', 'l.program_id')
+    .whereRef('c.link_id', '=', 'l.id')
+    .as('k')
+
 /** Switches all links of a partner as the partner is, for the transaction that switched them. */
 export function linksFollow(of: { programId: number; partnerId: number } | { programId: number; userId: string }) {
   return kysely
@@ -235,19 +235,7 @@ export function linksOf(programId: Expression<number>, partnerId: Expression<num
   return jsonArrayFrom(
     kysely
       .selectFrom('referral_links as l')
-      .leftJoinLateral(
-        (eb) =>
-          eb
-            .selectFrom('link_click_counts as c')
-            .select((count) => [
-              count.cast<number>('c.clicks', 'bigint').as('clicks'),
-              count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
-            ])
-            .whereRef('c.program_id', '=', 'l.program_id')
-            .whereRef('c.link_id', '=', 'l.id')
-            .as('k'),
-        (join) => join.onTrue(),
-      )
+      .leftJoinLateral(clicksOf, (join) => join.onTrue())
       .select((eb) => [
         'l.id',
         'l.code',
@@ -271,19 +259,7 @@ export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
 export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')
-    .leftJoinLateral(
-      (eb) =>
-        eb
-          .selectFrom('link_click_counts as c')
-          .select((count) => [
-            count.cast<number>('c.clicks', 'bigint').as('clicks'),
-            count.cast<number>('c.bot_clicks', 'bigint').as('bot_clicks'),
-          ])
-          .whereRef('c.program_id', '=', 'l.program_id')
-          .whereRef('c.link_id', '=', 'l.id')
-          .as('k'),
-      (join) => join.onTrue(),
-    )
+    .leftJoinLateral(clicksOf, (join) => join.onTrue())
     .select((eb) => [
       'l.id',
       'l.code',

@@ -23,7 +23,7 @@ select keep_made((
             select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
             from "referral_links" as "l"
             left join lateral (
-              select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks"
+              select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
               from "link_click_counts" as "c"
               where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
             where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
@@ -92,7 +92,7 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
     from "referral_links" as "l"
     left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks"
+      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
       from "link_click_counts" as "c"
       where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
@@ -126,7 +126,7 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
     from "referral_links" as "l"
     left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks"
+      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
       from "link_click_counts" as "c"
       where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
@@ -173,7 +173,7 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
   ) as "commission_cents"
     from "referral_links" as "l"
     left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks"
+      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
       from "link_click_counts" as "c"
       where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
