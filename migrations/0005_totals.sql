@@ -79,7 +79,7 @@ create table uncounted_figures (
   partner_id bigint not null,
   clicked_at timestamptz not null,
   at timestamptz not null,
-  -- Null with leads and conversions.
+  -- Null where there is no money.
   currency currency_code,
   leads bigint not null default 0,
   conversions bigint not null default 0,

@@ -1264,6 +1264,29 @@ CREATE OR REPLACE FUNCTION public.acting_user()
 AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.add_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_day constant date := utc_day(at);
+  of_slot constant smallint := counter_slot(at);
+begin
+  -- Almost always the row is there; an update is cheaper than an insert that finds out.
+  update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
+  where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
+  if found then
+    return true;
+  end if;
+  insert into daily_totals as counted (program_id, day, slot, leads, conversions)
+  values (of_program_id, of_day, of_slot, more_leads, more_conversions)
+  on conflict on constraint daily_totals_pkey do update set
+    leads = counted.leads + excluded.leads,
+    conversions = counted.conversions + excluded.conversions;
+  return true;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.add_grouped(figures grouped_figure[])
  RETURNS void
  LANGUAGE plpgsql
@@ -2742,25 +2765,11 @@ CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, of_custo
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
-declare
-  of_day constant date := utc_day(at);
-  of_slot constant smallint := counter_slot(at);
 begin
   insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
   select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
   where c.program_id = of_program_id and c.id = of_customer_id;
-  -- Almost always the row is there; an update is cheaper than an insert that finds out.
-  update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
-  where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
-  if found then
-    return true;
-  end if;
-  insert into daily_totals as counted (program_id, day, slot, leads, conversions)
-  values (of_program_id, of_day, of_slot, more_leads, more_conversions)
-  on conflict on constraint daily_totals_pkey do update set
-    leads = counted.leads + excluded.leads,
-    conversions = counted.conversions + excluded.conversions;
-  return true;
+  return add_customers(of_program_id, at, more_leads, more_conversions);
 end $function$
 ;
 
@@ -2847,7 +2856,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0)
+CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0, more_conversions bigint DEFAULT 0, more_leads bigint DEFAULT 0)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -2855,10 +2864,10 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, sales, revenue_cents, commission_cents,
-    refunded_cents)
-  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_sales, more_revenue_cents,
-    more_commission_cents, more_refunded_cents
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
+    commission_cents, refunded_cents)
+  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+    more_revenue_cents, more_commission_cents, more_refunded_cents
   from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
@@ -4853,6 +4862,7 @@ declare
   customer record;
   partner_closed_at timestamptz;
   was_attributed boolean := false;
+  is_first_purchase boolean;
   is_counted_now boolean;
   counted boolean;
 begin
@@ -4940,10 +4950,15 @@ begin
     returning id into commission_id;
   end if;
 
-  if (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0 then
+  is_first_purchase := (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0;
+  if is_first_purchase then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+    if sale.payment_status = 'paid' then
+      counted := add_customers(sale.program_id, sale.sale_date, 0, 1);
+    else
+      counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+    end if;
     if customer.first_purchase_date is not null then
       counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
       perform correct_commissions(sale, false, true);
@@ -4953,7 +4968,7 @@ begin
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents);
+      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents, is_first_purchase::integer);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
@@ -4981,14 +4996,16 @@ begin
   select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
-  counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
+    counted := add_customers(customer.program_id, now(), 1, 0);
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
       now() + make_interval(days => program.hold_days))
     returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
-      program.lead_commission_cents);
+      program.lead_commission_cents, 0, 0, 1);
+  else
+    counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
   if program.webhook_types is not null then
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(

@@ -459,3 +459,31 @@ test('of a day 200 values are kept apart, and the others are together', async ()
   ])
   await setTime(new Date())
 })
+
+test('a lead that pays leaves one row to be counted, and so does a first purchase', async () => {
+  const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
+  const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)
+  const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }
+  const { click_id: clickId } = await recordClick(db, visit, null, Date.now())
+  const waiting = async () =>
+    (
+      await sql.query(
+        `select leads::int, conversions::int, sales::int, revenue_cents::int, commission_cents::int from uncounted_figures
+        where program_id = $1`,
+        [other.programId],
+      )
+    ).rows
+  await recordServerLead(db, otherKey, { ...noLead, customer_key: 'ann', click_id: clickId }, null)
+  expect(await waiting()).toEqual([{ leads: 1, conversions: 0, sales: 0, revenue_cents: 0, commission_cents: 150 }])
+  while ((await countFigures(db, 1000)) > 0);
+  const sale = {
+    ...noSale,
+    transaction_id: 'first',
+    customer_key: 'ann',
+    click_id: null,
+    amount_cents: 5000,
+    currency: 'usd',
+  }
+  await recordSale(db, otherKey, sale, null, crypto.randomUUID())
+  expect(await waiting()).toEqual([{ leads: 0, conversions: 1, sales: 1, revenue_cents: 5000, commission_cents: 1000 }])
+})

@@ -17,18 +17,14 @@ as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
 create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] language sql immutable
 as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
 
--- Moves the totals of the hour of `at` and of its day, and leaves a row for those by what the customer's click was. It returns true so that a call can be assigned: Postgres starts a statement of its
--- own for a PERFORM.
-create or replace function count_customers(
-  of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
-) returns boolean language plpgsql as $$
+-- Moves the totals of the hour of `at` and of its day alone. These functions return true so that a call can be assigned: Postgres starts a
+-- statement of its own for a PERFORM.
+create or replace function add_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns boolean
+language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
-  select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
-  where c.program_id = of_program_id and c.id = of_customer_id;
   -- Almost always the row is there; an update is cheaper than an insert that finds out.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
@@ -43,18 +39,31 @@ begin
   return true;
 end $$;
 
+-- The same, and a row for the totals by what the customer's click was.
+create or replace function count_customers(
+  of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
+) returns boolean language plpgsql as $$
+begin
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
+  select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
+  where c.program_id = of_program_id and c.id = of_customer_id;
+  return add_customers(of_program_id, at, more_leads, more_conversions);
+end $$;
+
+-- The same of money. Its row takes along the conversion or the lead of that moment, whose hour the caller adds.
 create or replace function count_money(
   of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
-  more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0
+  more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0, more_conversions bigint default 0,
+  more_leads bigint default 0
 ) returns boolean language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, sales, revenue_cents, commission_cents,
-    refunded_cents)
-  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_sales, more_revenue_cents,
-    more_commission_cents, more_refunded_cents
+  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
+    commission_cents, refunded_cents)
+  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+    more_revenue_cents, more_commission_cents, more_refunded_cents
   from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents

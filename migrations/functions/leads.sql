@@ -16,14 +16,16 @@ begin
   select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
-  counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   if program.lead_commission_cents > 0 then
+    counted := add_customers(customer.program_id, now(), 1, 0);
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
     values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
       now() + make_interval(days => program.hold_days))
     returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
-      program.lead_commission_cents);
+      program.lead_commission_cents, 0, 0, 1);
+  else
+    counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
   if program.webhook_types is not null then
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(

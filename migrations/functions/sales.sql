@@ -51,6 +51,7 @@ declare
   customer record;
   partner_closed_at timestamptz;
   was_attributed boolean := false;
+  is_first_purchase boolean;
   is_counted_now boolean;
   counted boolean;
 begin
@@ -138,10 +139,15 @@ begin
     returning id into commission_id;
   end if;
 
-  if (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0 then
+  is_first_purchase := (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0;
+  if is_first_purchase then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+    if sale.payment_status = 'paid' then
+      counted := add_customers(sale.program_id, sale.sale_date, 0, 1);
+    else
+      counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+    end if;
     if customer.first_purchase_date is not null then
       counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
       perform correct_commissions(sale, false, true);
@@ -151,7 +157,7 @@ begin
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents);
+      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents, is_first_purchase::integer);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
