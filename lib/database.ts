@@ -1,4 +1,4 @@
-import { neon, NeonDbError, neonConfig, type NeonQueryFunction, types } from '@neondatabase/serverless'
+import { neon, NeonDbError, neonConfig, types } from '@neondatabase/serverless'
 import { type Compilable, CompiledQuery } from 'kysely'
 import { isTransient } from './errors.ts'
 import { type DatabaseFunctions, functionCalls } from './schema.ts'
@@ -11,6 +11,25 @@ export interface DatabaseEnv {
   NEON_ENDPOINT?: string
   /** The way there, where a function is given one: miniflare puts a Worker of its own before every other fetch. */
   NEON?: { fetch: typeof fetch }
+  /** Connections that this process holds open, which then are the way. */
+  POSTGRES?: Postgres
+}
+
+/** A statement as it is sent. */
+export interface SentStatement {
+  text: string
+  parameters: unknown[]
+}
+
+export interface StatementResult {
+  rows: unknown[]
+  rowCount: number | null
+}
+
+/** Postgres without Neon's HTTP in between. It refuses and fails with `NeonDbError` as that does, and reads values with `types`. */
+export interface Postgres {
+  /** Runs statements in order in one round trip: one by itself, several in a transaction of READ COMMITTED if asked for. */
+  run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
 }
 
 /** A query of `kysely` in lib/kysely.ts, or a call of a database function. */
@@ -49,24 +68,19 @@ export interface SentRequest {
   hash: Uint8Array
 }
 
-/** The statement that says, first in each transaction, who acts. */
-interface Actor {
-  text: string
-  parameters: unknown[]
-}
-
 /**
- * Postgres over Neon's HTTP driver: `query` and `batch` are one HTTP request each. Statements are built with `kysely` of
+ * Postgres over Neon's HTTP driver, where `query` and `batch` are one HTTP request each, or over connections that the process holds. Statements are built with `kysely` of
  * lib/kysely.ts; this file does without the builder and its compiler, which keeps 23 kilobytes (gzip) out of functions that only
  * call functions of the database. Nothing is held open, so one instance serves an isolate for life.
  */
 export class Database {
-  readonly #neon: NeonQueryFunction<false, false>
+  readonly #connection: Connection
   readonly #env: DatabaseEnv
-  readonly #actor: Actor | undefined
+  /** Says, first in each transaction, who acts. */
+  readonly #actor: SentStatement | undefined
 
-  constructor(env: DatabaseEnv, timeout_ms?: number, actor?: Actor) {
-    this.#neon = connect(env, timeout_ms)
+  constructor(env: DatabaseEnv, timeout_ms?: number, actor?: SentStatement) {
+    this.#connection = connect(env, timeout_ms)
     this.#env = env
     this.#actor = actor
   }
@@ -94,9 +108,9 @@ export class Database {
   /** Runs one statement and returns its rows. `bigint` columns arrive as numbers, `numeric` ones as text, timestamps as `Date`. */
   async query<Row>(statement: Statement<Row>): Promise<Row[]> {
     if (this.#actor !== undefined) return (await this.batch([statement]))[0]
-    const { sql: text, parameters } = statement.compile()
+    const { rows } = await this.#connection.query(sent(statement))
     // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
-    return (await this.#neon.query(text, [...parameters])) as Row[]
+    return rows as Row[]
   }
 
   /**
@@ -106,15 +120,16 @@ export class Database {
   async batch<const Statements extends readonly Statement<unknown>[]>(
     statements: Statements,
   ): Promise<RowsOf<Statements>> {
-    const queries = statements.map((statement) => {
-      const { sql: text, parameters } = statement.compile()
-      return this.#neon.query(text, [...parameters])
-    })
-    const actor = this.#actor === undefined ? [] : [this.#neon.query(this.#actor.text, this.#actor.parameters)]
-    const results = await this.#neon.transaction([...actor, ...queries], { isolationLevel: 'ReadCommitted' })
+    const actor = this.#actor === undefined ? [] : [this.#actor]
+    const results = await this.#connection.transaction([...actor, ...statements.map(sent)])
     // oxlint-disable-next-line no-unsafe-type-assertion -- as above, for each statement
-    return results.slice(actor.length) as RowsOf<Statements>
+    return results.slice(actor.length).map(({ rows }) => rows) as RowsOf<Statements>
   }
+}
+
+function sent(statement: Statement<unknown>): SentStatement {
+  const { sql: text, parameters } = statement.compile()
+  return { text, parameters: [...parameters] }
 }
 
 /**
@@ -139,9 +154,24 @@ export function hexBytes(digits: string): Uint8Array {
 /** A database that hangs is one that broke in transit: the try ends here, and whether it was committed is not known. */
 const answerWithinMilliseconds = 10_000
 
-/** The HTTP driver for the environment's database. */
-export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): NeonQueryFunction<false, false> {
-  const { DATABASE_URL, NEON_ENDPOINT, NEON } = env
+/** A way to the database: one statement, or several as a transaction. */
+export interface Connection {
+  query(statement: SentStatement): Promise<StatementResult>
+  transaction(statements: SentStatement[]): Promise<StatementResult[]>
+}
+
+/** The way to the environment's database: connections of this process where it has them, else Neon's HTTP driver. */
+export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): Connection {
+  const { DATABASE_URL, NEON_ENDPOINT, NEON, POSTGRES } = env
+  if (POSTGRES) {
+    return {
+      async query(statement) {
+        const [result] = await POSTGRES.run([statement], false, timeout_ms)
+        return result ?? { rows: [], rowCount: 0 }
+      },
+      transaction: (statements) => POSTGRES.run(statements, true, timeout_ms),
+    }
+  }
   // The driver takes only what fails in here for a broken try, so the answer is read to its end here. It is no Response,
   // because making one and reading it again costs workerd as much as the click's own code.
   const send = async (url: string, request: RequestInit) => {
@@ -151,14 +181,19 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
   }
   neonConfig.fetchFunction = (url: string, request: RequestInit) => before(timeout_ms, send(url, request))
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
-  return neon(DATABASE_URL)
+  const driver = neon(DATABASE_URL, { fullResults: true })
+  const query = ({ text, parameters }: SentStatement) => driver.query(text, parameters)
+  return {
+    query,
+    transaction: (statements) => driver.transaction(statements.map(query), { isolationLevel: 'ReadCommitted' }),
+  }
 }
 
 /**
  * What `promise` gives, or an error after that many milliseconds. The timer is taken back: one that stays, as that of
  * `AbortSignal.timeout` does, keeps everything of the request in workerd's memory until it goes off.
  */
-async function before<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
+export async function before<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds)

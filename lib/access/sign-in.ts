@@ -4,7 +4,6 @@ import { betterAuth } from 'better-auth/minimal'
 import { bearer } from 'better-auth/plugins/bearer'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { Kysely } from 'kysely'
-import { NeonDialect } from 'kysely-neon'
 import type { SessionEnv } from './sessions.ts'
 import { connect, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
@@ -13,6 +12,7 @@ import { canMail, mailIsMissing, type MailEnv, sendMail } from '../notifications
 import type { DB } from '../schema.ts'
 import { countAttempts, delayAfter } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
+import { dialectOf } from './dialect.ts'
 import { confirmationSeconds } from './email-address.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
@@ -78,7 +78,7 @@ export function openAuth({ env, executionCtx }: AuthContext) {
     baseURL: env.BASE_URL,
     basePath: '/api/auth',
     secret: env.AUTH_SECRET,
-    database: kyselyAdapter(new Kysely({ dialect: new NeonDialect({ neon: connect(env) }) }), {
+    database: kyselyAdapter(new Kysely({ dialect: dialectOf(connect(env)) }), {
       type: 'postgres',
       transaction: false,
     }),

@@ -40,7 +40,7 @@ function dependencyFolders(): string[] {
 }
 
 /**
- * The text of THIRD_PARTY_NOTICES: the terms of every package that the functions may have in them, with the notices that Apache-2.0 asks
+ * The text of THIRD_PARTY_NOTICES: the terms of every package that the functions may have in them or be run by, with the notices that Apache-2.0 asks
  * to pass on. Packages with the same terms share them. A package without a file of its terms is named with its licence's name.
  */
 export function thirdPartyNotices(): string {
@@ -53,7 +53,7 @@ export function thirdPartyNotices(): string {
     namesByTerms.set(key, [...(namesByTerms.get(key) ?? []), `${name} ${version}`])
   }
   const parts = Array.from(namesByTerms, ([terms, names]) => `${names.join('\n')}\n\n${terms}\n`)
-  return ['The functions are built with these packages.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
+  return ['The service is built of these packages, or run by them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
 }
 
 const usage = 'npm run notices    writes THIRD_PARTY_NOTICES anew, after a dependency changed'
