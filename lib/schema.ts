@@ -373,6 +373,7 @@ export interface Partners {
   is_active: Generated<boolean>;
   metadata: Generated<Json>;
   name: string;
+  note: string | null;
   payout_email: string | null;
   payout_waits_until: Timestamp | null;
   program_id: Int8;

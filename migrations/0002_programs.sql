@@ -118,6 +118,8 @@ create table partners (
   payout_email text check (length(payout_email) <= 320),
   -- Set where the address changed after money went to the one before: until then neither a run nor a file of payments uses the new one.
   payout_waits_until timestamptz,
+  -- What the program keeps to itself of them: neither they nor the interface read it.
+  note text check (length(note) between 1 and 2000),
   is_active boolean not null default true,
   -- When the program or the person ended it. What was earned before stays theirs, and payable.
   ended_at timestamptz,

@@ -505,6 +505,7 @@ create table partners (
   email text,
   payout_email text,
   payout_waits_until timestamp with time zone,
+  note text,
   is_active boolean not null default true,
   ended_at timestamp with time zone,
   ended_by text,
@@ -521,6 +522,7 @@ create table partners (
   constraint partners_email_check CHECK ((length(email) <= 320)),
   constraint partners_ended_by_check CHECK ((ended_by = ANY (ARRAY['program'::text, 'partner'::text]))),
   constraint partners_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
+  constraint partners_note_check CHECK (((length(note) >= 1) AND (length(note) <= 2000))),
   constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
   constraint partners_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
@@ -2102,6 +2104,10 @@ begin
     -- What a partner changes of themselves is theirs, and not told here.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
+  -- Without its text, which goes with the partner while the log stays. That they were erased is told by itself.
+  if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
+    perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
+  end if;
   return null;
 end $function$
 ;
@@ -3224,7 +3230,8 @@ begin
   -- What the program's key was answered of them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
-  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, external_id = null, metadata = '{}'
+  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
+    metadata = '{}'
   where r.user_id = of_user_id;
   delete from program_members o where o.user_id = of_user_id;
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;

@@ -177,6 +177,17 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['partner.deactivated', String(partnerIds[1])]],
   ],
   [
+    "the program's note of a partner is written and removed, without its text",
+    async () => async () => {
+      await updatePartner(db, programId, partnerIds[1] ?? 0, { note: 'slow to answer' })
+      await updatePartner(db, programId, partnerIds[1] ?? 0, { note: null })
+    },
+    [
+      ['partner.note_changed', String(partnerIds[1])],
+      ['partner.note_changed', String(partnerIds[1])],
+    ],
+  ],
+  [
     "a partner's payout address is changed for them",
     async () => async () => {
       const added = await addPartner(db, { programId, name: 'Mal', email: null, code: null })

@@ -17,6 +17,21 @@ async function get(path: string): Promise<string> {
   return await response.text()
 }
 
+/** Sends a form as a page of the dashboard does, and returns where it leads. */
+async function post(path: string, fields: Record<string, string>, from = path): Promise<[number, string | null]> {
+  const response = await fetch(stack.baseUrl + path, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: {
+      cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`,
+      origin: stack.baseUrl,
+      referer: stack.baseUrl + from,
+    },
+    body: new URLSearchParams(fields),
+  })
+  return [response.status, response.headers.get('location')]
+}
+
 /** The events of a program within a filter, newest first, as plain SQL lists them: in earnest, or the test events. */
 async function listed(list: List, where: string): Promise<{ at: string; type: string; id: string }[]> {
   const { rows } = await stack.sql.query(
@@ -135,19 +150,8 @@ test('of the commissions of a page those that are chosen are approved, or all th
     two,
     ...others,
   ])
-  const send = async (fields: Record<string, string>) => {
-    const response = await fetch(`${stack.baseUrl}${base}/commissions/approve`, {
-      method: 'POST',
-      redirect: 'manual',
-      headers: {
-        cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`,
-        origin: stack.baseUrl,
-        referer: `${stack.baseUrl}${base}/commissions?sort=oldest`,
-      },
-      body: new URLSearchParams(fields),
-    })
-    return [response.status, response.headers.get('location')]
-  }
+  const send = (fields: Record<string, string>) =>
+    post(`${base}/commissions/approve`, fields, `${base}/commissions?sort=oldest`)
   const back = [303, `${base}/commissions?sort=oldest`]
   const shown = [one, two, others[0]].join(' ')
   expect(
@@ -185,17 +189,80 @@ test("a partner's page shows what they brought and earned, and changes what the 
   const html = await get(`${base}/partners/${rows[0]?.partner_id}`)
   expect(html.match(/<caption class="hidden">Their newest commissions<\/caption>/)).not.toBeNull()
   expect(html).toContain('€0.01')
-  const response = await fetch(stack.baseUrl + page, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: {
-      cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`,
-      origin: stack.baseUrl,
-      referer: stack.baseUrl + page,
-    },
-    body: new URLSearchParams({ name: 'Mona Lisa', email: 'Mona@example.com', payout_email: '' }),
-  })
-  expect([response.status, response.headers.get('location')]).toEqual([303, page])
+  const typed = { name: 'Mona Lisa', email: 'Mona@example.com', payout_email: '' }
+  expect(await post(page, typed)).toEqual([303, page])
   const changed = await get(page)
   for (const text of ['Mona Lisa', 'mona@example.com']) expect(changed).toContain(text)
+})
+
+test("a partner's note is the program's: its page shows it, no page of the partner does, and the log says that it changed", async () => {
+  const page = `${base}/partners/${sandbox.partnerId}`
+  expect(await post(`${page}/note`, { note: ' Called twice.\r\nPrefers <mail>. ' }, page)).toEqual([303, page])
+  const shown = await get(page)
+  expect(shown).toContain('Called twice.\nPrefers &lt;mail&gt;.</textarea>')
+  expect(shown).toContain('partner note changed')
+  const cookie = `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}`
+  for (const path of ['/partner', '/partner/links', '/partner/commissions', '/partner/withdrawals']) {
+    const response = await fetch(stack.baseUrl + path, { headers: { cookie } })
+    expect([path, response.status, (await response.text()).includes('Called twice')]).toEqual([path, 200, false])
+  }
+  expect(await post(`${page}/note`, { note: 'x'.repeat(2001) }, page)).toEqual([303, page])
+  expect(await post(`${page}/note`, { note: '' }, page)).toEqual([303, page])
+  expect(await get(page)).not.toContain('Called twice')
+})
+
+test('commissions are filtered by the days they were made on and by whether they wait for a review, on every page and in the file', async () => {
+  const { rows } = await stack.sql.query<{ id: string }>(
+    `with chosen as (select id, row_number() over (order by id) as n from sales
+      where program_id = $1 and customer_id is not null and not is_test
+        and not exists (select from commissions c where c.program_id = sales.program_id and c.sale_id = sales.id) limit 120)
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, created_at, review_reason, credited_at)
+    select program_id, 'sale', partner_id, customer_id, s.id, currency, 1, now(), timestamptz '2026-03-01' - (n / 60) * interval '1 hour',
+      case when n % 2 = 0 then 'unverified_customer' end, case when n % 4 = 0 then now() end
+    from sales s join chosen using (id) where program_id = $1 returning id`,
+    [sandbox.programId],
+  )
+  expect(rows).toHaveLength(120)
+  const ids = async (query: string) => {
+    const [, ...lines] = (await get(`${base}/commissions.csv${query}`)).trimEnd().split('\r\n')
+    return lines.map((line) => Number(line.split(',')[0]))
+  }
+  const found: string[] = []
+  let path: string | undefined = `${base}/commissions?dateFrom=2026-02-28&dateTo=2026-02-28`
+  while (path) {
+    const html: string = await get(path)
+    found.push(
+      ...Array.from(
+        html.matchAll(/name="commission-(\d+)"|aria-label="Reject commission (\d+)/g),
+        ([, one, two]) => two ?? one ?? '',
+      ),
+    )
+    path = /href="([^"]+)" rel="next"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
+  }
+  expect(new Set(found).size).toBe(61)
+  expect(await ids('?dateFrom=2026-02-28&dateTo=2026-02-28')).toHaveLength(61)
+  expect(await ids('?dateFrom=2026-02-28&dateTo=2026-03-01')).toHaveLength(120)
+  expect(await ids('?dateTo=2026-03-01&review=waiting')).toHaveLength(30)
+  expect(await ids('?dateTo=2026-03-01&review=decided')).toHaveLength(30)
+  expect(await get(`${base}/commissions?dateFrom=2026-03-02&dateTo=2026-03-01`)).toContain('Nothing fits')
+})
+
+test('payout runs and who is due are found by the name of a partner', async () => {
+  const { rows } = await stack.sql.query<{ id: string }>(
+    'insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()), ($1, gen_random_uuid()) returning id',
+    [sandbox.programId],
+  )
+  await stack.sql.query(
+    `insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+    select program_id, id, 'usd', 1, 1, $2 from partners where program_id = $1 and name = 'Zoe'`,
+    [sandbox.programId, rows[0]?.id],
+  )
+  const runs = async (query: string) =>
+    Array.from((await get(`${base}/payouts${query}`)).matchAll(/>Run (\d+)/g), ([, id]) => id)
+  const [first, second] = rows.map(({ id }) => id)
+  expect(await runs('')).toEqual([second, first])
+  expect(await runs('?sort=oldest')).toEqual([first, second])
+  expect(await runs('?sort=payments')).toEqual([first, second])
+  expect(await runs('?q=zo')).toEqual([first])
+  expect(await get(`${base}/payouts?q=nobody`)).toContain('Nobody of that name is due.')
 })

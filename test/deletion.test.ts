@@ -237,10 +237,10 @@ test('an erased partner leaves their sums without themselves, and what their cus
   await sql.query(`update withdrawals set payout_address = 'petra-payout@example.com' where program_id = $1`, [
     programId,
   ])
-  await sql.query(`update partners set external_id = $2, metadata = '{"nick": "pet"}' where id = $1`, [
-    partnerId,
-    partner.email,
-  ])
+  await sql.query(
+    `update partners set external_id = $2, note = 'hard to reach', metadata = '{"nick": "pet"}' where id = $1`,
+    [partnerId, partner.email],
+  )
   await sql.query(
     `insert into idempotency_keys (program_id, token, request_hash, answer)
     values ($1, 'made', sha256('x'), jsonb_build_object('id', $2::bigint, 'email', $3::text))`,
@@ -257,13 +257,14 @@ test('an erased partner leaves their sums without themselves, and what their cus
   expect(await page('GET', '/account', partner.token)).toMatchObject({ status: 303 })
   expect(
     await one(
-      'select name, email, payout_email, user_id, is_active, external_id, metadata from partners where id = $1',
+      'select name, email, payout_email, note, user_id, is_active, external_id, metadata from partners where id = $1',
       [partnerId],
     ),
   ).toEqual({
     name: 'Erased partner',
     email: null,
     payout_email: null,
+    note: null,
     user_id: null,
     is_active: false,
     external_id: null,

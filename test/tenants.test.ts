@@ -37,6 +37,7 @@ const routes = {
     'POST /programs/:programId/partners': 'partner:manage',
     'GET /programs/:programId/partners/:partnerId': 'partner:list',
     'POST /programs/:programId/partners/:partnerId': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/note': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/invite': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/activate': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/end': 'partner:manage',

@@ -18,6 +18,11 @@ interface CommissionList extends Part {
   search?: string | undefined
   status?: CommissionStatus | undefined
   partner_id?: number | undefined
+  /** Made in this range; `to` is no part of it. */
+  from?: Date | undefined
+  to?: Date | undefined
+  /** Those that a person should look at: while nobody decided on them, or decided since. */
+  review?: 'waiting' | 'decided' | undefined
   transaction_id?: string | undefined
   commissionId?: number | undefined
 }
@@ -36,7 +41,7 @@ export async function listCommissions(
 
 /** The statement of `listCommissions`, for a transaction that decides on one. */
 export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
-  const { status, partner_id, transaction_id, commissionId, search, sort = 'newest', ...part } = list
+  const { status, partner_id, from, to, review, transaction_id, commissionId, search, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('commissions as c')
     .innerJoin('partners as p', (join) =>
@@ -84,25 +89,35 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   query = 'programId' in of ? query.where('c.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
   if (status !== undefined) query = query.where('c.status', '=', status)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
+  if (from !== undefined) query = query.where('c.created_at', '>=', from)
+  if (to !== undefined) query = query.where('c.created_at', '<', to)
+  if (review !== undefined) {
+    const waits = sql<boolean>`(c.credited_at is null and c.rejected_at is null and c.reversal <> 'full')`
+    query = query
+      .where('c.review_reason', 'is not', null)
+      .where(review === 'waiting' ? waits : sql<boolean>`not ${waits}`)
+  }
   if (transaction_id !== undefined)
     query = query.where('s.transaction_id', '=', transaction_id).where('s.is_test', '=', false)
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
   if (search !== undefined) {
     query = query.where((eb) => eb.or([eb('p.name', 'ilike', containing(search)), eb('s.transaction_id', '=', search)]))
   }
-  return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort))
+  return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }
 
-function orderBy(sort: (typeof commissionSorts)[number]): Order {
-  if (sort === 'newest' || sort === 'oldest') return { ascending: sort === 'oldest' }
-  const column = sort === 'amount' ? 'amount_cents' : 'hold_until'
+/** Within a range of days the newest are ordered by the moment, by which the rows of the range are found. */
+function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Order {
+  const isByTime = sort === 'newest' || sort === 'oldest'
+  if (isByTime && !isOfRange) return { ascending: sort === 'oldest' }
+  const column = isByTime ? 'created_at' : sort === 'amount' ? 'amount_cents' : 'hold_until'
   const of = (id: number) =>
     kysely
       .selectFrom('commissions as n')
       .select(`n.${column}`)
       .where('n.program_id', '=', sql.ref<number>('c.program_id'))
       .where('n.id', '=', id)
-  return { ascending: sort === 'hold', value: { by: sql.ref(`c.${column}`), of } }
+  return { ascending: sort === 'hold' || sort === 'oldest', value: { by: sql.ref(`c.${column}`), of } }
 }
 
 /** What a person earned as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */

@@ -1,9 +1,9 @@
-import { type InferResult, type NotNull, sql } from 'kysely'
+import { type Expression, type InferResult, type NotNull, sql } from 'kysely'
 import { keepMade, type Made } from '../access/idempotency.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
-import { kysely } from '../kysely.ts'
+import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { Transfer } from './withdrawals.ts'
@@ -99,6 +99,33 @@ export async function listPayoutsDue(db: Database, programId: number): Promise<P
   return await db.query(dueStatement(programId))
 }
 
+/** How many of those who are due a page shows at most. */
+export const shownDue = 50
+
+/**
+ * Those of them whose name holds `search`, `shownDue` at most, by the partner's name, and what is due to all of these by currency, apart for those
+ * whom a run leaves out; and what the program's partners must have payable, by currency.
+ */
+export async function readPayoutsDue(db: Database, programId: number, search?: string) {
+  const all = dueStatement(programId)
+  const due = search === undefined ? all : all.where('p.name', 'ilike', containing(search))
+  const [rows, sums, minimums] = await db.batch([
+    due.limit(shownDue),
+    kysely
+      .selectFrom(due.as('d'))
+      .select((eb) => [
+        'd.currency',
+        eb('d.left_out', 'is', null).$castTo<boolean>().as('is_included'),
+        eb.cast<number>(eb.fn.countAll(), 'bigint').as('partners'),
+        eb.cast<number>(eb.fn.sum('d.payable_cents'), 'bigint').as('payable_cents'),
+      ])
+      .groupBy(['d.currency', 'is_included'])
+      .orderBy('d.currency'),
+    minimumsStatement(programId),
+  ])
+  return { rows, sums, minimums }
+}
+
 function dueStatement(programId: number) {
   return (
     kysely
@@ -129,9 +156,53 @@ function dueStatement(programId: number) {
   )
 }
 
-/** The payout runs of a program, the newest first. */
-export async function listPayoutRuns(db: Database, programId: number, part: Part): Promise<PayoutRun[]> {
-  return await db.query(partOf(runsStatement(programId), sql.ref<number>('r.id'), part))
+export const payoutRunSorts = ['newest', 'oldest', 'payments'] as const
+
+interface PayoutRunList extends Part {
+  /** The newest first, unless it says another order: the oldest, or the most payments. */
+  sort?: (typeof payoutRunSorts)[number] | undefined
+  /** In the name of a partner whom it pays, or the whole reference. */
+  search?: string | undefined
+}
+
+/** The payout runs of a program, in the order, as many and those that `list` asks for. */
+export async function listPayoutRuns(
+  db: Database,
+  programId: number,
+  { search, sort = 'newest', ...part }: PayoutRunList,
+): Promise<PayoutRun[]> {
+  let query = runsStatement(programId)
+  if (search !== undefined) {
+    query = query.where((eb) =>
+      eb.or([
+        eb('r.reference', '=', search),
+        eb.exists(
+          eb
+            .selectFrom('withdrawals as w')
+            .innerJoin('partners as p', (join) =>
+              join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
+            )
+            .whereRef('w.program_id', '=', 'r.program_id')
+            .whereRef('w.payout_run_id', '=', 'r.id')
+            .where('p.name', 'ilike', containing(search)),
+        ),
+      ]),
+    )
+  }
+  const value = { by: paymentsOf(programId, sql.ref('r.id')), of: (id: number) => paymentsOf(programId, sql.val(id)) }
+  const order = sort === 'payments' ? { ascending: false, value } : { ascending: sort === 'oldest' }
+  return await db.query(partOf(query, sql.ref<number>('r.id'), part, order))
+}
+
+/** Column: how many payments a run has. */
+function paymentsOf(programId: number, runId: Expression<number>) {
+  return kysely
+    .selectFrom('withdrawals as w')
+    .select((of) => of.cast<number>(of.fn.countAll(), 'bigint').as('count'))
+    .where('w.program_id', '=', programId)
+    .where('w.payout_run_id', '=', runId)
+    .$asScalar()
+    .$notNull()
 }
 
 function runsStatement(programId: number) {
@@ -143,16 +214,7 @@ function runsStatement(programId: number) {
       'r.reference',
       'r.paid_on',
       'r.paid_at',
-      eb.fn
-        .coalesce(
-          eb
-            .selectFrom('withdrawals as w')
-            .select((of) => of.cast<number>(of.fn.countAll(), 'bigint').as('count'))
-            .whereRef('w.program_id', '=', 'r.program_id')
-            .whereRef('w.payout_run_id', '=', 'r.id'),
-          eb.lit(0),
-        )
-        .as('withdrawals'),
+      paymentsOf(programId, eb.ref('r.id')).as('withdrawals'),
     ])
     .where('r.program_id', '=', programId)
 }
@@ -220,12 +282,10 @@ export async function setMinimumPayout(
 }
 
 /** What the program's partners must have payable, by currency. */
-export async function listMinimumPayouts(db: Database, programId: number) {
-  return await db.query(
-    kysely
-      .selectFrom('minimum_payouts')
-      .select(['currency', 'minimum_payout_cents'])
-      .where('program_id', '=', programId)
-      .orderBy('currency'),
-  )
+function minimumsStatement(programId: number) {
+  return kysely
+    .selectFrom('minimum_payouts')
+    .select(['currency', 'minimum_payout_cents'])
+    .where('program_id', '=', programId)
+    .orderBy('currency')
 }

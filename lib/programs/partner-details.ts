@@ -30,7 +30,7 @@ export async function readPartnerDetails(
     partnersStatement(program.id, { limit: 1, partnerId }),
     kysely
       .selectFrom('partners')
-      .select(['payout_email', 'payout_waits_until'])
+      .select(['payout_email', 'payout_waits_until', 'note'])
       .where('program_id', '=', program.id)
       .where('id', '=', partnerId),
     linkFiguresOf(sql.val(program.id), sql.val(partnerId)),

@@ -67,6 +67,8 @@ export interface PartnerChanges extends Details {
   is_active?: boolean | undefined
   /** Where they are paid; their e-mail address where it is null. */
   payout_email?: string | null | undefined
+  /** What the program keeps to itself of them, 2,000 characters at most; null for nothing. */
+  note?: string | null | undefined
   metadata?: MetadataChanges
 }
 
@@ -79,7 +81,7 @@ export async function updatePartner(
   db: Database,
   programId: number,
   partnerId: number,
-  { name, email, payout_email, external_id, is_active, metadata }: PartnerChanges,
+  { name, email, payout_email, note, external_id, is_active, metadata }: PartnerChanges,
 ): Promise<PartnerOfProgram> {
   const isTheirs = name !== undefined || email !== undefined || payout_email !== undefined
   const [changed, , , [partner]] = await db
@@ -90,6 +92,7 @@ export async function updatePartner(
           ...(name !== undefined && { name }),
           ...(email !== undefined && { email }),
           ...(payout_email !== undefined && { payout_email }),
+          ...(note !== undefined && { note }),
           ...(external_id !== undefined && { external_id }),
           ...(is_active !== undefined && { is_active }),
           ...(is_active && { ended_at: null, ended_by: null }),

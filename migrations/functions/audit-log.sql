@@ -245,6 +245,10 @@ begin
     -- What a partner changes of themselves is theirs, and not told here.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
+  -- Without its text, which goes with the partner while the log stays. That they were erased is told by itself.
+  if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
+    perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
+  end if;
   return null;
 end $$;
 create or replace trigger partners_audit after insert or update on partners for each row execute function audit_partner();

@@ -101,7 +101,8 @@ begin
   -- What the program's key was answered of them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
-  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, external_id = null, metadata = '{}'
+  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
+    metadata = '{}'
   where r.user_id = of_user_id;
   delete from program_members o where o.user_id = of_user_id;
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;

@@ -14,11 +14,25 @@ interface FieldProps {
   placeholder?: string
   autofocus?: boolean
   minlength?: number
+  maxlength?: number
+  /** How many lines the field has, where it takes several. */
+  rows?: number
   options?: readonly (readonly [value: string, label: string])[]
 }
 
 /** A labelled input or choice with its hint and, after a refusal, what is wrong with it. */
-export function Field({ name, label, form, hint, value, options, type = 'text', autofocus, ...rest }: FieldProps) {
+export function Field({
+  name,
+  label,
+  form,
+  hint,
+  value,
+  options,
+  type = 'text',
+  autofocus,
+  rows,
+  ...rest
+}: FieldProps) {
   const error = form.errors[name]
   const isFirstError = error !== undefined && Object.keys(form.errors)[0] === name
   const described = [error && `${name}-error`, hint && `${name}-hint`].filter(Boolean).join(' ')
@@ -41,6 +55,10 @@ export function Field({ name, label, form, hint, value, options, type = 'text', 
             </option>
           ))}
         </select>
+      ) : rows ? (
+        <textarea {...shared} {...rest} rows={rows}>
+          {current}
+        </textarea>
       ) : (
         <input {...shared} {...rest} type={type} value={current} />
       )}

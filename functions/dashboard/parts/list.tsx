@@ -162,19 +162,66 @@ interface FindProps {
   query: Record<string, string | undefined>
   /** What to look for. */
   what: string
-  sorts: Record<string, string>
+  sorts?: Record<string, string>
+  sortLabel?: string
+  /** What else it chooses rows by, each a parameter of the query. */
+  choices?: Choice[]
+}
+
+/** A field that chooses rows of a list: a text, a day, or one of the options. */
+export interface Choice {
+  name: string
+  label: string
+  type?: 'date'
+  placeholder?: string
+  options?: readonly (readonly [value: string, label: string])[]
+}
+
+/** The days from and to which a list shows its rows, both among them. */
+export const dayChoices: Choice[] = [
+  { name: 'dateFrom', label: 'From', type: 'date' },
+  { name: 'dateTo', label: 'To', type: 'date' },
+]
+
+/** The days that the query asks for, by the moments (UTC) that they begin and end with: `to` is no part of the range. */
+export function daysIn(c: Context): { from: Date | undefined; to: Date | undefined } {
+  const from = dayOf(c.req.query('dateFrom'))
+  const last = dayOf(c.req.query('dateTo'))
+  return { from, to: last && new Date(last.getTime() + dayMs) }
+}
+
+const dayMs = 86_400_000
+
+function dayOf(text: string | undefined): Date | undefined {
+  if (!text || !/^20\d\d-\d\d-\d\d/.test(text)) return undefined
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`)
+  return Number.isNaN(day.getTime()) ? undefined : day
+}
+
+/** The same as they stand in an address. */
+export function asDays({ from, to }: ReturnType<typeof daysIn>) {
+  return {
+    dateFrom: from?.toISOString().slice(0, 10),
+    dateTo: to && new Date(to.getTime() - dayMs).toISOString().slice(0, 10),
+  }
 }
 
 /** Looks for something in a list, and chooses its order. */
-export function Find({ address, query, what, sorts }: FindProps) {
-  const kept = Object.entries(query).filter(([name, value]) => value && name !== 'q' && name !== 'sort')
+export function Find({ address, query, what, sorts, sortLabel = 'Order', choices = [] }: FindProps) {
+  const own = new Set(['q', 'sort', ...choices.map(({ name }) => name)])
+  const kept = Object.entries(query).filter(([name, value]) => value && !own.has(name))
   return (
     <form method="get" action={address} role="search" class="row end inline find">
       {kept.map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
       <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} form={emptyForm} />
-      <Field name="sort" label="Order" options={Object.entries(sorts)} value={query['sort']} form={emptyForm} />
+      {choices.map((choice) => (
+        <Field {...choice} value={query[choice.name]} form={emptyForm} />
+      ))}
+      {sorts && (
+        <Field name="sort" label={sortLabel} options={Object.entries(sorts)} value={query['sort']} form={emptyForm} />
+      )}
       <button type="submit">Show</button>
       {Object.values(query).some(Boolean) && (
         <a class="button" href={address}>

@@ -15,9 +15,13 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, optionalText, reasonField } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import {
+  asDays,
   askedOf,
   asQuery,
+  type Choice as ListChoice,
   csvRows,
+  dayChoices,
+  daysIn,
   exportCsv,
   Find,
   ListPage,
@@ -29,6 +33,7 @@ import {
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { partnerAddress } from './partner-columns.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
 export const commissionPages = createPages()
@@ -42,9 +47,36 @@ const sorts: Record<(typeof commissionSorts)[number], string> = {
   hold: 'Hold ends first',
 }
 
-const askedIn = (c: ProgramContext) => ({ ...askedOf(c, sorts), status: stateIn(c, commissionStates) })
+const choices: ListChoice[] = [
+  {
+    name: 'review',
+    label: 'Review',
+    options: [
+      ['', 'Any'],
+      ['waiting', 'To review'],
+      ['decided', 'Reviewed'],
+    ],
+  },
+  ...dayChoices,
+]
+
+function askedIn(c: ProgramContext) {
+  const asked = c.req.query('review')
+  const review: 'waiting' | 'decided' | undefined = asked === 'waiting' || asked === 'decided' ? asked : undefined
+  return {
+    ...askedOf(c, sorts),
+    ...daysIn(c),
+    status: stateIn(c, commissionStates),
+    review,
+  }
+}
 type Asked = ReturnType<typeof askedIn>
-const filtersOf = (asked: Asked) => ({ ...asQuery(asked), status: asked.status })
+const filtersOf = (asked: Asked) => ({
+  ...asQuery(asked),
+  ...asDays(asked),
+  review: asked.review,
+  status: asked.status,
+})
 
 commissionPages.get('/programs/:programId/commissions', requireProgram('commission:list'), async (c) => {
   const program = c.get('program')
@@ -80,8 +112,23 @@ function Commissions({ program, asked, page }: CommissionsProps) {
     <ListPage
       title="Commissions"
       lead="Credited to the partner when their hold ends, or when you approve them."
-      filter={<StateFilter address={address} query={asQuery(asked)} states={commissionStates} current={asked.status} />}
-      find={<Find address={address} query={filtersOf(asked)} what="Partner or transaction id" sorts={sorts} />}
+      filter={
+        <StateFilter
+          address={address}
+          query={{ ...filtersOf(asked), status: undefined }}
+          states={commissionStates}
+          current={asked.status}
+        />
+      }
+      find={
+        <Find
+          address={address}
+          query={filtersOf(asked)}
+          what="Partner or transaction id"
+          sorts={sorts}
+          choices={choices}
+        />
+      }
       csv={addressOf(`${address}.csv`, filtersOf(asked))}
       page={page}
       caption="Commissions, newest first"
@@ -91,7 +138,14 @@ function Commissions({ program, asked, page }: CommissionsProps) {
           cell: (commission) => isOpen(commission) && <Choice commission={commission} />,
         },
         made,
-        { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
+        {
+          label: 'Partner',
+          cell: ({ partner_id: id, partner_name: name }) => (
+            <a href={partnerAddress(program.id, id)}>
+              <strong>{name}</strong>
+            </a>
+          ),
+        },
         causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
         { ...state, cell: (commission) => <StateToReview commission={commission} /> },
         amount,
@@ -102,7 +156,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
         },
       ]}
       empty={
-        (asked.status ?? asked.search ?? asked.partner_id)
+        Object.values({ ...filtersOf(asked), sort: undefined }).some(Boolean)
           ? noneFits(address, 'commissions')
           : {
               title: 'No commissions yet',

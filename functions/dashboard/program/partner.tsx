@@ -27,6 +27,8 @@ export const partnerPage = createPages()
 
 const missing = 'There is no such partner in this program.'
 
+const maxNote = 2000
+
 partnerPage.get('/programs/:programId/partners/:partnerId', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const partner = await readPartnerDetails(c.get('db'), program, idInPath(c, 'partnerId', missing))
@@ -90,6 +92,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
         />
       )}
       {sees('partner:manage') && <Edit partner={partner} address={address} form={shown} />}
+      <Note partner={partner} address={address} writes={sees('partner:manage')} form={shown} />
       {sees('audit:list') && (
         <Newest
           title="History"
@@ -207,6 +210,43 @@ function Edit({ partner, address, form: shown }: { partner: PartnerDetails; addr
   )
 }
 
+/** What only the program's own people read of a partner. */
+function Note({
+  partner: { note },
+  address,
+  writes,
+  form: shown,
+}: {
+  partner: PartnerDetails
+  address: string
+  writes: boolean
+  form: FormState
+}) {
+  if (!writes && note === null) return null
+  return (
+    <Card title="Your note">
+      {writes ? (
+        <form method="post" action={`${address}/note`} class="stack">
+          <Field
+            name="note"
+            label="Note"
+            rows={4}
+            maxlength={maxNote}
+            value={note ?? ''}
+            hint="Only your workspace reads it. The partner never does."
+            form={shown}
+          />
+          <div class="row">
+            <button type="submit">Save note</button>
+          </div>
+        </form>
+      ) : (
+        <p class="lines">{note}</p>
+      )}
+    </Card>
+  )
+}
+
 const addressField = z.pipe(
   optionalText,
   z.union([
@@ -241,5 +281,27 @@ partnerPage.post(
       return await refuseConflict(c, pageOf(c), 'name', error)
     }
     return redirectWith(c, pageOf(c), 'Saved.')
+  },
+)
+
+// Browsers send a line's end as two characters and count it as one.
+const noteForm = z.object({
+  note: z.pipe(
+    optionalText,
+    z.string().check(
+      z.overwrite((text) => text.replaceAll('\r\n', '\n').replaceAll('\0', '').trim().toWellFormed()),
+      z.maxLength(maxNote, `A note has ${maxNote} characters at most.`),
+    ),
+  ),
+})
+
+partnerPage.post(
+  '/programs/:programId/partners/:partnerId/note',
+  requireProgram('partner:manage'),
+  form(noteForm, pageOf),
+  async (c) => {
+    const partnerId = idInPath(c, 'partnerId', missing)
+    await updatePartner(c.get('db'), c.get('program').id, partnerId, { note: c.req.valid('form').note || null })
+    return redirectWith(c, pageOf(c), 'The note is saved.')
   },
 )

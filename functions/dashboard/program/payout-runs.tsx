@@ -3,13 +3,13 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../lib/money.ts'
 import {
-  listMinimumPayouts,
   listPayoutRuns,
-  listPayoutsDue,
   makePayoutRun,
   payByHand,
   type PayoutDue,
   type PayoutRun,
+  type payoutRunSorts,
+  readPayoutsDue,
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
@@ -19,7 +19,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
+import { askedOf, Find, List, noneFits, type Page, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
@@ -34,21 +34,32 @@ payoutRunPages.get('/programs/:programId/payouts', requireProgram('withdrawal:li
   renderPayouts(c, shownForm(c)),
 )
 
+const sorts: Record<(typeof payoutRunSorts)[number], string> = {
+  newest: 'Newest first',
+  oldest: 'Oldest first',
+  payments: 'Most payments first',
+}
+
+type DueSums = Awaited<ReturnType<typeof readPayoutsDue>>['sums']
+
 async function renderPayouts(c: ProgramContext, shown: FormState) {
   const program = c.get('program')
   const db = c.get('db')
-  const [due, minimums, page] = await Promise.all([
-    listPayoutsDue(db, program.id),
-    listMinimumPayouts(db, program.id),
+  const { search, sort } = askedOf(c, sorts)
+  const query = { q: search, sort }
+  const [{ rows, sums, minimums }, page] = await Promise.all([
+    readPayoutsDue(db, program.id, search),
     readPage(
       {
         address: payoutsOf(program.id),
+        filters: query,
         place: placeIn(c),
         cursorOf: ({ id }: PayoutRun) => id,
       },
-      (options) => listPayoutRuns(db, program.id, options),
+      (part) => listPayoutRuns(db, program.id, { ...part, search, sort }),
     ),
   ])
+  const included = sums.filter(({ is_included: isIncluded }) => isIncluded)
   return renderProgram(c, {
     title: 'Payouts',
     current: '/payouts',
@@ -58,27 +69,49 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
           title="Payouts"
           lead="A payout run has one payment for each partner who is due. Pay it with its file, then mark it as paid."
         >
-          {may(program.roles, 'withdrawal:pay') && due.some(({ left_out: reason }) => reason === null) && (
+          {may(program.roles, 'withdrawal:pay') && !search && included.length > 0 && (
             <PostButton
               action={payoutsOf(program.id)}
               class="primary"
               fields={{ request_id: crypto.randomUUID() }}
-              confirm={`Create a payout run of ${totals(due.filter(({ left_out: reason }) => reason === null))}?`}
+              confirm={`Create a payout run of ${totals(included)}?`}
             >
               Create payout run
             </PostButton>
           )}
         </Heading>
-        <Due program={program} due={due} />
-        <Runs programId={program.id} page={page} />
+        <Find
+          address={payoutsOf(program.id)}
+          query={query}
+          what="Partner, or a run's reference"
+          sorts={sorts}
+          sortLabel="Order of runs"
+        />
+        <Due program={program} due={rows} sums={sums} search={search} />
+        <Runs programId={program.id} page={page} query={query} />
         {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} form={shown} />}
       </>
     ),
   })
 }
 
-function Due({ program, due }: { program: ViewerProgram; due: PayoutDue[] }) {
+interface DueProps {
+  program: ViewerProgram
+  due: PayoutDue[]
+  sums: DueSums
+  search: string | undefined
+}
+
+function Due({ program, due, sums, search }: DueProps) {
   const pays = may(program.roles, 'withdrawal:pay')
+  const all = sums.reduce((sum, { partners }) => sum + partners, 0)
+  if (due.length === 0 && search) {
+    return (
+      <Card title="Due now">
+        <p class="muted">Nobody of that name is due.</p>
+      </Card>
+    )
+  }
   if (due.length === 0) {
     return (
       <Card title="Due now">
@@ -89,7 +122,7 @@ function Due({ program, due }: { program: ViewerProgram; due: PayoutDue[] }) {
     )
   }
   return (
-    <Card title="Due now" aside={<strong>{totals(due)}</strong>}>
+    <Card title="Due now" aside={<strong>{totals(sums)}</strong>}>
       <Table
         caption="Partners with a payable balance"
         rows={due}
@@ -132,16 +165,28 @@ function Due({ program, due }: { program: ViewerProgram; due: PayoutDue[] }) {
           },
         ]}
       />
+      {all > due.length && (
+        <p class="muted small">
+          The first {due.length} of {formatNumber(all)} by name. A run pays all who are included; look for a partner by
+          name to see one of the others.
+        </p>
+      )}
     </Card>
   )
 }
 
-function Runs({ programId, page }: { programId: number; page: Page<PayoutRun> }) {
+interface RunsProps {
+  programId: number
+  page: Page<PayoutRun>
+  query: Record<string, string | undefined>
+}
+
+function Runs({ programId, page, query }: RunsProps) {
   return (
     <List
       title="Payout runs"
       page={page}
-      caption="Payout runs, newest first"
+      caption="Payout runs"
       columns={[
         {
           label: 'Run',
@@ -154,14 +199,18 @@ function Runs({ programId, page }: { programId: number; page: Page<PayoutRun> })
         { label: 'Payments', cell: ({ withdrawals }) => formatNumber(withdrawals) },
         { label: 'State', cell: (run) => <RunState run={run} /> },
       ]}
-      empty={{ title: 'No payout runs yet', text: 'The first one is created from what is due.' }}
+      empty={
+        query['q']
+          ? noneFits(payoutsOf(programId), 'payout runs')
+          : { title: 'No payout runs yet', text: 'The first one is created from what is due.' }
+      }
     />
   )
 }
 
 interface MinimumProps {
   program: ViewerProgram
-  minimums: Awaited<ReturnType<typeof listMinimumPayouts>>
+  minimums: Awaited<ReturnType<typeof readPayoutsDue>>['minimums']
   form: FormState
 }
 

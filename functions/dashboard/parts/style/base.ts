@@ -112,6 +112,10 @@ export const base = css`
   .small {
     font-size: var(--small);
   }
+  .lines {
+    white-space: pre-line;
+    overflow-wrap: anywhere;
+  }
   .number {
     font-variant-numeric: tabular-nums;
     white-space: nowrap;

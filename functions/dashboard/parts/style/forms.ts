@@ -26,7 +26,8 @@ export const forms = css`
     grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr));
   }
   input:not([type='checkbox'], [type='radio']),
-  select {
+  select,
+  textarea {
     font: inherit;
     color: inherit;
     background: var(--surface);
@@ -37,7 +38,10 @@ export const forms = css`
     min-width: 0;
     min-height: 2.375rem;
   }
-  input[aria-invalid='true'] {
+  textarea {
+    resize: vertical;
+  }
+  :is(input, select, textarea)[aria-invalid='true'] {
     border-color: var(--bad);
   }
   .inline input:not([type='checkbox'], [type='radio']),
