@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
-import { afterAll, expect, test, vi } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import auth from '../functions/auth.ts'
+import dashboard from '../functions/dashboard.tsx'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/attempts.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
@@ -12,10 +13,16 @@ import { totp } from './support/totp.ts'
 
 const stack = await startStack({
   functions: ['auth', 'dashboard', 'relay-outbox', 'apply-retention', 'tracking-performance'],
-  environment: { GITHUB_CLIENT_ID: 'github-client' },
+  environment: {
+    GITHUB_CLIENT_ID: 'github-client',
+    GOOGLE_CLIENT_ID: 'google-client',
+  },
+  common: { GITHUB_CLIENT_SECRET: 'secret', GOOGLE_CLIENT_SECRET: 'secret' },
 })
 const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const password = 'correct horse battery'
+/** What a function in this process has in a Worker's place. */
+const inNoWorker = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
 
 interface Answer {
   token?: string
@@ -457,19 +464,30 @@ test.each([
   }
 })
 
-test('a provider whose id is set can be signed in with, and another cannot', async () => {
-  const page = await fetch(`${stack.baseUrl}/sign-in`)
-  expect(page.headers.get('content-security-policy')).toContain("form-action 'self' https://github.com;")
-  expect(await page.text()).toContain('Continue with GitHub')
-  const response = await post('/sign-in/github?next=/account')
+test.each([
+  ['github', 'GitHub', 'https://github.com/login/oauth/authorize'],
+  ['google', 'Google', 'https://accounts.google.com/o/oauth2/v2/auth'],
+] as const)('%s, whose id is set, can be signed in with', async (id, name, page) => {
+  const signIn = await fetch(`${stack.baseUrl}/sign-in`)
+  expect(signIn.headers.get('content-security-policy')).toContain(
+    "form-action 'self' https://github.com https://accounts.google.com;",
+  )
+  expect(await signIn.text()).toContain(`Continue with ${name}`)
+  const response = await post(`/sign-in/${id}?next=/account`)
   expect(response.status).toBe(303)
   const address = new URL(response.headers.get('location') ?? '')
-  expect(address.origin + address.pathname).toBe('https://github.com/login/oauth/authorize')
-  expect(address.searchParams.get('client_id')).toBe('github-client')
-  expect(address.searchParams.get('redirect_uri')).toBe(`${stack.baseUrl}/api/auth/callback/github`)
+  expect(address.origin + address.pathname).toBe(page)
+  expect(address.searchParams.get('client_id')).toBe(`${id}-client`)
+  expect(address.searchParams.get('redirect_uri')).toBe(`${stack.baseUrl}/api/auth/callback/${id}`)
   expect(address.searchParams.get('state')).toMatch(/.{20,}/)
   expect(response.headers.getSetCookie().join()).toMatch(/^__Host-svc\.\w+=.*; Path=\/; HttpOnly; Secure; SameSite=Lax/)
-  expect((await post('/sign-in/google')).status).toBe(404)
+})
+
+test.each(['github', 'google'])('%s, whose id is not set, cannot be signed in with', async (id) => {
+  const none = { ...stack.environment, ...stack.env, GITHUB_CLIENT_ID: '', GOOGLE_CLIENT_ID: '' }
+  const request = (path: string, init?: RequestInit) => dashboard.request(stack.baseUrl + path, init, none, inNoWorker)
+  expect(await (await request('/sign-in')).text()).not.toContain('Continue with')
+  expect((await request(`/sign-in/${id}`, { method: 'POST', headers: { origin: stack.baseUrl } })).status).toBe(404)
 })
 
 test('what has run out is deleted, and nothing else', async () => {
@@ -765,40 +783,47 @@ test('a member without codes is led to set them up by every page of a workspace 
   expect(setUp.text).toContain('demands two-factor codes.')
 })
 
-/** Stands in for the provider: its token, and the person whose account there it is. */
+type Provider = 'github' | 'google'
+/** The person whose account at the provider it is, as it tells of them. */
+const provided = { email: '', verified: true }
+
+/** Stands in for the providers: their tokens, and the person. */
 const provider = createServer((request, response) => {
+  const { email, verified } = provided
+  const claims = { sub: email, email, email_verified: verified, name: 'Ada', iss: 'https://accounts.google.com' }
+  const unsigned = [{ alg: 'RS256' }, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
   const answers: Record<string, unknown> = {
     '/login/oauth/access_token': { access_token: 'token', token_type: 'bearer', scope: 'user:email' },
-    '/user': { id: providedEmail, login: 'ada', name: 'Ada', email: providedEmail, avatar_url: '' },
-    '/user/emails': [{ email: providedEmail, primary: true, verified: true }],
+    '/user': { id: email, login: 'ada', name: 'Ada', email, avatar_url: '' },
+    '/user/emails': [{ email, primary: true, verified }],
+    '/token': { access_token: 'token', token_type: 'bearer', expires_in: 3600, id_token: `${unsigned.join('.')}.none` },
   }
   response.setHeader('content-type', 'application/json')
   response.end(JSON.stringify(answers[request.url ?? '']))
 })
-let providedEmail = ''
 provider.listen(0, '127.0.0.1')
 afterAll(() => provider.close())
 
-/** Signs in by the provider as `email`. Its answer comes to the function in this process, whose calls there go to the stand-in. */
-async function signInByProvider(email: string) {
-  providedEmail = email
-  const begun = await post('/sign-in/github?next=/account')
+/** Signs in by a provider as `email`. Its answer comes to the function in this process, whose calls there go to the stand-in. */
+async function signInByProvider(email: string, by: Provider = 'github', verified = true) {
+  Object.assign(provided, { email, verified })
+  const begun = await post(`/sign-in/${by}?next=/account`)
   const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state')
   const address = provider.address()
   const port = typeof address === 'object' ? address?.port : undefined
   const reach = globalThis.fetch
   vi.stubGlobal('fetch', (input: string | URL | Request, init?: RequestInit) => {
     const url = new URL(input instanceof Request ? input.url : input)
-    return url.hostname.endsWith('github.com')
+    return /(github|googleapis)\.com$/.test(url.hostname)
       ? reach(`http://127.0.0.1:${port}${url.pathname}`, init)
       : reach(input, init)
   })
   try {
     const response = await auth.request(
-      `${stack.baseUrl}/api/auth/callback/github?code=code&state=${state}`,
+      `${stack.baseUrl}/api/auth/callback/${by}?code=code&state=${state}`,
       { headers: { cookie: cookiesIn(begun.headers).join('; ') } },
-      { ...stack.environment, ...stack.env, GITHUB_CLIENT_ID: 'github-client', GITHUB_CLIENT_SECRET: 'secret' },
-      { waitUntil: () => {}, passThroughOnException: () => {}, props: {} },
+      { ...stack.environment, ...stack.env, GITHUB_CLIENT_SECRET: 'secret', GOOGLE_CLIENT_SECRET: 'secret' },
+      inNoWorker,
     )
     return { status: response.status, location: response.headers.get('location'), cookies: cookiesIn(response.headers) }
   } finally {
@@ -840,6 +865,63 @@ test('who comes by a provider gives the code too, and only then counts as signed
   expect(await signInsOf(userId)).toBe(0)
   const { refusal, session } = await giveCode(begun.cookies.join('; '), totp(key))
   expect([refusal, await isSignedIn(session), await signInsOf(userId)]).toEqual(['', true, 1])
+})
+
+/** The ways in which somebody can sign in. */
+async function waysOf(email: string) {
+  const { rows } = await stack.sql.query<{ way: string }>(
+    'select a.provider_id as way from accounts a join users u on u.id = a.user_id where u.email = $1 order by way',
+    [email],
+  )
+  return rows.map(({ way }) => way)
+}
+
+describe.each(['github', 'google'] as const)('who comes by %s', (by) => {
+  test.each([
+    ['confirmed here and there', 'is signed in as themselves', true, true],
+    ['confirmed here alone', 'is refused', true, false],
+    ['confirmed there alone', 'is refused', false, true],
+    ['confirmed nowhere', 'is refused', false, false],
+  ])('with an address of an account, %s, %s', async (_, outcome, here, there) => {
+    const { email } = here ? await makePerson() : await signUp()
+    const { location, cookies } = await signInByProvider(email, by, there)
+    const isLetIn = outcome !== 'is refused'
+    expect([Boolean(await sessionOf(cookies)), await waysOf(email), await isVerified(email)]).toEqual([
+      isLetIn,
+      isLetIn ? ['credential', by] : ['credential'],
+      here,
+    ])
+    if (isLetIn) return expect(location).toBe('/account')
+    const page = await (await fetch(new URL(location ?? '', stack.baseUrl))).text()
+    return expect(page).toContain('There is an account with this address already')
+  })
+
+  test.each([true, false])('with a new address is as confirmed as it is there: %s', async (verified) => {
+    const email = newEmail()
+    const { cookies } = await signInByProvider(email, by, verified)
+    expect([Boolean(await sessionOf(cookies)), await isVerified(email)]).toEqual([true, verified])
+  })
+
+  test('with an address that is not theirs has the account no longer once its owner chooses a password by mail', async () => {
+    const email = newEmail()
+    const squatter = (await sessionOf((await signInByProvider(email, by, false)).cookies)) ?? ''
+    await stack.sql.query(
+      `with codes as (
+        insert into two_factors (id, user_id, secret, backup_codes) select gen_random_uuid(), id, 'x', 'x' from users where email = $1
+      ) update users set two_factor_enabled = true where email = $1`,
+      [email],
+    )
+    await call('request-password-reset', { email })
+    const token = await mailedLink(email, 'reset-password')
+    expect((await call('reset-password', { token, newPassword: password })).status).toBe(200)
+    const { answer } = await call('sign-in/email', { email, password })
+    expect([await isSignedIn(squatter), await waysOf(email), await isSignedIn(answer.token ?? '')]).toEqual([
+      false,
+      ['credential'],
+      true,
+    ])
+    expect(await sessionOf((await signInByProvider(email, by, false)).cookies)).toBeUndefined()
+  })
 })
 
 test('a workspace’s demand for codes holds for a member who comes by a provider, has no password, and chooses one to set them up', async () => {

@@ -93,10 +93,19 @@ export function openAuth({ env, executionCtx }: AuthContext) {
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // A reset token's value is the person; what else is kept there is no id. The link came by mail, which proves the address.
+      // A reset token's value is the person; what else is kept there is no id. The link came by mail, which proves the address. Where nobody
+      // had proven it, somebody else may have had the account first: their other ways in end with their password.
       onPasswordReset: async ({ user }) => {
+        const unproven = kysely
+          .selectFrom('users')
+          .select('id')
+          .where('id', '=', user.id)
+          .where('email_verified', '=', false)
         await db.batch([
           kysely.deleteFrom('verifications').where('value', '=', user.id),
+          kysely.deleteFrom('accounts').where('user_id', 'in', unproven).where('provider_id', '<>', 'credential'),
+          kysely.deleteFrom('two_factors').where('user_id', 'in', unproven),
+          kysely.updateTable('users').set({ two_factor_enabled: false }).where('id', 'in', unproven),
           kysely.updateTable('users').set({ email_verified: true }).where('id', '=', user.id),
         ])
       },

@@ -11,7 +11,18 @@ import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } fr
 /** Signing in, by password or by another provider, and out. */
 export const signInPages = createPages()
 
-signInPages.get('/sign-in', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignIn(c, shownForm(c))))
+/** What a provider's refusal says that better-auth names in the address. */
+const refusalOfProvider = (error: string) =>
+  error === 'account_not_linked'
+    ? 'There is an account with this address already, and the address is not confirmed both there and here. Sign in with its password, or choose one by "Forgot your password?", which confirms the address here.'
+    : 'Signing in that way did not work. Try again, or use your password.'
+
+signInPages.get('/sign-in', async (c) => {
+  if (c.get('viewer')) return c.redirect(nextOf(c), 303)
+  const error = c.req.query('error')
+  const shown = shownForm(c)
+  return await renderSignIn(c, error === undefined ? shown : { ...shown, problem: refusalOfProvider(error) })
+})
 
 function renderSignIn(c: PageContext, shown: FormState) {
   const next = nextOf(c)
