@@ -78,9 +78,13 @@ for (const path of ['/', '/api/v1/track/click']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
-/** The `aff` parameter of the referral URL's query, the first where there are several; undefined where it is no URL. */
+/**
+ * The `aff` parameter of the referral URL's query, the first where there are several, without what a chat, a mail or a campaign tool put
+ * after it or around it: `ann/`, `ann%26utm_source=x`, `ann)`. Undefined where it is no URL.
+ */
 function affOf(affiliateUrl: string): string | null | undefined {
-  return URL.parse(affiliateUrl)?.searchParams.get('aff')
+  const url = URL.parse(affiliateUrl)
+  return url && (url.searchParams.get('aff')?.replace(/[?&#;/][^]*|^[^\w.@-]+|[^\w.@-]+$/g, '') ?? null)
 }
 
 function asClick(

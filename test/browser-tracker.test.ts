@@ -219,11 +219,48 @@ describe('links that a mail program or a campaign tool mixed up', () => {
     ['/page?#aff=CODE', '/page'],
     ['/page/?a=1;aff=CODE', '/page/'],
     ['/page#/route?tab=1&aff=CODE', '/page'],
+    ['/#/page?aff=CODE', '/'],
+    ['/#!/page?aff=CODE', '/'],
+    ['/page%3Faff=CODE', '/page'],
+    ['/page%3faff%3DCODE', '/page'],
+    ['/page%3Faff=CODE%26utm_source=mail', '/page'],
+    ['/page?utm_source=mail%26aff=CODE', '/page'],
+    ['/page?aff=CODE%26utm_source=mail', '/page'],
+    ['/page?aff=CODE/', '/page'],
+    ['/page?aff=CODE/?utm_source=mail', '/page'],
+    ['/page?aff=CODE)', '/page'],
+    ['/page;aff=CODE', '/page'],
+    ['/page;aff=CODE?utm_source=mail', '/page'],
+    ['/page?aff=&aff=CODE', '/page'],
+    // The partner whose link it was, not who added a code of their own.
+    ['/page?aff=CODE&aff=other', '/page'],
+    // A sign-in page that keeps where the visitor wanted to go.
+    ['/sign-in?next=%2Fpage%3Faff%3DCODE', '/sign-in'],
   ])('%s still brings the visitor', async (path, landing) => {
     const code = await newCode()
     await open(`http://shop.example.test${path.replace('CODE', code)}`)
     expect(await clicksOf(code)).toMatchObject([{ page_url: `http://shop.example.test${landing}` }])
   })
+
+  test.each([
+    ['upper case', (code: string) => code.toUpperCase()],
+    ['mixed case', (code: string) => code.replace('c', 'C')],
+  ])('a code in %s still brings the visitor', async (_, written) => {
+    const code = await newCode()
+    await open(`http://shop.example.test/page?aff=${written(code)}`)
+    expect(await clicksOf(code)).toHaveLength(1)
+  })
+
+  test.each(['/page?x=1%', '/100%25-off?note=50%', '/page?text=caff%3DCODE', '/page%20aff=CODE', '/aff=CODE'])(
+    '%s brings nobody, and the script goes on',
+    async (path) => {
+      const code = await newCode()
+      await open(`http://shop.example.test${path.replace('CODE', code)}`)
+      expect(await clicksOf(code)).toEqual([])
+      await open(`http://shop.example.test/?aff=${code}`)
+      expect(await clicksOf(code)).toHaveLength(1)
+    },
+  )
 })
 
 describe('a single-page app', () => {

@@ -359,6 +359,12 @@ describe('the partner code', async () => {
     ['of 64 characters', `?aff=${'x'.repeat(64)}`, 'x'.repeat(64)],
     ['of one character', '?aff=0', '0'],
     ['first of several', '?aff=da-sh&aff=under_score', 'da-sh'],
+    ['with a slash that a tool added', '?aff=da-sh/', 'da-sh'],
+    ['with a slash and a query after it', '?aff=da-sh/?utm_source=x', 'da-sh'],
+    ['with an encoded & after it', '?aff=da-sh%26utm_source=x', 'da-sh'],
+    ['with an encoded ? after it', '?aff=da-sh%3Futm_source=x', 'da-sh'],
+    ['with a bracket of the text around it', '?aff=da-sh)', 'da-sh'],
+    ['with spaces and quotes around it', '?aff=%20%22da-sh%22+', 'da-sh'],
     ['among other parameters', '?utm=1&aff=da-sh&x=2#aff=none', 'da-sh'],
   ] as const)('%s is matched', async ([, query, code]) => {
     const { body } = await api.call(clickPath, { affiliate_url: `https://shop.example.com/landing${query}` })

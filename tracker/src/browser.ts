@@ -71,7 +71,7 @@ try {
     const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
     // The address without its query and hash, the query that has the code, and the code.
     // Also matches inside the hash, for routers that keep their query there, and in links that a mail mixed up: `?a=b?aff=c`, `&amp;aff=c`.
-    const codePattern = RegExp(`([^?#]*)(.*?[?&#;](${names})=([^?&#;]+)[^#]*)`)
+    const codePattern = RegExp(`([^?#;]*)(.*?[?&#;](${names})=([^?&#;]+)[^#]*)`)
     let lastCode: string | undefined,
       consented: 1 | undefined,
       unsavedClickId: string | null = null
@@ -80,19 +80,17 @@ try {
     const sessionKey = svcName + '_session'
     let store: Record<string, string> = {}
     let consent: (value: unknown) => void
-    let queue = new Promise<unknown>((resolve) => {
-      consent = resolve
-    })
+    let queue = new Promise<unknown>((resolve) => (consent = resolve))
 
     /** Runs jobs one after the other, so that a signup waits for the click and no click is sent twice. */
     const enqueue = (job: () => unknown) => (queue = queue.then(job).catch(() => ({ success: false })))
 
     const getClickId = () => {
       try {
-        return (consented && document.cookie.match(`(^| )${clickKey}_id=([^;]+)`)?.[2]) ?? unsavedClickId
-      } catch {
-        return unsavedClickId
-      }
+        // oxlint-disable-next-line no-non-null-assertion -- throws where there is no such cookie
+        if (consented) return document.cookie.match(`(^| )${clickKey}_id=([^;]+)`)![2]!
+      } catch {}
+      return unsavedClickId
     }
 
     // The proxy on the page's own domain puts `#` in place of the path, so that all goes to the script's own address.
@@ -142,7 +140,9 @@ try {
     }
 
     const look = (landing?: unknown, isBefore?: 1) => {
-      const [, url, query, , code] = ((isBefore ? '' : location.href + '#') + landing).match(codePattern) ?? []
+      const text = (isBefore ? '' : location.href + '#') + landing
+      // Second as it was before something encoded it: `/page%3Faff=c`. First as it is, since this is no UTF-8.
+      const [, url, query, , code] = text.match(codePattern) ?? unescape(text).match(codePattern) ?? []
       if (code && code != lastCode) {
         lastCode = code
         void enqueue(() => {
@@ -190,12 +190,12 @@ try {
                   customer_key,
                   click_id,
                   email,
-                  page_url: location.href.match(/[^?#]*/) + '',
+                  page_url: location.href.match(/[^?#;]*/) + '',
                   session_id: store[sessionKey],
                   program_id,
                 })
               ).json()
-            : { success: false, error: { code: 'no_attribution' } }
+            : { error: { code: 'no_attribution' }, success: false }
         }),
       q: { push: run },
     })
