@@ -589,6 +589,22 @@ test('an unverified account mails nobody, also not by adding a partner', async (
   expect(rows).toEqual([])
 })
 
+test('an account that cannot be connected, and a time that cannot be read back to, are marked in their forms', async () => {
+  const path = `/programs/${programId}/settings/processor`
+  await stack.sql.query(`update programs set processor_account_id = 'acct_theirs' where id = $1`, [other.programId])
+  const forms: [address: string, fields: Record<string, string>, refusal: string][] = [
+    ['/connect', {}, '"account_id":"A Stripe account id begins with acct_.'],
+    ['/connect', { account_id: 'cus_1' }, '"account_id":"A Stripe account id begins with acct_.'],
+    ['/connect', { account_id: 'acct_theirs' }, '"account_id":"This account is connected in another workspace.'],
+    ['/backfill', { months: '7' }, '"months":"Choose how far back to read."'],
+  ]
+  for (const [address, fields, refusal] of forms) {
+    const { status, headers } = await post(path + address, fields, sandbox.dashboardToken)
+    expect([status, refusalIn(headers)]).toEqual([303, expect.stringContaining(refusal)])
+    for (const typed of Object.values(fields)) expect(refusalIn(headers)).toContain(`"${typed}"`)
+  }
+})
+
 test("an owner is shown where Stripe must send the deployment's own events, and the code that proves whose the account is", async () => {
   const { programId: ownId, dashboardToken: token } = await createSandbox(stack.db, env)
   await stack.sql.query('update programs set processor_account_id = null where id = $1', [ownId])

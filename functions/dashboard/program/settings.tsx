@@ -72,6 +72,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
             mayOwn={may(program.roles, 'own-account:connect')}
             attributesKnown={settings.attribute_known_customers}
             state={stripe}
+            form={shown}
           />
         )}
         {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} form={shown} />}

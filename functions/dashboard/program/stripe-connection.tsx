@@ -25,15 +25,23 @@ import { ownAccount } from '../../../lib/stripe/facts.ts'
 import { Badge, Card, Copy } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form } from '../parts/form.ts'
+import { form, type FormState, refuseConflict, refuseForm } from '../parts/form.ts'
 import { formatDate, formatNumber } from '../parts/format.tsx'
 import { ownAccountAddress } from './own-account.tsx'
-import { createPages, type DashboardEnv, type PageContext, requireProgram, requireViewer } from '../parts/page.ts'
+import {
+  createPages,
+  type DashboardEnv,
+  type PageContext,
+  type ProgramContext,
+  requireProgram,
+  requireViewer,
+} from '../parts/page.ts'
 
 /** Connecting a program to the account of its payment processor. */
 export const stripeConnectionPages = createPages()
 
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
+const settingsPage = (c: ProgramContext) => settingsOf(c.get('program').id)
 
 /** How an account can be connected here: by Stripe's own page, by naming it, or not at all. */
 export function wayToConnect(
@@ -58,16 +66,22 @@ interface StripeConnectionProps {
   /** The program's setting `attribute_known_customers`. */
   attributesKnown: boolean
   state: ConnectionState
+  form: FormState
 }
 
-export function StripeConnection({ env, programId, accountId, mayOwn, attributesKnown, state }: StripeConnectionProps) {
+export function StripeConnection(props: StripeConnectionProps) {
+  const { env, programId, accountId, mayOwn, attributesKnown, state, form: shown } = props
   const address = `${settingsOf(programId)}/processor`
   return (
     <Card
       title="Payment processor"
       aside={accountId ? <Badge tone="good">Connected</Badge> : <Badge>Not connected</Badge>}
     >
-      {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
+      {accountId ? (
+        <Connected accountId={accountId} address={address} />
+      ) : (
+        <NotConnected env={env} address={address} form={shown} />
+      )}
       {!accountId && mayOwn && (
         <p class="small">
           Is it the account of this deployment itself, whose key and endpoint the service has?{' '}
@@ -76,7 +90,7 @@ export function StripeConnection({ env, programId, accountId, mayOwn, attributes
       )}
       {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}
       {accountId && <LeftOut programId={programId} payments={state.leftOut} isOn={attributesKnown} />}
-      {accountId && <Past programId={programId} backfill={state.backfill} />}
+      {accountId && <Past programId={programId} backfill={state.backfill} form={shown} />}
       {state.waiting.map((events) => (
         <Waiting {...events} isConnected={events.account_id === accountId} />
       ))}
@@ -200,7 +214,15 @@ const kindNames: Record<Backfill['kind'], string> = {
 }
 
 /** Reading the account's past: how far it has come, and the buttons that begin it, stop it and have it go on. */
-function Past({ programId, backfill }: { programId: number; backfill: Backfill | undefined }) {
+function Past({
+  programId,
+  backfill,
+  form: shown,
+}: {
+  programId: number
+  backfill: Backfill | undefined
+  form: FormState
+}) {
   const address = `${settingsOf(programId)}/processor/backfill`
   const isOn = backfill?.status === 'running' && backfill.is_connected
   return (
@@ -226,7 +248,7 @@ function Past({ programId, backfill }: { programId: number; backfill: Backfill |
                 months,
                 `of the last ${months === '1' ? 'month' : `${months} months`}`,
               ])}
-              form={emptyForm}
+              form={shown}
             />
             <button type="submit">Read them</button>
           </form>
@@ -272,7 +294,7 @@ function Waiting({ account_id: id, events, oldest_at: at, isConnected }: Waiting
   )
 }
 
-function NotConnected({ env, address }: { env: DashboardEnv; address: string }) {
+function NotConnected({ env, address, form: shown }: { env: DashboardEnv; address: string; form: FormState }) {
   const way = wayToConnect(env)
   if (way === undefined) {
     return (
@@ -294,7 +316,7 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
             label="Stripe account id"
             placeholder="acct_…"
             hint="There is no Stripe on this machine, so any name will do: acct_test."
-            form={emptyForm}
+            form={shown}
             required
           />
         )}
@@ -323,7 +345,7 @@ async function sessionOf({ req, env }: Pick<PageContext, 'req' | 'env'>): Promis
 stripeConnectionPages.post(
   '/programs/:programId/settings/processor/connect',
   requireProgram('processor:manage'),
-  form(connectForm),
+  form(connectForm, settingsPage),
   async (c) => {
     const { id: programId } = c.get('program')
     const { account_id: accountId } = c.req.valid('form')
@@ -333,8 +355,12 @@ stripeConnectionPages.post(
       const returnAddress = `${c.env.BASE_URL}/processor/callback`
       return c.redirect(await connectAddress(c.get('db'), c.env, programId, await sessionOf(c), returnAddress), 303)
     }
-    if (accountId === undefined) throw new ApiError('invalid_request', noAccount)
-    await connectProcessor(c.get('db'), programId, accountId)
+    if (accountId === undefined) return await refuseForm(c, settingsPage(c), { errors: { account_id: noAccount } })
+    try {
+      await connectProcessor(c.get('db'), programId, accountId)
+    } catch (error) {
+      return await refuseConflict(c, settingsPage(c), 'account_id', error)
+    }
     return redirectWith(c, settingsOf(programId), await applyWaited(c, accountId))
   },
 )
@@ -414,7 +440,7 @@ async function readPast(
 stripeConnectionPages.post(
   '/programs/:programId/settings/processor/backfill',
   requireProgram('processor:manage'),
-  form(backfillForm),
+  form(backfillForm, settingsPage),
   async (c) => {
     const { id: programId } = c.get('program')
     await startBackfill(c.get('db'), programId, Number(c.req.valid('form').months))
