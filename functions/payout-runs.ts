@@ -1,4 +1,4 @@
-import { makeOnce } from '../lib/access/idempotency.ts'
+import { makeOnce } from '../lib/idempotency.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'

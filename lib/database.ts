@@ -95,7 +95,7 @@ export class Database {
 
   /**
    * The same of a program's API key. A request that makes something is done once: it fails (constraint `idempotency_keys_pkey`, or
-   * `idempotency_mismatch` where it asks for something else) where one with its token was done before. See lib/access/idempotency.ts.
+   * `idempotency_mismatch` where it asks for something else) where one with its token was done before. See lib/idempotency.ts.
    */
   actingByKey(key: { keyId: number; programId: number }, request?: SentRequest): Database {
     return this.#after('select act_by_key($1, $2, $3, $4)', [key.keyId, key.programId, request?.token, request?.hash])

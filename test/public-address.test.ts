@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { isPublicAddress, refusalOfAddress } from '../lib/notifications/public-address.ts'
+import { isPublicAddress, refusalOfAddress, type AddressEnv } from '../lib/notifications/public-address.ts'
 
-const env = { DNS_OVER_HTTPS_URL: 'https://dns.example/dns-query' }
+const env: AddressEnv = { DNS_OVER_HTTPS_URL: 'https://dns.example/dns-query' }
 
 test.each([
   ['8.8.8.8', true],

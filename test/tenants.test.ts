@@ -9,6 +9,8 @@ import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { makePayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
+import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { webhookId } from '../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
 import { readRoutes } from './chaos/routes.ts'
 import { startStack } from './support/stack.ts'
@@ -169,6 +171,16 @@ const routes = {
     'GET /api/v1/payout-runs',
     'POST /api/v1/payout-runs',
     'GET /api/v1/payout-runs/:payout_run_id',
+    'GET /api/v1/webhook-endpoints',
+    'POST /api/v1/webhook-endpoints',
+    'GET /api/v1/webhook-endpoints/:webhook_endpoint_id',
+    'PATCH /api/v1/webhook-endpoints/:webhook_endpoint_id',
+    'DELETE /api/v1/webhook-endpoints/:webhook_endpoint_id',
+    'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/rotate-secret',
+    'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/test',
+    'GET /api/v1/webhook-endpoints/:webhook_endpoint_id/deliveries',
+    'GET /api/v1/webhook-endpoints/:webhook_endpoint_id/deliveries/:delivery_id',
+    'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay',
   ],
   /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
   other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],
@@ -308,6 +320,9 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     invitedBy: removed.userId,
     byOwner: true,
   })
+  const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
+  const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
+  const message = await testEndpoint(stack.db, programId, endpoint.id)
   const ids = await stack.sql.query<{ key: string; invitation: string; link: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -327,6 +342,8 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':commission_id': String(pending),
     ':payout_id': String(withdrawal),
     ':payout_run_id': String(run),
+    ':webhook_endpoint_id': String(endpoint.id),
+    ':delivery_id': webhookId(message),
     ':commissionId': String(pending),
     ':withdrawalId': String(withdrawal),
     ':runId': String(run),
@@ -569,6 +586,9 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/commissions/:commission_id': { status: 'rejected', reason: 'no' },
   'PATCH /api/v1/payouts/:payout_id': { status: 'refused', reason: 'no' },
   'POST /api/v1/payout-runs': {},
+  'POST /api/v1/webhook-endpoints': { url: 'https://evil.example/hooks', types: ['sale.created'] },
+  'PATCH /api/v1/webhook-endpoints/:webhook_endpoint_id': { url: 'https://evil.example/hooks' },
+  'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay': { delivery_id: own[':delivery_id'] },
 }
 
 test.each(routes.scoped)("%s takes an active key, and reaches nothing of another's program", async (route) => {
@@ -582,7 +602,8 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
   // A link for another's partner is refused as one for nobody, and nobody of the other program is due.
   const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs']
   expect(status).toBe(conflicts.includes(route) ? 409 : /\/:/.test(route) ? 404 : 200)
-  for (const secret of [victim.partnerCode, ...secrets.map(([, hidden]) => hidden)]) expect(text).not.toContain(secret)
+  for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
+    expect(text).not.toContain(secret)
   expect(await victims()).toBe(before)
 })
 

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../access/idempotency.ts'
+import type { Made } from '../idempotency.ts'
 import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/links.ts'
 import { ApiError } from '../errors.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'

@@ -16,7 +16,7 @@ export interface Example {
 /** One endpoint as the OpenAPI document and the reference page describe it. */
 export interface Operation {
   id: string
-  method: 'get' | 'post' | 'patch'
+  method: 'get' | 'post' | 'patch' | 'delete'
   path: string
   summary: string
   description: string

@@ -16,6 +16,7 @@ import { trackRefund } from './track-refund.ts'
 import { trackSale } from './track-sale.ts'
 import { trackingEvents } from './tracking-events.ts'
 import { trackingPerformance } from './tracking-performance.ts'
+import { webhookEndpointOperations } from './webhook-endpoints.ts'
 
 /** The public API, in the order of the reference. */
 export const operations = [
@@ -33,6 +34,7 @@ export const operations = [
   ...commissionOperations(),
   ...payoutRunOperations(),
   ...payoutOperations(),
+  ...webhookEndpointOperations(),
   groupedPerformance(),
   trackingPerformance(),
   trackingEvents(),

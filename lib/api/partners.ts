@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { type PartnerOfProgram, partnerStates } from '../programs/partners.ts'
-import type { Made } from '../access/idempotency.ts'
+import type { Made } from '../idempotency.ts'
 import { nameField } from '../names.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'

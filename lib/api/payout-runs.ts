@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../access/idempotency.ts'
+import type { Made } from '../idempotency.ts'
 import type { PayoutRun, readPayoutRun } from '../money/payout-runs.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'

@@ -1,5 +1,5 @@
 import { type Expression, type InferResult, type NotNull, sql } from 'kysely'
-import { keepMade, type Made } from '../access/idempotency.ts'
+import { keepMade, type Made } from '../idempotency.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'

@@ -1,10 +1,13 @@
 import * as z from 'zod/mini'
 
-export interface AddressEnv {
-  /** Answers DNS questions over HTTPS in JSON, as https://cloudflare-dns.com/dns-query does. */
-  DNS_OVER_HTTPS_URL: string
+export interface LoopbackEnv {
   /** Set on a local stack alone, where webhooks may go to this machine: `on`. */
   WEBHOOK_LOOPBACK?: string
+}
+
+export interface AddressEnv extends LoopbackEnv {
+  /** Answers DNS questions over HTTPS in JSON, as https://cloudflare-dns.com/dns-query does. */
+  DNS_OVER_HTTPS_URL: string
 }
 
 const privateNames = /(^|\.)(localhost|local|internal|intranet|lan|home\.arpa|test|invalid|onion)$/
@@ -13,7 +16,7 @@ const privateNames = /(^|\.)(localhost|local|internal|intranet|lan|home\.arpa|te
  * Why webhooks do not go to an address, or undefined where they may: https to a public host, without a password. What a name leads to is
  * asked when a webhook is sent (`refusalOfName`). A local stack may say that plain http to this machine's own addresses is fine.
  */
-export function refusalOfAddress(address: string, env: AddressEnv): string | undefined {
+export function refusalOfAddress(address: string, env: LoopbackEnv): string | undefined {
   const url = URL.parse(address)
   if (!url) return 'must be an address, as https://example.com/webhooks'
   if (isLoopbackAllowed(url, env)) return undefined
@@ -24,7 +27,7 @@ export function refusalOfAddress(address: string, env: AddressEnv): string | und
   return !host.includes('.') || privateNames.test(host) ? 'must have a public host' : undefined
 }
 
-function isLoopbackAllowed({ protocol, hostname }: URL, env: AddressEnv): boolean {
+function isLoopbackAllowed({ protocol, hostname }: URL, env: LoopbackEnv): boolean {
   return (
     env.WEBHOOK_LOOPBACK === 'on' && /^https?:$/.test(protocol) && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname)
   )

@@ -1,8 +1,9 @@
 import { type InferResult, sql } from 'kysely'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { keepMade, type Made } from '../idempotency.ts'
 import { kysely, now } from '../kysely.ts'
-import { type AddressEnv, refusalOfAddress } from './public-address.ts'
+import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
 import { webhookSecret, type WebhookSecretEnv } from './webhook-secrets.ts'
 import type { WebhookType } from './webhook-types.ts'
 
@@ -13,6 +14,9 @@ export interface EndpointSettings {
   types: WebhookType[]
 }
 
+/** What a function needs that makes and changes endpoints. */
+export type EndpointEnv = LoopbackEnv & WebhookSecretEnv
+
 export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number]
 
 /** How many endpoints a program has at most, those that are off included. */
@@ -20,11 +24,24 @@ export const maxEndpoints = 20
 /** How long the secret before signs too, after a rotation. */
 export const rotationHours = 24
 
+const endpointColumns = [
+  'id',
+  'url',
+  'description',
+  // The driver takes an array of a domain for text.
+  sql<WebhookType[]>`types::text[]`.as('types'),
+  'created_at',
+  'failing_since',
+  'disabled_at',
+  'disabled_because',
+  'secret_number',
+  'previous_secret_until',
+] as const
+
 function endpointsOf(programId: number) {
   return kysely
     .selectFrom('webhook_endpoints')
-    .select(['id', 'url', 'description', 'types', 'created_at', 'failing_since', 'disabled_at', 'disabled_because'])
-    .select(['secret_number', 'previous_secret_until'])
+    .select(endpointColumns)
     .where('program_id', '=', programId)
     .where('deleted_at', 'is', null)
 }
@@ -39,7 +56,7 @@ export async function listEndpoints(
   return await db.query(options.before === undefined ? query : query.where('id', '<', options.before))
 }
 
-const noEndpoint = () => new ApiError('not_found', 'This program has no webhook endpoint with this id.')
+export const noEndpoint = () => new ApiError('not_found', 'This program has no webhook endpoint with this id.')
 
 export async function findEndpoint(db: Database, programId: number, endpointId: number): Promise<WebhookEndpoint> {
   const [endpoint] = await db.query(endpointsOf(programId).where('id', '=', endpointId))
@@ -48,21 +65,41 @@ export async function findEndpoint(db: Database, programId: number, endpointId: 
 }
 
 /** Refuses an address that webhooks do not go to; the field is `url`. */
-function requireAddress(url: string | null, env: AddressEnv): void {
+function requireAddress(url: string | null, env: LoopbackEnv): void {
   const wrong = url === null ? undefined : refusalOfAddress(url, env)
   if (wrong === undefined) return
   throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
 }
 
-/** Makes an endpoint and returns it with its secret, which is shown once. Refuses with `conflict` where the program has 20. */
+/** An endpoint with its secret, as it was when it got that. */
+export type EndpointWithSecret = Made<WebhookEndpoint> & { secret: string }
+
+/** How something is made: at once, or by `makeOnce` of lib/idempotency.ts where the request may come again. */
+type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
+const atOnce: Making = (make) => make()
+
+/**
+ * Makes an endpoint and returns it with its secret, which is shown once. Refuses with `conflict` where the program has 20. A request that comes
+ * again by its Idempotency-Key is answered with the same secret, which follows from what was made and is kept nowhere.
+ */
 export async function makeEndpoint(
   db: Database,
-  env: AddressEnv & WebhookSecretEnv,
+  env: EndpointEnv,
   programId: number,
   settings: EndpointSettings,
-): Promise<WebhookEndpoint & { secret: string }> {
+  making = atOnce,
+): Promise<EndpointWithSecret> {
   requireAddress(settings.url, env)
-  const [, [endpoint]] = await db.batch([
+  const endpoint = await making(() => insertEndpoint(db, programId, settings))
+  return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
+}
+
+async function insertEndpoint(
+  db: Database,
+  programId: number,
+  settings: EndpointSettings,
+): Promise<Made<WebhookEndpoint>> {
+  const [, added, [endpoint]] = await db.batch([
     // Whoever makes another one at this moment is waited for, so that both count.
     kysely.selectFrom('programs').select('id').where('id', '=', programId).forNoKeyUpdate(),
     kysely
@@ -89,31 +126,20 @@ export async function makeEndpoint(
             maxEndpoints,
           ),
       )
-      .returning(endpointColumns),
+      .returning('id'),
+    // The program is locked, so what was made in this moment is what was just added.
+    keepMade(endpointsOf(programId).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
   ])
-  if (!endpoint) {
+  if (added.length === 0 || !endpoint?.made) {
     throw new ApiError('conflict', `A program has ${maxEndpoints} webhook endpoints at most. Delete one first.`)
   }
-  return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
+  return endpoint.made
 }
-
-const endpointColumns = [
-  'id',
-  'url',
-  'description',
-  'types',
-  'created_at',
-  'failing_since',
-  'disabled_at',
-  'disabled_because',
-  'secret_number',
-  'previous_secret_until',
-] as const
 
 async function secretOf(
   env: WebhookSecretEnv,
   programId: number,
-  { id, secret_number }: WebhookEndpoint,
+  { id, secret_number }: Pick<WebhookEndpoint, 'id' | 'secret_number'>,
 ): Promise<string> {
   return await webhookSecret(env, { program_id: programId, endpoint_id: id, secret_number })
 }
@@ -121,14 +147,14 @@ async function secretOf(
 /** Changes what is given. Turning an endpoint on, or giving it another address, forgets that it failed. */
 export async function changeEndpoint(
   db: Database,
-  env: AddressEnv,
+  env: LoopbackEnv,
   programId: number,
   endpointId: number,
   changes: Partial<EndpointSettings> & { enabled?: boolean | undefined },
 ): Promise<WebhookEndpoint> {
   const { url, description, types, enabled } = changes
   requireAddress(url ?? null, env)
-  const [endpoint] = await db.query(
+  const [[endpoint], [found]] = await db.batch([
     kysely
       .updateTable('webhook_endpoints')
       .set({
@@ -149,46 +175,66 @@ export async function changeEndpoint(
       .where('program_id', '=', programId)
       .where('id', '=', endpointId)
       .where('deleted_at', 'is', null)
+      // Whether there is somewhere to send to is said when an endpoint is made.
+      .$if(url !== undefined, (query) => query.where('url', url === null ? 'is' : 'is not', null))
       .returning(endpointColumns),
-  )
-  if (!endpoint) throw noEndpoint()
+    endpointsOf(programId).where('id', '=', endpointId),
+  ])
+  if (!found) throw noEndpoint()
+  if (!endpoint) {
+    throw new ApiError(
+      'conflict',
+      found.url === null
+        ? 'This endpoint has no address: what is there for it is fetched, as `svc listen` does. Make another one.'
+        : 'This endpoint has an address, and its webhooks are sent. Give another address, or make another endpoint.',
+    )
+  }
   return endpoint
 }
 
-/** Deletes an endpoint: nothing is sent to it any more. What was sent is kept for its term, and nobody is shown it. */
+/**
+ * Deletes an endpoint: nothing is sent to it any more. What was sent is kept for its term, and nobody is shown it. Deleting it again changes
+ * nothing.
+ */
 export async function deleteEndpoint(db: Database, programId: number, endpointId: number): Promise<void> {
   const [endpoint] = await db.query(
     kysely
       .updateTable('webhook_endpoints')
-      .set({ deleted_at: now })
+      .set({ deleted_at: sql<Date>`coalesce(deleted_at, now())` })
       .where('program_id', '=', programId)
       .where('id', '=', endpointId)
-      .where('deleted_at', 'is', null)
       .returning('id'),
   )
   if (!endpoint) throw noEndpoint()
 }
 
-/** Gives an endpoint a new secret, which is shown once. For a day the one before signs beside it; an older one ends at once. */
+/**
+ * Gives an endpoint a new secret, which is shown once. For a day the one before signs beside it; an older one ends at once. What goes for a
+ * request that comes again goes as in `makeEndpoint`.
+ */
 export async function rotateSecret(
   db: Database,
   env: WebhookSecretEnv,
   programId: number,
   endpointId: number,
-): Promise<WebhookEndpoint & { secret: string }> {
-  const [endpoint] = await db.query(
-    kysely
-      .updateTable('webhook_endpoints')
-      .set({
-        secret_number: sql<number>`secret_number + 1`,
-        previous_secret_until: sql<Date>`now() + make_interval(hours => ${rotationHours})`,
-      })
-      .where('program_id', '=', programId)
-      .where('id', '=', endpointId)
-      .where('deleted_at', 'is', null)
-      .returning(endpointColumns),
-  )
-  if (!endpoint) throw noEndpoint()
+  making = atOnce,
+): Promise<EndpointWithSecret> {
+  const endpoint = await making(async () => {
+    const [, [rotated]] = await db.batch([
+      kysely
+        .updateTable('webhook_endpoints')
+        .set({
+          secret_number: sql<number>`secret_number + 1`,
+          previous_secret_until: sql<Date>`now() + make_interval(hours => ${rotationHours})`,
+        })
+        .where('program_id', '=', programId)
+        .where('id', '=', endpointId)
+        .where('deleted_at', 'is', null),
+      keepMade(endpointsOf(programId).where('id', '=', endpointId)),
+    ])
+    if (!rotated?.made) throw noEndpoint()
+    return rotated.made
+  })
   return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
 }
 
@@ -213,14 +259,19 @@ export interface Replay {
   failedOnly: boolean
 }
 
-/** Sends deliveries of an endpoint again, 10,000 at most, and returns how many. Refuses with `not_found` where the endpoint is off. */
+export const noDelivery = () => new ApiError('not_found', 'This webhook endpoint has no delivery with this id.')
+
+/**
+ * Sends deliveries of an endpoint again, 10,000 at most, and returns how many. Refuses with `not_found` where the endpoint is off, or has no such
+ * delivery.
+ */
 export async function replayDeliveries(
   db: Database,
   programId: number,
   endpointId: number,
   { messageId, since, until, failedOnly }: Replay,
 ): Promise<number> {
-  const [row] = await db.query(
+  const [[row], [delivery]] = await db.batch([
     call('replay_webhooks', {
       of_program_id: programId,
       of_endpoint_id: endpointId,
@@ -229,7 +280,14 @@ export async function replayDeliveries(
       until: until ?? null,
       failed_only: failedOnly,
     }),
-  )
+    kysely
+      .selectFrom('webhook_deliveries')
+      .select('message_id')
+      .where('program_id', '=', programId)
+      .where('endpoint_id', '=', endpointId)
+      .where('message_id', '=', messageId ?? 0),
+  ])
   if (row?.replay_webhooks == null) throw notThere()
+  if (messageId !== undefined && !delivery) throw noDelivery()
   return row.replay_webhooks
 }

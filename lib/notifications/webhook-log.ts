@@ -2,6 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { noDelivery, noEndpoint } from './webhook-endpoints.ts'
 
 export type WebhookDelivery = InferResult<ReturnType<typeof deliveriesOf>>[number]
 export type DeliveryStatus = WebhookDelivery['status']
@@ -32,7 +33,10 @@ function deliveriesOf(programId: number, endpointId: number) {
     .where('d.endpoint_id', '=', endpointId)
 }
 
-/** Deliveries of an endpoint, the newest first: `limit` of them at most, below the message `before` where one is given. */
+/**
+ * Deliveries of an endpoint, the newest first: `limit` of them at most, below the message `before` where one is given. Refuses with `not_found`
+ * where the program has no such endpoint.
+ */
 export async function listDeliveries(
   db: Database,
   programId: number,
@@ -42,7 +46,15 @@ export async function listDeliveries(
   let query = deliveriesOf(programId, endpointId).orderBy('d.message_id', 'desc').limit(options.limit)
   if (options.before !== undefined) query = query.where('d.message_id', '<', options.before)
   if (options.status !== undefined) query = query.where('d.status', '=', options.status)
-  return await db.query(query)
+  const endpoint = kysely
+    .selectFrom('webhook_endpoints')
+    .select('id')
+    .where('program_id', '=', programId)
+    .where('id', '=', endpointId)
+    .where('deleted_at', 'is', null)
+  const [found, deliveries] = await db.batch([endpoint, query])
+  if (found.length === 0) throw noEndpoint()
+  return deliveries
 }
 
 const attempt = z.object({
@@ -54,13 +66,13 @@ const attempt = z.object({
 })
 export type WebhookAttempt = z.infer<typeof attempt>
 
-/** One delivery with its tries, the first one first; undefined where the program has none of this message at this endpoint. */
+/** One delivery with its tries, the first one first. Refuses with `not_found`. */
 export async function findDelivery(
   db: Database,
   programId: number,
   endpointId: number,
   messageId: number,
-): Promise<(WebhookDelivery & { attempts: WebhookAttempt[] }) | undefined> {
+): Promise<WebhookDelivery & { attempts: WebhookAttempt[] }> {
   const [row] = await db.query(
     deliveriesOf(programId, endpointId)
       .where('d.message_id', '=', messageId)
@@ -73,7 +85,8 @@ export async function findDelivery(
         ), '[]')`.as('attempts'),
       ),
   )
-  return row && { ...row, attempts: z.array(attempt).parse(row.attempts) }
+  if (!row) throw noDelivery()
+  return { ...row, attempts: z.array(attempt).parse(row.attempts) }
 }
 
 /** Deletes what was told more than 30 days ago, `limit` messages at most, and returns how many. */

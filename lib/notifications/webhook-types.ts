@@ -13,6 +13,9 @@ export const webhookTypes = [
 ] as const
 export type WebhookType = (typeof webhookTypes)[number]
 
+/** What a test message is, which no endpoint has to want. */
+export const testType = 'webhook.test'
+
 /** A message as the database keeps it: a `WebhookType`, or `webhook.test`, and what it says. */
 export interface WebhookMessage {
   message_id: number

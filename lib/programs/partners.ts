@@ -1,6 +1,6 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
-import { keepMade, type Made } from '../access/idempotency.ts'
+import { keepMade, type Made } from '../idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'

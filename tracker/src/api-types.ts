@@ -733,6 +733,280 @@ export interface ApiOperations {
       }
     }
   }
+  /** Add a webhook endpoint. */
+  createWebhookEndpoint: {
+    query: undefined
+    body: {
+      /** Where webhooks go: `https://` to a public host. A name that leads to a private address is refused when it is sent to; redirects are not followed. Null where the deliveries are fetched, as `svc listen` does; such an endpoint is deleted after a day. */
+      url: string | null
+      /** A note of yours: 200 characters at most. */
+      description?: string | null | undefined
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      types: (
+        | 'lead.created'
+        | 'sale.created'
+        | 'sale.refunded'
+        | 'commission.created'
+        | 'commission.approved'
+        | 'commission.reversed'
+        | 'partner.joined'
+        | 'payout.requested'
+        | 'payout.reduced'
+        | 'payout.paid'
+      )[]
+    }
+    answer: {
+      success: true
+      webhook_endpoint: {
+        id: number
+        url: string | null
+        description: string
+        types: (
+          | 'lead.created'
+          | 'sale.created'
+          | 'sale.refunded'
+          | 'commission.created'
+          | 'commission.approved'
+          | 'commission.reversed'
+          | 'partner.joined'
+          | 'payout.requested'
+          | 'payout.reduced'
+          | 'payout.paid'
+        )[]
+        status: 'active' | 'inactive'
+        inactive_because: 'owner' | 'failures' | null
+        failing_since: string | null
+        previous_secret_until: string | null
+        created_at: string
+        secret: string
+      }
+    }
+  }
+  /** List webhook endpoints. */
+  listWebhookEndpoints: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        url: string | null
+        description: string
+        types: (
+          | 'lead.created'
+          | 'sale.created'
+          | 'sale.refunded'
+          | 'commission.created'
+          | 'commission.approved'
+          | 'commission.reversed'
+          | 'partner.joined'
+          | 'payout.requested'
+          | 'payout.reduced'
+          | 'payout.paid'
+        )[]
+        status: 'active' | 'inactive'
+        inactive_because: 'owner' | 'failures' | null
+        failing_since: string | null
+        previous_secret_until: string | null
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a webhook endpoint. */
+  getWebhookEndpoint: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      webhook_endpoint: {
+        id: number
+        url: string | null
+        description: string
+        types: (
+          | 'lead.created'
+          | 'sale.created'
+          | 'sale.refunded'
+          | 'commission.created'
+          | 'commission.approved'
+          | 'commission.reversed'
+          | 'partner.joined'
+          | 'payout.requested'
+          | 'payout.reduced'
+          | 'payout.paid'
+        )[]
+        status: 'active' | 'inactive'
+        inactive_because: 'owner' | 'failures' | null
+        failing_since: string | null
+        previous_secret_until: string | null
+        created_at: string
+      }
+    }
+  }
+  /** Change a webhook endpoint. */
+  updateWebhookEndpoint: {
+    query: undefined
+    body: {
+      /** Where webhooks go: `https://` to a public host. A name that leads to a private address is refused when it is sent to; redirects are not followed. */
+      url?: string | undefined
+      /** A note of yours: 200 characters at most. Null takes it away. */
+      description?: string | null | undefined
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      types?:
+        | (
+            | 'lead.created'
+            | 'sale.created'
+            | 'sale.refunded'
+            | 'commission.created'
+            | 'commission.approved'
+            | 'commission.reversed'
+            | 'partner.joined'
+            | 'payout.requested'
+            | 'payout.reduced'
+            | 'payout.paid'
+          )[]
+        | undefined
+      /** Turns the endpoint on or off. While it is off nothing is written for it. */
+      status?: 'active' | 'inactive' | undefined
+    }
+    answer: {
+      success: true
+      webhook_endpoint: {
+        id: number
+        url: string | null
+        description: string
+        types: (
+          | 'lead.created'
+          | 'sale.created'
+          | 'sale.refunded'
+          | 'commission.created'
+          | 'commission.approved'
+          | 'commission.reversed'
+          | 'partner.joined'
+          | 'payout.requested'
+          | 'payout.reduced'
+          | 'payout.paid'
+        )[]
+        status: 'active' | 'inactive'
+        inactive_because: 'owner' | 'failures' | null
+        failing_since: string | null
+        previous_secret_until: string | null
+        created_at: string
+      }
+    }
+  }
+  /** Rotate a webhook secret. */
+  rotateWebhookSecret: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      webhook_endpoint: {
+        id: number
+        url: string | null
+        description: string
+        types: (
+          | 'lead.created'
+          | 'sale.created'
+          | 'sale.refunded'
+          | 'commission.created'
+          | 'commission.approved'
+          | 'commission.reversed'
+          | 'partner.joined'
+          | 'payout.requested'
+          | 'payout.reduced'
+          | 'payout.paid'
+        )[]
+        status: 'active' | 'inactive'
+        inactive_because: 'owner' | 'failures' | null
+        failing_since: string | null
+        previous_secret_until: string | null
+        created_at: string
+        secret: string
+      }
+    }
+  }
+  /** Send a test event. */
+  testWebhookEndpoint: {
+    query: undefined
+    body: undefined
+    answer: { success: true; delivery_id: string }
+  }
+  /** List webhook deliveries. */
+  listWebhookDeliveries: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only deliveries in this state. */
+      status?: 'pending' | 'delivered' | 'failed' | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: string
+        type: string
+        status: 'pending' | 'delivered' | 'failed'
+        tries: number
+        next_try_at: string | null
+        finished_at: string | null
+        payload: { id: string; type: string; timestamp: string; sequence: number; data: Record<string, unknown> }
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a webhook delivery. */
+  getWebhookDelivery: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      delivery: {
+        id: string
+        type: string
+        status: 'pending' | 'delivered' | 'failed'
+        tries: number
+        next_try_at: string | null
+        finished_at: string | null
+        payload: { id: string; type: string; timestamp: string; sequence: number; data: Record<string, unknown> }
+        attempts: {
+          attempted_at: string
+          duration_ms: number
+          status: number | null
+          error: string | null
+          answer: string | null
+        }[]
+      }
+    }
+  }
+  /** Send webhooks again. */
+  replayWebhooks: {
+    query: undefined
+    body: {
+      /** One delivery, such as `evt_1`. */
+      delivery_id?: string | undefined
+      /** Or those of what happened from this time on, ISO 8601. */
+      since?: string | undefined
+      /** And before this time. */
+      until?: string | undefined
+      /** Only those that no try brought to the endpoint. */
+      failed_only?: boolean | undefined
+    }
+    answer: { success: true; replayed: number }
+  }
+  /** Delete a webhook endpoint. */
+  deleteWebhookEndpoint: {
+    query: undefined
+    body: undefined
+    answer: { success: true; deleted_id: number }
+  }
   /** Read performance by group. */
   performanceByGroup: {
     query: {

@@ -1,7 +1,7 @@
 import { type OperationNodeSource, type ShallowDehydrateObject, sql } from 'kysely'
-import { retryOnce, type Statement, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
+import { retryOnce, type Statement, violatedConstraint } from './database.ts'
+import { ApiError } from './errors.ts'
+import { kysely } from './kysely.ts'
 
 /** A row as JSON has it: its times are text. */
 export type Made<Row> = ShallowDehydrateObject<Row>

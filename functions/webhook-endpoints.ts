@@ -1,0 +1,134 @@
+import { makeOnce } from '../lib/idempotency.ts'
+import { limitBody, onlyMethods } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import {
+  asDelivery,
+  asEndpoint,
+  asNewEndpoint,
+  asWholeDelivery,
+  deliveriesQuery,
+  deliveryCursorOf,
+  deliveryPath,
+  endpointChanges,
+  endpointPath,
+  endpointsQuery,
+  newEndpoint,
+  replayRequest,
+} from '../lib/api/webhook-endpoints.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+import {
+  changeEndpoint,
+  deleteEndpoint,
+  type EndpointEnv,
+  findEndpoint,
+  listEndpoints,
+  makeEndpoint,
+  replayDeliveries,
+  rotateSecret,
+  testEndpoint,
+} from '../lib/notifications/webhook-endpoints.ts'
+import { findDelivery, listDeliveries } from '../lib/notifications/webhook-log.ts'
+import { webhookId } from '../lib/notifications/webhook-types.ts'
+
+const app = createProgramApi<RelayEnv & EndpointEnv>()
+const all = '/api/v1/webhook-endpoints'
+const one = `${all}/:webhook_endpoint_id` as const
+const deliveries = `${one}/deliveries` as const
+const named = accept('param', endpointPath, known)
+
+/** GET /api/v1/webhook-endpoints, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(all, withKey('read'), accept('query', endpointsQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const endpoints = await listEndpoints(c.get('db'), c.get('programId'), pageOf(query))
+  return c.json(listed(endpoints, query.limit, asEndpoint, idCursorOf))
+})
+
+/** POST /api/v1/webhook-endpoints, scope `manage`, with an Idempotency-Key: 200 `{success, webhook_endpoint}` with its secret; 409 where there are 20. */
+app.post(all, limitBody, withKey('manage'), accept('json', newEndpoint, known), withIdempotency, async (c) => {
+  const { url, description, types } = c.req.valid('json')
+  const settings = { url, description: description ?? '', types }
+  const made = await makeEndpoint(c.get('db'), c.env, c.get('programId'), settings, makeOnce)
+  return c.json({ success: true, webhook_endpoint: asNewEndpoint(made) })
+})
+app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+/** GET /api/v1/webhook-endpoints/{webhook_endpoint_id}, scope `read`: 200 `{success, webhook_endpoint}`; 404. */
+app.get(one, withKey('read'), named, async (c) => {
+  const endpoint = await findEndpoint(c.get('db'), c.get('programId'), c.req.valid('param').webhook_endpoint_id)
+  return c.json({ success: true, webhook_endpoint: asEndpoint(endpoint) })
+})
+
+/** PATCH /api/v1/webhook-endpoints/{webhook_endpoint_id}, scope `manage`: 200 `{success, webhook_endpoint}`; 404, 409 where it has no address. */
+app.patch(one, limitBody, withKey('manage'), named, accept('json', endpointChanges, known), async (c) => {
+  const { status, description, ...rest } = c.req.valid('json')
+  const id = c.req.valid('param').webhook_endpoint_id
+  const changes = {
+    ...rest,
+    description: description === null ? '' : description,
+    enabled: status && status === 'active',
+  }
+  const endpoint = await changeEndpoint(c.get('db'), c.env, c.get('programId'), id, changes)
+  c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: c.get('programId'), due_at: 0 }]))
+  return c.json({ success: true, webhook_endpoint: asEndpoint(endpoint) })
+})
+
+/** DELETE /api/v1/webhook-endpoints/{webhook_endpoint_id}, scope `manage`: 200 `{success, deleted_id}`; 404. */
+app.delete(one, withKey('manage'), named, async (c) => {
+  const { webhook_endpoint_id: id } = c.req.valid('param')
+  await deleteEndpoint(c.get('db'), c.get('programId'), id)
+  return c.json({ success: true, deleted_id: id })
+})
+app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
+
+/** POST …/{webhook_endpoint_id}/rotate-secret, scope `manage`, with an Idempotency-Key: 200 `{success, webhook_endpoint}` with its secret; 404. */
+const rotation = `${one}/rotate-secret` as const
+app.post(rotation, limitBody, withKey('manage'), named, withIdempotency, async (c) => {
+  const id = c.req.valid('param').webhook_endpoint_id
+  const rotated = await rotateSecret(c.get('db'), c.env, c.get('programId'), id, makeOnce)
+  return c.json({ success: true, webhook_endpoint: asNewEndpoint(rotated) })
+})
+app.all(rotation, onlyMethods('POST'))
+
+/** POST …/{webhook_endpoint_id}/test, scope `manage`: 200 `{success, delivery_id}` of a test event; 404 where it is off. */
+const test = `${one}/test` as const
+app.post(test, withKey('manage'), named, async (c) => {
+  const [programId, id] = [c.get('programId'), c.req.valid('param').webhook_endpoint_id]
+  const messageId = await testEndpoint(c.get('db'), programId, id)
+  c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: programId, due_at: 0 }]))
+  return c.json({ success: true, delivery_id: webhookId(messageId) })
+})
+app.all(test, onlyMethods('POST'))
+
+/** GET …/{webhook_endpoint_id}/deliveries, scope `read`: 200 `{success, data, next_cursor}`, the newest first; 404. */
+app.get(deliveries, withKey('read'), named, accept('query', deliveriesQuery, known), async (c) => {
+  const [query, id] = [c.req.valid('query'), c.req.valid('param').webhook_endpoint_id]
+  const found = await listDeliveries(c.get('db'), c.get('programId'), id, pageOf(query))
+  return c.json(listed(found, query.limit, asDelivery, deliveryCursorOf))
+})
+app.all(deliveries, onlyMethods('GET', 'HEAD'))
+
+/** GET …/{webhook_endpoint_id}/deliveries/{delivery_id}, scope `read`: 200 `{success, delivery}` with its tries; 404. */
+const delivery = `${deliveries}/:delivery_id` as const
+app.get(delivery, withKey('read'), accept('param', deliveryPath, known), async (c) => {
+  const { webhook_endpoint_id: id, delivery_id: messageId } = c.req.valid('param')
+  return c.json({
+    success: true,
+    delivery: asWholeDelivery(await findDelivery(c.get('db'), c.get('programId'), id, messageId)),
+  })
+})
+app.all(delivery, onlyMethods('GET', 'HEAD'))
+
+/** POST …/{webhook_endpoint_id}/replay, scope `manage`: 200 `{success, replayed}`, how many are sent again; 404 where it is off. */
+const replay = `${one}/replay` as const
+app.post(replay, limitBody, withKey('manage'), named, accept('json', replayRequest, known), async (c) => {
+  const { delivery_id: messageId, since, until, failed_only: failedOnly = false } = c.req.valid('json')
+  const [programId, id] = [c.get('programId'), c.req.valid('param').webhook_endpoint_id]
+  const replayed = await replayDeliveries(c.get('db'), programId, id, { messageId, since, until, failedOnly })
+  c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: programId, due_at: 0 }]))
+  return c.json({ success: true, replayed })
+})
+app.all(replay, onlyMethods('POST'))
+
+export default app

@@ -1,0 +1,506 @@
+import * as z from 'zod/mini'
+import {
+  type EndpointWithSecret,
+  maxEndpoints,
+  rotationHours,
+  type WebhookEndpoint,
+} from '../notifications/webhook-endpoints.ts'
+import type { WebhookAttempt, WebhookDelivery } from '../notifications/webhook-log.ts'
+import { messageOfWebhookId, webhookId, webhookTypes } from '../notifications/webhook-types.ts'
+import { cursorOf, idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { count, id, success, text, time } from './response-fields.ts'
+import { webhookExample } from './webhook-payloads.ts'
+
+const endpointStates = ['active', 'inactive'] as const
+const deliveryStates = ['pending', 'delivered', 'failed'] as const
+
+export const endpointsQuery = listQuery({})
+export const endpointPath = z.object({ webhook_endpoint_id: idIn() })
+
+const address = () => z.string().check(z.maxLength(2000))
+const description = () => z.nullish(z.string().check(z.maxLength(200)))
+const types = () =>
+  z.array(oneOf(webhookTypes)).check(
+    z.minLength(1, 'must name one type at least'),
+    z.refine((names) => new Set(names).size === names.length, 'must name each type once'),
+  )
+
+/** Body of POST /api/v1/webhook-endpoints. */
+export const newEndpoint = z.strictObject({ url: z.nullable(address()), description: description(), types: types() })
+
+/** Body of PATCH /api/v1/webhook-endpoints/{webhook_endpoint_id}. */
+export const endpointChanges = z.strictObject({
+  url: z.optional(address()),
+  description: description(),
+  types: z.optional(types()),
+  status: z.optional(oneOf(endpointStates)),
+})
+
+const deliveryId = () =>
+  z.pipe(
+    z.string(),
+    z.transform((given: string, context) => {
+      const messageId = messageOfWebhookId(given)
+      if (messageId !== undefined) return messageId
+      context.issues.push({ code: 'custom', message: 'must be an id such as evt_1', input: given })
+      return z.NEVER
+    }),
+  )
+
+export const deliveriesQuery = listQuery({ status: z.optional(oneOf(deliveryStates)) })
+export const deliveryPath = z.object({ webhook_endpoint_id: idIn(), delivery_id: deliveryId() })
+export const deliveryCursorOf = ({ message_id }: { message_id: number }) => cursorOf(message_id)
+
+const notATime = 'must be an ISO 8601 time with its offset, for example 2026-01-31T12:00:00Z'
+const moment = () =>
+  z.pipe(
+    z.iso.datetime({ offset: true, error: notATime }).check(z.refine((at) => at >= '1970', notATime)),
+    z.transform((at: string) => new Date(at)),
+  )
+
+/** Body of POST /api/v1/webhook-endpoints/{webhook_endpoint_id}/replay: one delivery, or those of a time. */
+export const replayRequest = z
+  .strictObject({
+    delivery_id: z.optional(deliveryId()),
+    since: z.optional(moment()),
+    until: z.optional(moment()),
+    failed_only: z.optional(z.boolean()),
+  })
+  .check(
+    z.refine(({ delivery_id: delivery, since }) => delivery !== undefined || since !== undefined, {
+      path: ['since'],
+      error: 'is missing: say from when on, or one delivery_id',
+    }),
+    z.refine(
+      ({ delivery_id: delivery, since, until, failed_only: failedOnly }) =>
+        delivery === undefined || (since ?? until ?? failedOnly) === undefined,
+      { path: ['delivery_id'], error: 'names one delivery, so since, until and failed_only do not go with it' },
+    ),
+    z.refine(({ since, until }) => !since || !until || since < until, {
+      path: ['until'],
+      error: 'must be after since',
+    }),
+  )
+
+const isoTime = (at: Date | string | null) => at && new Date(at).toISOString()
+
+/** An endpoint as the API answers it. */
+export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
+  const { created_at: made, previous_secret_until: until, disabled_at: disabled, failing_since: failing } = endpoint
+  return {
+    id: endpoint.id,
+    url: endpoint.url,
+    description: endpoint.description,
+    types: endpoint.types,
+    status: disabled ? 'inactive' : 'active',
+    inactive_because: endpoint.disabled_because,
+    failing_since: isoTime(failing),
+    previous_secret_until: until && new Date(until) > new Date() ? isoTime(until) : null,
+    created_at: isoTime(made),
+  }
+}
+
+export const asNewEndpoint = (endpoint: EndpointWithSecret) => ({ ...asEndpoint(endpoint), secret: endpoint.secret })
+
+/** A delivery as the API answers it; `payload` is the body that was sent. */
+export function asDelivery({ message_id: message, type, data, created_at: told, ...rest }: WebhookDelivery) {
+  return {
+    id: webhookId(message),
+    type,
+    status: rest.status,
+    tries: rest.tries,
+    next_try_at: isoTime(rest.next_try_at),
+    finished_at: isoTime(rest.finished_at),
+    payload: { id: webhookId(message), type, timestamp: told.toISOString(), sequence: message, data },
+  }
+}
+
+export const asWholeDelivery = ({ attempts, ...delivery }: WebhookDelivery & { attempts: WebhookAttempt[] }) => ({
+  ...asDelivery(delivery),
+  attempts: attempts.map((attempt) => ({ ...attempt, attempted_at: isoTime(attempt.attempted_at) })),
+})
+
+const endpoint = () =>
+  z.object({
+    id: id(),
+    url: text(),
+    description: z.string(),
+    types: z.array(z.enum(webhookTypes)),
+    status: z.enum(endpointStates),
+    inactive_because: z.nullable(z.enum(['owner', 'failures'])),
+    failing_since: z.nullable(time()),
+    previous_secret_until: z.nullable(time()),
+    created_at: time(),
+  })
+const withSecret = () => z.extend(endpoint(), { secret: z.string() })
+
+const delivery = () =>
+  z.object({
+    id: z.string(),
+    type: z.string(),
+    status: z.enum(deliveryStates),
+    tries: count(),
+    next_try_at: z.nullable(time()),
+    finished_at: z.nullable(time()),
+    payload: z.object({
+      id: z.string(),
+      type: z.string(),
+      timestamp: time(),
+      sequence: count(),
+      data: z.record(z.string(), z.unknown()),
+    }),
+  })
+const wholeDelivery = () =>
+  z.extend(delivery(), {
+    attempts: z.array(
+      z.object({
+        attempted_at: time(),
+        duration_ms: count(),
+        status: z.nullable(z.int()),
+        error: text(),
+        answer: text(),
+      }),
+    ),
+  })
+
+const example = {
+  id: 1,
+  url: 'https://shop.example.com/webhooks',
+  description: 'Orders',
+  types: ['sale.created', 'sale.refunded'],
+  status: 'active',
+  inactive_because: null,
+  failing_since: null,
+  previous_secret_until: null,
+  created_at: '2026-01-01T12:00:00.000Z',
+}
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo='
+const deliveryExample = {
+  id: 'evt_1',
+  type: 'webhook.test',
+  status: 'pending',
+  tries: 0,
+  next_try_at: '2026-01-01T12:05:00.000Z',
+  finished_at: null,
+  payload: webhookExample('webhook.test'),
+}
+
+const fields = {
+  url: 'Null where the deliveries are fetched, as `svc listen` does.',
+  inactive_because: '`owner`: you turned it off. `failures`: every try failed for five days.',
+  failing_since: 'The first try that failed since the last that did not.',
+  previous_secret_until: 'Until then the secret before the last rotation signs too.',
+}
+const secretField = {
+  ...fields,
+  secret:
+    'By this the webhooks are signed. It is shown here alone, and again to the same request with its Idempotency-Key.',
+}
+const deliveryFields = {
+  status: '`pending` while it is tried, or waits to be fetched.',
+  payload: 'The body that is sent.',
+}
+const attemptFields = {
+  ...deliveryFields,
+  attempts: 'Each try: the HTTP `status` with the first 4 KB of the `answer`, or the `error` why there was none.',
+}
+const path = '/api/v1/webhook-endpoints'
+const ofOne = `${path}/{webhook_endpoint_id}`
+const inPath = idParameter('webhook_endpoint_id', 'Id of the endpoint.')
+const inDeliveryPath = {
+  ...inPath,
+  fields: {
+    ...inPath.fields,
+    delivery_id: {
+      description: 'Id of the webhook, as its header `webhook-id` says.',
+      example: 'evt_1',
+      values: { type: 'string' },
+    },
+  },
+}
+const auth = 'key' as const
+const answers = <Schema extends z.ZodMiniType>(name: string, schema: Schema) => [
+  z.object({ success: success(), [name]: schema }),
+]
+const urlText =
+  'Where webhooks go: `https://` to a public host. A name that leads to a private address is refused when it is sent to; redirects are not followed.'
+const typesText = `What it is told: ${webhookTypes.map((type) => `\`${type}\``).join(', ')}.`
+const descriptionText = 'A note of yours: 200 characters at most.'
+
+/** The webhook endpoints of a program as the reference shows them. */
+export const webhookEndpointOperations = (): Operation[] => [
+  {
+    auth,
+    id: 'createWebhookEndpoint',
+    method: 'post',
+    path,
+    summary: 'Add a webhook endpoint',
+    description: `Adds an address of your server that is told of what happens, signed by Standard Webhooks. A program has ${maxEndpoints} at most: one more is \`conflict\`.`,
+    scope: 'manage',
+    idempotent: true,
+    body: body(newEndpoint, {
+      url: `${urlText} Null where the deliveries are fetched, as \`svc listen\` does; such an endpoint is deleted after a day.`,
+      description: descriptionText,
+      types: typesText,
+    }),
+    success: {
+      schemas: answers('webhook_endpoint', withSecret()),
+      description: 'The endpoint with its secret.',
+      fields: secretField,
+    },
+    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: 'An endpoint for sales',
+        body: { url: example.url, description: example.description, types: example.types },
+        status: 200,
+        response: { success: true, webhook_endpoint: { ...example, secret } },
+      },
+      {
+        name: 'invalid_request',
+        summary: 'A private address',
+        body: { url: 'https://10.0.0.1/webhooks', types: ['sale.created'] },
+        status: 400,
+        response: {
+          success: false,
+          error: {
+            code: 'invalid_request',
+            message: 'url must be a public address.',
+            details: [{ field: 'url', message: 'must be a public address' }],
+          },
+        },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'listWebhookEndpoints',
+    method: 'get',
+    path,
+    summary: 'List webhook endpoints',
+    description: 'The webhook endpoints of the program, the newest first. No secret is among it.',
+    scope: 'read',
+    parameters: [listParameters(endpointsQuery, {})],
+    success: { schemas: [listResponse(endpoint())], description: 'A page of endpoints.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The endpoints',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'getWebhookEndpoint',
+    method: 'get',
+    path: ofOne,
+    summary: 'Read a webhook endpoint',
+    description: 'One endpoint, without its secret.',
+    scope: 'read',
+    parameters: [inPath],
+    success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint.', fields },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      { name: 'found', summary: 'An endpoint', status: 200, response: { success: true, webhook_endpoint: example } },
+    ],
+  },
+  {
+    auth,
+    id: 'updateWebhookEndpoint',
+    method: 'patch',
+    path: ofOne,
+    summary: 'Change a webhook endpoint',
+    description:
+      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. Turning it on, or giving it another address, forgets that it failed. An endpoint without an address gets none: `conflict`.',
+    scope: 'manage',
+    parameters: [inPath],
+    body: body(endpointChanges, {
+      url: urlText,
+      description: `${descriptionText} Null takes it away.`,
+      types: typesText,
+      status: 'Turns the endpoint on or off. While it is off nothing is written for it.',
+    }),
+    success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint as it is then.', fields },
+    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'changed',
+        summary: 'Other types',
+        body: { types: ['sale.created', 'commission.created'] },
+        status: 200,
+        response: { success: true, webhook_endpoint: { ...example, types: ['sale.created', 'commission.created'] } },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'rotateWebhookSecret',
+    method: 'post',
+    path: `${ofOne}/rotate-secret`,
+    summary: 'Rotate a webhook secret',
+    description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new secret and by the one before; an older one ends at once.`,
+    scope: 'manage',
+    idempotent: true,
+    parameters: [inPath],
+    success: {
+      schemas: answers('webhook_endpoint', withSecret()),
+      description: 'The endpoint with its new secret.',
+      fields: secretField,
+    },
+    errors: [
+      'invalid_request',
+      'payload_too_large',
+      'not_found',
+      'idempotency_mismatch',
+      ...keyErrors,
+      ...serverErrors,
+    ],
+    examples: [
+      {
+        name: 'rotated',
+        summary: 'A new secret',
+        status: 200,
+        response: {
+          success: true,
+          webhook_endpoint: { ...example, previous_secret_until: '2026-01-02T12:00:00.000Z', secret },
+        },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'testWebhookEndpoint',
+    method: 'post',
+    path: `${ofOne}/test`,
+    summary: 'Send a test event',
+    description:
+      'Sends a webhook of the type `webhook.test` at once, whatever types the endpoint is told. `not_found` where the endpoint is off.',
+    scope: 'manage',
+    parameters: [inPath],
+    success: {
+      schemas: answers('delivery_id', z.string()),
+      description: 'What it is called.',
+      fields: { delivery_id: 'Its `webhook-id`, by which the delivery is read.' },
+    },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      { name: 'sent', summary: 'A test event', status: 200, response: { success: true, delivery_id: 'evt_1' } },
+    ],
+  },
+  {
+    auth,
+    id: 'listWebhookDeliveries',
+    method: 'get',
+    path: `${ofOne}/deliveries`,
+    summary: 'List webhook deliveries',
+    description: 'What an endpoint was told in the last 30 days, the newest first.',
+    scope: 'read',
+    parameters: [
+      inPath,
+      listParameters(deliveriesQuery, { status: { description: 'Only deliveries in this state.' } }),
+    ],
+    success: { schemas: [listResponse(delivery())], description: 'A page of deliveries.', fields: deliveryFields },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest deliveries',
+        status: 200,
+        response: { success: true, data: [deliveryExample], next_cursor: null },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'getWebhookDelivery',
+    method: 'get',
+    path: `${ofOne}/deliveries/{delivery_id}`,
+    summary: 'Read a webhook delivery',
+    description: 'One delivery with each try and what was answered.',
+    scope: 'read',
+    parameters: [inDeliveryPath],
+    success: { schemas: answers('delivery', wholeDelivery()), description: 'The delivery.', fields: attemptFields },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'found',
+        summary: 'A delivery that was taken',
+        status: 200,
+        response: {
+          success: true,
+          delivery: {
+            ...deliveryExample,
+            status: 'delivered',
+            tries: 1,
+            next_try_at: null,
+            finished_at: '2026-01-01T12:05:01.000Z',
+            attempts: [
+              { attempted_at: '2026-01-01T12:05:00.500Z', duration_ms: 120, status: 204, error: null, answer: '' },
+            ],
+          },
+        },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'replayWebhooks',
+    method: 'post',
+    path: `${ofOne}/replay`,
+    summary: 'Send webhooks again',
+    description:
+      'Sends one delivery again, or those of a time, 10,000 at most, the oldest first; each under the id that it had. What is being tried anyway stays as it is. `not_found` where the endpoint is off or has no address.',
+    scope: 'manage',
+    parameters: [inPath],
+    body: body(replayRequest, {
+      delivery_id: 'One delivery, such as `evt_1`.',
+      since: 'Or those of what happened from this time on, ISO 8601.',
+      until: 'And before this time.',
+      failed_only: 'Only those that no try brought to the endpoint.',
+    }),
+    success: {
+      schemas: answers('replayed', count()),
+      description: 'How many are sent again.',
+      fields: { replayed: 'How many are sent again.' },
+    },
+    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'one',
+        summary: 'One delivery',
+        body: { delivery_id: 'evt_1' },
+        status: 200,
+        response: { success: true, replayed: 1 },
+      },
+      {
+        name: 'range',
+        summary: 'What failed on a day',
+        body: { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
+        status: 200,
+        response: { success: true, replayed: 12 },
+      },
+    ],
+  },
+  {
+    auth,
+    id: 'deleteWebhookEndpoint',
+    method: 'delete',
+    path: ofOne,
+    summary: 'Delete a webhook endpoint',
+    description: 'Nothing is sent to it any more, and its deliveries are shown to nobody.',
+    scope: 'manage',
+    parameters: [inPath],
+    success: {
+      schemas: answers('deleted_id', id()),
+      description: 'It is gone.',
+      fields: { deleted_id: 'Id of the endpoint.' },
+    },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 1 } }],
+  },
+]

@@ -1,0 +1,156 @@
+import * as z from 'zod/mini'
+import { testType, type WebhookType } from '../notifications/webhook-types.ts'
+import { cents, count, currency, day, id } from './response-fields.ts'
+
+const signed = () => z.int()
+const maybe = { id: () => z.optional(id()), text: () => z.optional(z.string()) }
+
+const sale = () => ({
+  sale_id: id(),
+  transaction_id: z.string(),
+  partner_id: id(),
+  customer_id: id(),
+  amount_cents: cents(),
+  currency: currency(),
+  sale_type: z.string(),
+  is_recurring: z.boolean(),
+  subscription_id: maybe.text(),
+})
+const commission = () => ({
+  commission_id: id(),
+  kind: z.enum(['sale', 'lead']),
+  partner_id: id(),
+  customer_id: maybe.id(),
+  sale_id: maybe.id(),
+  transaction_id: maybe.text(),
+  amount_cents: cents(),
+  reversed_cents: cents(),
+  currency: currency(),
+})
+const payout = () => ({
+  payout_id: id(),
+  partner_id: id(),
+  payout_run_id: maybe.id(),
+  amount_cents: cents(),
+  currency: currency(),
+  status: z.enum(['requested', 'paid', 'refused', 'cancelled']),
+  reference: maybe.text(),
+  paid_on: z.optional(day()),
+})
+
+const saleExample = {
+  sale_id: 1,
+  transaction_id: 'order-1001',
+  partner_id: 1,
+  customer_id: 1,
+  amount_cents: 4900,
+  currency: 'usd',
+  sale_type: 'payment',
+  is_recurring: false,
+}
+const commissionExample = {
+  commission_id: 1,
+  kind: 'sale',
+  partner_id: 1,
+  customer_id: 1,
+  sale_id: 1,
+  transaction_id: 'order-1001',
+  amount_cents: 980,
+  reversed_cents: 0,
+  currency: 'usd',
+}
+const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency: 'usd', status: 'requested' }
+
+interface Payload {
+  /** When it is told. */
+  when: string
+  data: z.ZodMiniObject
+  example: object
+}
+
+/** What `data` of a webhook holds, by its type: ids, sums and states, and nothing that says who somebody is. A field that has no value is left out. */
+export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
+  'lead.created': {
+    when: 'A partner’s visitor signed up.',
+    data: z.object({ lead_id: id(), partner_id: id(), customer_id: id() }),
+    example: { lead_id: 1, partner_id: 1, customer_id: 1 },
+  },
+  'sale.created': {
+    when: 'A sale has its partner: at once, or once its buyer is known.',
+    data: z.object(sale()),
+    example: saleExample,
+  },
+  'sale.refunded': {
+    when: 'A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was taken back.',
+    data: z.object({
+      ...sale(),
+      refunded_by_cents: signed(),
+      refunded_cents: cents(),
+      reason: z.enum(['refund', 'chargeback']),
+    }),
+    example: { ...saleExample, refunded_by_cents: 900, refunded_cents: 900, reason: 'refund' },
+  },
+  'commission.created': {
+    when: 'A partner earned a commission, which waits until `hold_until`.',
+    data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
+    example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
+  },
+  'commission.approved': {
+    when: 'A commission was added to the partner’s balance; `approved_cents` is what was left of it.',
+    data: z.object({ ...commission(), approved_cents: cents() }),
+    example: { ...commissionExample, approved_cents: 980 },
+  },
+  'commission.reversed': {
+    when: 'Less of a commission is left, by `reversed_by_cents`; below zero where more is.',
+    data: z.object({
+      ...commission(),
+      reversed_by_cents: signed(),
+      is_full: z.boolean(),
+      reason: z.enum(['refund', 'chargeback', 'rejected', 'corrected']),
+    }),
+    example: { ...commissionExample, reversed_cents: 180, reversed_by_cents: 180, is_full: false, reason: 'refund' },
+  },
+  'partner.joined': {
+    when: 'Somebody signed in as a partner for the first time, or again after they had left.',
+    data: z.object({ partner_id: id() }),
+    example: { partner_id: 1 },
+  },
+  'payout.requested': {
+    when: 'A payout was asked for, by the partner or in a payout run.',
+    data: z.object(payout()),
+    example: payoutExample,
+  },
+  'payout.reduced': {
+    when: 'A reversal took `reduced_by_cents` from a payout that is still open.',
+    data: z.object({ ...payout(), reduced_by_cents: cents() }),
+    example: { ...payoutExample, amount_cents: 800, reduced_by_cents: 180 },
+  },
+  'payout.paid': {
+    when: 'A payout was marked as paid.',
+    data: z.object(payout()),
+    example: { ...payoutExample, status: 'paid', reference: 'transfer 17', paid_on: '2026-02-01' },
+  },
+  [testType]: {
+    when: 'Somebody asked for a test event; every endpoint gets it.',
+    data: z.object({ endpoint_id: id() }),
+    example: { endpoint_id: 1 },
+  },
+}
+
+/** The whole body of a webhook of one type. */
+export const webhookBodySchema = (type: keyof typeof webhookPayloads) =>
+  z.object({
+    id: z.string(),
+    type: z.literal(type),
+    timestamp: z.iso.datetime(),
+    sequence: count(),
+    data: webhookPayloads[type].data,
+  })
+
+export const webhookExample = (type: keyof typeof webhookPayloads) => ({
+  id: 'evt_1',
+  type,
+  timestamp: '2026-01-01T12:05:00.000Z',
+  sequence: 1,
+  data: webhookPayloads[type].example,
+})
