@@ -1,10 +1,10 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import { type ChannelsEnv, openChannels } from '../lib/notifications/channels.ts'
 import type { AddressEnv } from '../lib/notifications/public-address.ts'
-import { openQueue, type QueueEnv, type WebhookQueueEnv } from '../lib/notifications/queue.ts'
 import { type ConsumerTerm, deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
 import type { WebhookSecretEnv } from '../lib/notifications/webhook-secrets.ts'
 
-type Env = DatabaseEnv & QueueEnv & WebhookQueueEnv & AddressEnv & WebhookSecretEnv
+type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
 /** It runs every minute; the next run has begun when one ends. */
 const termMilliseconds = 65_000
@@ -24,13 +24,7 @@ interface Context {
 
 async function runLane(env: Env, context: Context | undefined, { lane, ...term }: Lane): Promise<void> {
   const next = { lane: lane + 1, deadline: term.deadline, waits: false }
-  const consumer = {
-    db: openDatabase(env),
-    queue: openQueue(env),
-    queueUrl: env.WEBHOOK_QUEUE_URL,
-    notificationsUrl: env.QUEUE_URL,
-    env,
-  }
+  const consumer = { db: openDatabase(env), channels: openChannels(env), env }
   const lanes = context?.exports
   const onFull: ConsumerTerm['onFull'] = async () =>
     lanes ? await lanes.lane.fetch('https://lane/', { method: 'POST', body: JSON.stringify(next) }) : undefined

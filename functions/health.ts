@@ -3,9 +3,9 @@ import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { asPrometheus, type HealthFigures, problemsOf, readDatabaseFigures } from '../lib/health.ts'
-import { openQueue, type QueueEnv, readQueueFigures } from '../lib/notifications/queue.ts'
+import { type ChannelsEnv, openChannels } from '../lib/notifications/channels.ts'
 
-type Env = DatabaseEnv & QueueEnv & { METRICS_TOKEN: string }
+type Env = DatabaseEnv & ChannelsEnv & { METRICS_TOKEN: string }
 
 const app = createApp<Env>()
 
@@ -33,10 +33,7 @@ for (const path of ['/', '/healthz']) {
 }
 
 async function readFigures(env: Env): Promise<HealthFigures> {
-  const [database, queue] = await Promise.all([
-    readDatabaseFigures(openDatabase(env)),
-    readQueueFigures(openQueue(env), env.QUEUE_URL),
-  ])
+  const [database, queue] = await Promise.all([readDatabaseFigures(openDatabase(env)), openChannels(env).readFigures()])
   return { ...database, ...queue }
 }
 

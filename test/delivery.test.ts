@@ -8,6 +8,7 @@ import { startQueue } from '../lib/local/queue.ts'
 import { drainQueue } from '../lib/notifications/in-app.ts'
 import { type OutboxMessage, sendSoon } from '../lib/notifications/outbox.ts'
 import { deadLetterUrlOf, inCalls, openQueue, sendToQueue } from '../lib/notifications/queue.ts'
+import { queuesOf } from '../lib/notifications/channels.ts'
 import { relayOutbox } from '../lib/notifications/relay.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -159,7 +160,7 @@ const lives: { name: string; run: (life: Life) => Promise<number> }[] = [
     name: 'the relay',
     run: async (life) => {
       await createOutbox(25)
-      return await relayOutbox(life.database, life.client, queue.url, soon())
+      return await relayOutbox(life.database, queuesOf(life.client, { QUEUE_URL: queue.url }), soon())
     },
   },
 ]
@@ -175,7 +176,7 @@ test.for(lives)('$name can be killed between any two of its steps, and each even
       await Promise.allSettled(life.calls)
       await letVisibilityEnd()
       await sql.query('update outbox set sent_at = null where delivered_at is null')
-      await relayOutbox(db, client, queue.url, soon())
+      await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())
       await drainQueue(db, client, queue.url, soon())
       await expectAllTold()
     }
@@ -253,7 +254,7 @@ test('a message that the queue refuses among ten is sent again, and one that it 
   const messages = await createOutbox(10)
   const taken = await sendToQueue(openRefusingClient('SendMessageBatchCommand'), queue.url, messages)
   expect(taken).toEqual(messages.slice(1))
-  expect(await relayOutbox(db, client, queue.url, soon())).toBe(10)
+  expect(await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())).toBe(10)
   await drainQueue(db, openRefusingClient('DeleteMessageBatchCommand'), queue.url, soon())
   await letVisibilityEnd()
   await drainQueue(db, client, queue.url, soon())

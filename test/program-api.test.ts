@@ -5,7 +5,7 @@ import { deleteExpired } from '../lib/access/delete-expired.ts'
 import { listAuditEntries } from '../lib/access/audit-log.ts'
 import { callsPerMinute } from '../lib/api/rate-limits.ts'
 import { operations } from '../lib/api/operations.ts'
-import { readFunctions } from '../lib/local/workers.ts'
+import { readFunctions } from '../lib/local/functions.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { refundPath, salePath, startTrackingApi, times } from './support/api.ts'
 

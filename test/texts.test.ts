@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { readFunctions } from '../lib/local/workers.ts'
+import { readFunctions } from '../lib/local/functions.ts'
 
 const texts = globSync(['**/*.md', '.github/*.md'], {
   exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),

@@ -15,7 +15,8 @@ import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../lib/
 import { startNeonEndpoint } from '../lib/local/neon.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
-import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers } from '../lib/local/workers.ts'
+import { type FunctionEntry, readFunctions } from '../lib/local/functions.ts'
+import { bundleFunctions, startWorkers } from '../lib/local/workers.ts'
 
 /**
  * A version under load while the schema of the next one comes, then the functions of the next one, then its own again. Versions are

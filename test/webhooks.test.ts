@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { queuesOf } from '../lib/notifications/channels.ts'
 import { openQueue } from '../lib/notifications/queue.ts'
 import {
   changeEndpoint,
@@ -45,6 +46,7 @@ const { db } = stack
 const env = { ...stack.environment, ...settings }
 const receiver = await startReceiver()
 const queue = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
+const channels = queuesOf(queue, { QUEUE_URL: stack.queue.url, WEBHOOK_QUEUE_URL: stack.queue.webhookUrl })
 /** Which actions were used of the webhooks' queue, as AWS' policies name them. */
 const used = new Set<string>()
 queue.middlewareStack.add(
@@ -104,9 +106,8 @@ async function deliverAsDeployed() {
 
 /** The same in this process, without the second for which the queue is asked; the relay has found by then what nobody woke it for. */
 async function deliver() {
-  await relayWebhooks(db, queue, stack.queue.webhookUrl)
-  const urls = { queueUrl: stack.queue.webhookUrl, notificationsUrl: stack.queue.url }
-  await deliverWebhooks({ db, queue, env, ...urls }, { deadline: Date.now() + 20_000, waits: false })
+  await relayWebhooks(db, channels.wakes)
+  await deliverWebhooks({ db, channels, env }, { deadline: Date.now() + 20_000, waits: false })
   await receiver.settle()
 }
 

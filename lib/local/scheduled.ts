@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url'
 import { runCommand } from '../commands/command.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
-import { readFunctions } from './workers.ts'
+import { readFunctions } from './functions.ts'
 
 interface Worker {
   default: { scheduled(event: object, env: object): Promise<void> }

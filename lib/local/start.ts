@@ -15,7 +15,8 @@ import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
 import { type Queue, startQueue } from './queue.ts'
 import { dataFolder, type Demo, lockDataFolder, readDemo, readSecrets, unlockDataFolder, writeState } from './state.ts'
 import { type LocalStripe, startLocalStripe } from './stripe.ts'
-import { bundleFunctions, type FunctionEntry, readFunctions, startWorkers, type Workers } from './workers.ts'
+import { type FunctionEntry, readFunctions } from './functions.ts'
+import { bundleFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
  * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database

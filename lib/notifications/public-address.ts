@@ -3,6 +3,16 @@ import * as z from 'zod/mini'
 export interface LoopbackEnv {
   /** Set on a local stack alone, where webhooks may go to this machine: `on`. */
   WEBHOOK_LOOPBACK?: string
+  /** The way out to addresses that strangers choose, where the process has one that leads to public ones alone. */
+  OUTSIDE?: { fetch(url: string, request: OutsideRequest): Promise<Response> }
+}
+
+export interface OutsideRequest {
+  method: string
+  headers: Record<string, string>
+  body: string
+  redirect: 'manual'
+  signal: AbortSignal
 }
 
 export interface AddressEnv extends LoopbackEnv {
@@ -48,7 +58,7 @@ const maxKnown = 5000
 
 /**
  * Why nothing is sent to where an address leads at this moment, or undefined where each of its records is public. On Cloudflare's edge this
- * comes before what holds anyway: there a Worker reaches the public Internet alone, whatever a name becomes a moment later. Throws
+ * comes before what holds anyway: there a Worker reaches the public Internet alone, whatever a name becomes a moment later, and `OUTSIDE` elsewhere. Throws
  * where the name service gives no answer.
  */
 export async function refusalOfName(

@@ -11,11 +11,6 @@ export interface QueueEnv {
   QUEUE_URL: string
 }
 
-/** The webhooks have a queue of their own. */
-export interface WebhookQueueEnv {
-  WEBHOOK_QUEUE_URL: string
-}
-
 /** SQS takes ten messages a call, and a Worker opens six connections at once. */
 export const messagesPerCall = 10
 export const callsAtOnce = 6

@@ -1,9 +1,8 @@
-import type { SQSClient } from '@aws-sdk/client-sqs'
 import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
+import type { Channels } from './channels.ts'
 import { rowsOf } from './outbox.ts'
-import { sendToQueue } from './queue.ts'
 
 /** The function that wrote a row has sent it by then, or has failed to. */
 const sendAfterSeconds = 10
@@ -11,10 +10,10 @@ const sendAfterSeconds = 10
 const resendAfterMinutes = 15
 
 /**
- * Sends the outbox rows that are not delivered and that nobody has sent, or not for long, oldest first, until none is left, the
- * queue takes no more or `deadline` (ms since 1970) is past. Returns how many were sent. What is sent twice is delivered once.
+ * Sends the outbox rows that are not delivered and that nobody has sent, or not for long, oldest first, until none is left, no
+ * more is taken or `deadline` (ms since 1970) is past. Returns how many were sent. What is sent twice is delivered once.
  */
-export async function relayOutbox(db: Database, queue: SQSClient, queueUrl: string, deadline: number): Promise<number> {
+export async function relayOutbox(db: Database, { tell }: Pick<Channels, 'tell'>, deadline: number): Promise<number> {
   let total = 0
   while (Date.now() < deadline) {
     const messages = await db.query(
@@ -35,7 +34,7 @@ export async function relayOutbox(db: Database, queue: SQSClient, queueUrl: stri
         .limit(500),
     )
     if (messages.length === 0) break
-    const sent = await sendToQueue(queue, queueUrl, messages)
+    const sent = await tell(messages)
     await db.query(
       kysely
         .updateTable('outbox')

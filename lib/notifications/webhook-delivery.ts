@@ -1,37 +1,15 @@
-import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs'
-import * as z from 'zod/mini'
 import { call, type Database, retryOnce } from '../database.ts'
 import type { DatabaseFunctions } from '../schema.ts'
-import { messagesAbout, type WebhookWake } from './outbox.ts'
+import type { Channels } from './channels.ts'
+import { type OutboxMessage, type WebhookWake } from './outbox.ts'
 import type { AddressEnv } from './public-address.ts'
-import { inCalls, sendToQueue } from './queue.ts'
+import type { Wakes, Woken } from './wakes.ts'
 import { sendWebhook } from './webhook-request.ts'
 import { webhookHeaders, type WebhookSecretEnv } from './webhook-secrets.ts'
 import { webhookBody, webhookId } from './webhook-types.ts'
 
-const wakeMessage = z.object({ program_id: z.int().check(z.positive()), due_at: z.number() })
-
-/** What a message of the webhooks' queue says, or undefined where it is none of ours. */
-export function parseWake(body: string | undefined): WebhookWake | undefined {
-  try {
-    return wakeMessage.parse(JSON.parse(body ?? ''))
-  } catch {
-    return undefined
-  }
-}
-
-/** SQS holds a message back for 15 minutes at most; what is due later is sent on when it comes. */
-const longestDelaySeconds = 900
 /** What is due later than this, the relay sends, which looks this far ahead twice an hour. */
 export const lookAheadSeconds = 35 * 60
-
-/** Puts wakes into the queue so that each comes when its program has something due, or before. */
-export async function sendWakes(queue: SQSClient, queueUrl: string, wakes: WebhookWake[]): Promise<WebhookWake[]> {
-  const seconds = Date.now() / 1000
-  return await sendToQueue(queue, queueUrl, wakes, ({ due_at }) =>
-    Math.min(Math.max(Math.ceil(due_at - seconds), 0), longestDelaySeconds),
-  )
-}
 
 /** A Worker opens six connections at once: four for endpoints, one for the queue and one for the database. */
 const endpointsAtOnce = 4
@@ -39,9 +17,6 @@ const endpointsAtOnce = 4
 const patienceMilliseconds = 250
 /** How long the queue is asked at a time where nothing else is to be done. */
 const idleWaitSeconds = 20
-/** Longer than claims stand, so that what a consumer left undone when it ended can be claimed by whom the message wakes again. */
-const visibilitySeconds = 60
-
 type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   program_id: number
   endpoint_id: number
@@ -50,7 +25,7 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
 
 /** What was claimed together: the messages that led to it are deleted once each of its tries is recorded. */
 interface Round {
-  messages: Message[]
+  messages: Woken[]
   open: number
 }
 
@@ -62,10 +37,8 @@ interface Attempt {
 
 export interface WebhookConsumer {
   db: Database
-  queue: SQSClient
-  /** The webhooks' queue, and that of the notifications, by which an owner learns that an endpoint was turned off. */
-  queueUrl: string
-  notificationsUrl: string
+  /** The wakes, and by what an owner learns that an endpoint was turned off. */
+  channels: Pick<Channels, 'wakes' | 'tell'>
   env: AddressEnv & WebhookSecretEnv
 }
 
@@ -86,14 +59,15 @@ export async function deliverWebhooks(
   consumer: WebhookConsumer,
   { deadline, waits, onFull }: ConsumerTerm,
 ): Promise<{ delivered: number; failed: number }> {
-  const { db, queue, queueUrl } = consumer
+  const { db, channels } = consumer
+  const { wakes }: { wakes: Wakes } = channels
   const figures = { delivered: 0, failed: 0 }
   /** Programs to look at, each with the messages that named it. */
-  let waiting = new Map<number, Message[]>()
+  let waiting = new Map<number, Woken[]>()
   let free = endpointsAtOnce
   let isEmpty = false
   const ended: Attempt[] = []
-  const done: Message[] = []
+  const done: Woken[] = []
   const running = new Map<string, Promise<void>>()
   let failure: unknown
   let attempts = 0
@@ -107,25 +81,24 @@ export async function deliverWebhooks(
     running.set(name, task)
   }
 
-  const look = (programId: number, messages: Message[]) =>
+  const look = (programId: number, messages: Woken[]) =>
     waiting.set(programId, [...(waiting.get(programId) ?? []), ...messages])
 
   async function receive(): Promise<void> {
     const isIdle = running.size === 0
     // No more than can be begun at once: the rest is for others.
-    const messages = await receiveMessages(queue, queueUrl, free, waits && isIdle ? idleWaitSeconds : 1)
+    const messages = await wakes.receive(free, waits && isIdle ? idleWaitSeconds : 1)
     isEmpty = messages.length === 0 && isIdle
-    const later: { wake: WebhookWake; message: Message }[] = []
+    const later: { wake: WebhookWake; message: Woken }[] = []
     for (const message of messages) {
-      const wake = parseWake(message.Body)
+      const { wake } = message
       // One that is none of ours comes again until the queue drops it.
       if (!wake) continue
       if (wake.due_at * 1000 > Date.now()) later.push({ wake, message })
       else look(wake.program_id, [message])
     }
     if (later.length === 0) return
-    const wakes = later.map(({ wake }) => wake)
-    const sent = await sendWakes(queue, queueUrl, wakes)
+    const sent = await wakes.send(later.map(({ wake }) => wake))
     done.push(...later.filter(({ wake }) => sent.includes(wake)).map(({ message }) => message))
   }
 
@@ -160,16 +133,18 @@ export async function deliverWebhooks(
       round.open -= 1
       if (round.open === 0) done.push(...round.messages)
     }
-    const wakes: WebhookWake[] = []
+    const due: WebhookWake[] = []
     for (const { program_id, next_at } of programs) {
       if (program_id === null || next_at === null) continue
       const seconds = (next_at.getTime() - Date.now()) / 1000
       if (seconds <= 0) look(program_id, [])
-      else if (seconds <= lookAheadSeconds) wakes.push({ program_id, due_at: next_at.getTime() / 1000 })
+      else if (seconds <= lookAheadSeconds) due.push({ program_id, due_at: next_at.getTime() / 1000 })
     }
-    if (wakes.length > 0) await sendWakes(queue, queueUrl, wakes)
-    const told = programs.flatMap(({ program_id, outbox_ids }) => messagesAbout({ program_id, outbox_ids }))
-    if (told.length > 0) await sendToQueue(queue, consumer.notificationsUrl, told)
+    if (due.length > 0) await wakes.send(due)
+    const told = programs.flatMap(({ program_id, outbox_ids }) =>
+      program_id === null ? [] : (outbox_ids ?? []).map((outbox_id): OutboxMessage => ({ program_id, outbox_id })),
+    )
+    if (told.length > 0) await channels.tell(told)
   }
 
   /** What cannot be begun soon goes back into the queue, where another consumer finds it. */
@@ -178,12 +153,12 @@ export async function deliverWebhooks(
     if (free > 0) return
     const programs = waiting
     waiting = new Map()
-    await sendWakes(queue, queueUrl, wakesNow(programs))
+    await wakes.send(wakesNow(programs))
     done.push(...[...programs.values()].flat())
   }
 
   async function finish(): Promise<void> {
-    for (const batch of inCalls(done.splice(0))) await deleteMessages(queue, queueUrl, batch)
+    await wakes.remove(done.splice(0))
   }
 
   for (;;) {
@@ -199,7 +174,7 @@ export async function deliverWebhooks(
     await Promise.race(running.values())
   }
   if (failure !== undefined) throw failure
-  if (waiting.size > 0) await sendWakes(queue, queueUrl, wakesNow(waiting))
+  if (waiting.size > 0) await wakes.send(wakesNow(waiting))
   return figures
 }
 
@@ -229,30 +204,4 @@ async function claimDue(db: Database, programIds: number[], atMost: number): Pro
       ? []
       : [{ ...row, program_id, endpoint_id, message_id }]
   })
-}
-
-async function receiveMessages(
-  queue: SQSClient,
-  queueUrl: string,
-  atMost: number,
-  waitSeconds: number,
-): Promise<Message[]> {
-  const { Messages: messages = [] } = await queue.send(
-    new ReceiveMessageCommand({
-      QueueUrl: queueUrl,
-      MaxNumberOfMessages: atMost,
-      VisibilityTimeout: visibilitySeconds,
-      WaitTimeSeconds: waitSeconds,
-    }),
-  )
-  return messages
-}
-
-async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Message[]): Promise<void> {
-  await queue.send(
-    new DeleteMessageBatchCommand({
-      QueueUrl: queueUrl,
-      Entries: messages.map((message, index) => ({ Id: String(index), ReceiptHandle: message.ReceiptHandle })),
-    }),
-  )
 }

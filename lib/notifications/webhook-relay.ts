@@ -1,8 +1,8 @@
-import type { SQSClient } from '@aws-sdk/client-sqs'
 import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import { lookAheadSeconds, sendWakes } from './webhook-delivery.ts'
+import type { Wakes } from './wakes.ts'
+import { lookAheadSeconds } from './webhook-delivery.ts'
 
 const maxWakes = 10_000
 
@@ -10,8 +10,8 @@ const maxWakes = 10_000
  * Wakes the webhooks' consumer for what is due until shortly after the next run: tries that are hours apart, and what nobody woke it for.
  * One message for each program and minute, at whose end it is. Returns how many were sent.
  */
-export async function relayWebhooks(db: Database, queue: SQSClient, queueUrl: string): Promise<number> {
-  const wakes = await db.query(
+export async function relayWebhooks(db: Database, wakes: Wakes): Promise<number> {
+  const due = await db.query(
     kysely
       .selectFrom('webhook_deliveries as d')
       .innerJoin('webhook_endpoints as e', (join) =>
@@ -32,5 +32,5 @@ export async function relayWebhooks(db: Database, queue: SQSClient, queueUrl: st
       .orderBy('due_at')
       .limit(maxWakes),
   )
-  return (await sendWakes(queue, queueUrl, wakes)).length
+  return (await wakes.send(due)).length
 }

@@ -1,4 +1,4 @@
-import { type AddressEnv, refusalOfAddress, refusalOfName } from './public-address.ts'
+import { type AddressEnv, type OutsideRequest, refusalOfAddress, refusalOfName } from './public-address.ts'
 
 /** What became of one try. Without a status, `error` says why there was no answer. */
 export interface WebhookAnswer {
@@ -41,11 +41,11 @@ export async function sendWebhook(
   return { attempted_at, duration_ms: Date.now() - attempted_at.getTime(), ...outcome }
 }
 
-async function post(url: string, request: RequestInit & { signal: AbortSignal }, env: AddressEnv) {
+async function post(url: string, request: OutsideRequest, env: AddressEnv) {
   const wrong = refusalOfAddress(url, env)
   const refusal = wrong === undefined ? await refusalOfName(url, env, request.signal) : `The address ${wrong}.`
   if (refusal !== undefined) return { status: null, answer: null, error: refusal }
-  const response = await fetch(url, request)
+  const response = await (env.OUTSIDE ?? globalThis).fetch(url, request)
   return { status: response.status, answer: await beginningOf(response), error: null }
 }
 

@@ -4,7 +4,8 @@ import { type Addresses, localEnvironment, localOnlyEnvironment } from '../../li
 import { startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort } from '../../lib/local/postgres.ts'
 import { startQueue } from '../../lib/local/queue.ts'
-import { bundleFunctions, type FunctionEntry, startWorkers } from '../../lib/local/workers.ts'
+import type { FunctionEntry } from '../../lib/local/functions.ts'
+import { bundleFunctions, startWorkers } from '../../lib/local/workers.ts'
 import { readTestFunctions } from '../support/functions.ts'
 
 // A part of the service in a process of its own, so that its CPU time can be told from the rest. It ends with its parent.

@@ -681,7 +681,7 @@ export async function deliverEverything(world: World, faults: FaultyQueue, queue
       `update outbox set created_at = created_at - interval '1 hour', sent_at = null where delivered_at is null`,
     )
     try {
-      await service.relayOutbox(db, queue, queueUrl, Date.now() + 60_000)
+      await service.relayOutbox(db, service.queuesOf(queue, { QUEUE_URL: queueUrl }), Date.now() + 60_000)
       await service.drainQueue(db, queue, queueUrl, Date.now() + 60_000)
     } catch (error) {
       if (!faults.faulty) wrong.push(`delivering failed without a fault: ${String(error)}`)

@@ -13,6 +13,7 @@ export { approveCommissions, rejectCommission } from '../../lib/money/commission
 export { Database } from '../../lib/database.ts'
 export { ApiError, isTransient } from '../../lib/errors.ts'
 export { drainQueue } from '../../lib/notifications/in-app.ts'
+export { queuesOf } from '../../lib/notifications/channels.ts'
 export { openQueue } from '../../lib/notifications/queue.ts'
 export { relayOutbox } from '../../lib/notifications/relay.ts'
 export { exportPayments } from '../../lib/money/payout-files.ts'

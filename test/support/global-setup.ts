@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '../../lib/local/postgres.ts'
-import { bundleFunctions, readFunctions } from '../../lib/local/workers.ts'
+import { readFunctions } from '../../lib/local/functions.ts'
+import { bundleFunctions } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 
 declare module 'vitest' {

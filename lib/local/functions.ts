@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'smol-toml'
+import * as z from 'zod/mini'
+import { LocalStackError } from './postgres.ts'
+
+const wranglerFile = new URL('../../wrangler.toml', import.meta.url)
+
+/** A function's entry in wrangler.toml, as far as the local stack, the deploy command and the one box read it. */
+export interface FunctionEntry {
+  /** The env's name, which is also the function's file. */
+  name: string
+  /** What the Worker is called at Cloudflare. */
+  workerName: string
+  main: string
+  /** Patterns of the routes, and their paths without the host. */
+  routes: string[]
+  paths: string[]
+  crons: string[]
+  vars: Record<string, string>
+  secrets: string[]
+  rateLimits: RateLimitEntry[]
+  /** Service bindings: the binding's name, the bound function and which of its exports. */
+  services: Record<string, { name: string; entrypoint?: string }>
+  compatibilityDate: string
+  compatibilityFlags: string[]
+}
+
+const rateLimit = z.object({
+  name: z.string(),
+  namespace_id: z.string(),
+  simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
+})
+type RateLimitEntry = z.infer<typeof rateLimit>
+
+const compatibility = {
+  compatibility_date: z.optional(z.string()),
+  compatibility_flags: z.optional(z.array(z.string())),
+}
+
+/** wrangler.toml, as far as it is read here. */
+const wranglerConfig = z.object({
+  ...compatibility,
+  env: z.record(
+    z.string(),
+    z.object({
+      ...compatibility,
+      name: z.string(),
+      main: z.string(),
+      routes: z.optional(z.array(z.object({ pattern: z.string() }))),
+      triggers: z.optional(z.object({ crons: z.optional(z.array(z.string())) })),
+      vars: z.optional(z.record(z.string(), z.string())),
+      secrets: z.optional(z.object({ required: z.optional(z.array(z.string())) })),
+      ratelimits: z.optional(z.array(rateLimit)),
+      services: z.optional(
+        z.array(z.object({ binding: z.string(), service: z.string(), entrypoint: z.optional(z.string()) })),
+      ),
+    }),
+  ),
+})
+
+/** Reads the functions of wrangler.toml, or of such a text. */
+export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8')): FunctionEntry[] {
+  const config = wranglerConfig.parse(parse(wranglerToml))
+  return Object.entries(config.env).map(([name, env]) => ({
+    name,
+    workerName: env.name,
+    main: env.main,
+    routes: (env.routes ?? []).map(({ pattern }) => pattern),
+    paths: (env.routes ?? []).map(({ pattern }) => pattern.slice(pattern.indexOf('/'))),
+    crons: env.triggers?.crons ?? [],
+    vars: env.vars ?? {},
+    secrets: env.secrets?.required ?? [],
+    rateLimits: env.ratelimits ?? [],
+    services: Object.fromEntries(
+      (env.services ?? []).map(({ binding, service, entrypoint }) => {
+        const bound = Object.entries(config.env).find(([, other]) => other.name === service)
+        if (!bound) throw new LocalStackError(`wrangler.toml: ${name} binds ${service}, which no entry is named.`)
+        return [binding, { name: bound[0], ...(entrypoint && { entrypoint }) }]
+      }),
+    ),
+    compatibilityDate: env.compatibility_date ?? config.compatibility_date ?? '',
+    compatibilityFlags: env.compatibility_flags ?? config.compatibility_flags ?? [],
+  }))
+}
