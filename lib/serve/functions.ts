@@ -1,0 +1,160 @@
+import { transformSync } from 'esbuild'
+import { readFileSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import * as z from 'zod/mini'
+import { secretsOf } from '../commands/deploy/plan.ts'
+import type { Postgres } from '../database.ts'
+import { type FunctionEntry, readFunctions } from '../local/functions.ts'
+import { type OwnChannels, openChannels } from './channels.ts'
+import { fetchOutside } from './outside.ts'
+import type { RateLimits } from './rate-limits.ts'
+
+/** What goes on after an answer. */
+export interface Context {
+  waitUntil(work: Promise<unknown>): void
+  passThroughOnException(): void
+}
+
+type Fetch = (request: Request, env: object, context: Context) => Response | Promise<Response>
+
+/** A function's file, as far as it is called here. */
+interface FunctionModule {
+  default: { fetch?: Fetch; scheduled?: (event: { cron?: string }, env: object, context: object) => Promise<void> }
+  soon?: { fetch?: Fetch }
+  lane?: { fetch?: Fetch }
+  handler?: (
+    event: { Records: { messageId: string; body: string }[] },
+    context: undefined,
+    env: object,
+  ) => Promise<{ batchItemFailures: { itemIdentifier: string }[] }>
+}
+
+const entrypoints = z.enum(['default', 'soon', 'lane'])
+
+interface Loaded {
+  entry: FunctionEntry
+  module: FunctionModule
+  env: object
+}
+
+export interface Service {
+  answer(request: Request, context: Context): Promise<Response>
+  /** Runs a function's scheduled handler. */
+  scheduled(name: string, cron?: string): Promise<void>
+  functions: FunctionEntry[]
+  channels: OwnChannels
+}
+
+/** Node reads TypeScript, and JSX with this. */
+registerHooks({
+  load(url, context, next) {
+    if (!url.endsWith('.tsx')) return next(url, context)
+    const file = fileURLToPath(url)
+    const { code } = transformSync(readFileSync(file, 'utf8'), {
+      loader: 'tsx',
+      format: 'esm',
+      target: 'node24',
+      jsx: 'automatic',
+      jsxImportSource: 'hono/jsx',
+      sourcefile: file,
+      sourcemap: 'inline',
+    })
+    return { format: 'module', source: code, shortCircuit: true }
+  },
+})
+
+/**
+ * All functions of wrangler.toml in this process, each given the variables and bindings that its entry there names. What another
+ * function is bound to is called directly; the queues are channels of the process.
+ */
+export async function loadFunctions(options: {
+  /** Values for the names in `vars` and `secrets.required`. */
+  environment: Record<string, string>
+  postgres: Postgres
+  rateLimits: RateLimits
+}): Promise<Service> {
+  const { environment, postgres, rateLimits } = options
+  const loaded = new Map<string, Loaded>()
+  const find = (name: string): Loaded => {
+    const found = loaded.get(name)
+    if (!found) throw new Error(`wrangler.toml has no function ${name}.`)
+    return found
+  }
+  const channels = openChannels(async (event) => {
+    const { module, env } = find('deliver-notifications')
+    if (!module.handler) throw new Error('deliver-notifications exports no handler.')
+    return await module.handler(event, undefined, env)
+  })
+
+  /** An export of a function, as a binding or `context.exports` gives it. */
+  const entrypointOf = (name: string, exported = 'default') => ({
+    fetch: async (url: string, init?: RequestInit) => {
+      const { module, env } = find(name)
+      const answer = module[entrypoints.parse(exported)]?.fetch
+      if (!answer) throw new Error(`${name} has no entry point ${exported}.`)
+      return await answer(new Request(url, init), env, scheduledContext(name))
+    },
+  })
+  const scheduledContext = (name: string) => ({
+    waitUntil: (work: Promise<unknown>) => void work.catch(() => {}),
+    passThroughOnException: () => {},
+    exports: { lane: entrypointOf(name, 'lane') },
+  })
+
+  for (const entry of readFunctions()) {
+    // The leader counts all the time.
+    const { COUNT: _, ...services } = entry.services
+    const env = {
+      ...valuesFor(entry, environment),
+      POSTGRES: postgres,
+      CHANNELS: channels,
+      OUTSIDE: { fetch: fetchOutside },
+      ...Object.fromEntries(
+        Object.entries(services).map(([binding, { name, entrypoint }]) => [binding, entrypointOf(name, entrypoint)]),
+      ),
+      ...Object.fromEntries(
+        entry.rateLimits.map(({ name, namespace_id, simple }) => [name, rateLimits.limiter(namespace_id, simple)]),
+      ),
+    }
+    const module: FunctionModule = await import(new URL(`../../${entry.main}`, import.meta.url).href)
+    loaded.set(entry.name, { entry, module, env })
+  }
+
+  // As at Cloudflare, the route that says most is taken.
+  const routes = [...loaded.values()]
+    .flatMap((found) => found.entry.paths.map((path) => ({ ...found, path, prefix: path.replace(/\*$/, '') })))
+    .toSorted((a, b) => b.prefix.length - a.prefix.length)
+
+  return {
+    functions: [...loaded.values()].map(({ entry }) => entry),
+    channels,
+    async answer(request, context) {
+      const { pathname, search } = new URL(request.url)
+      const address = pathname + search
+      const route = routes.find(({ path, prefix }) => (path === prefix ? address === path : address.startsWith(prefix)))
+      if (!route?.module.default.fetch) return new Response(null, { status: 404 })
+      return await route.module.default.fetch(request, route.env, context)
+    },
+    async scheduled(name, cron) {
+      const { module, env } = find(name)
+      await module.default.scheduled?.(cron === undefined ? {} : { cron }, env, scheduledContext(name))
+    },
+  }
+}
+
+/** Variables and secrets that the function's entry names; those that no value is given for are empty, as queues are here. */
+function valuesFor(entry: FunctionEntry, environment: Record<string, string>): Record<string, string> {
+  const names = new Set([
+    ...Object.keys(entry.vars),
+    ...secretsOf(entry),
+    'LOGGED_PART',
+    'WEBHOOK_LOOPBACK',
+    'STRIPE_API_URL',
+  ])
+  const values = Array.from(names, (name): [string, string | undefined] => [
+    name,
+    environment[name] ?? entry.vars[name],
+  ])
+  return Object.fromEntries(values.filter((pair): pair is [string, string] => pair[1] !== undefined))
+}

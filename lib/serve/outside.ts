@@ -1,0 +1,38 @@
+import { lookup } from 'node:dns'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { request as send } from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
+import { isPublicAddress, type OutsideRequest } from '../notifications/public-address.ts'
+
+/** Refuses a name that leads to an address of this machine or its network, at the moment in which the connection is made. */
+const publicLookup: LookupFunction = (host, options, callback) => {
+  lookup(host, { ...options, all: true }, (error, addresses) => {
+    if (error) return callback(error, [])
+    const hidden = addresses.find(({ address }) => !isPublicAddress(address))
+    if (hidden) return callback(new Error(`${host} leads to ${hidden.address}, which is not a public address.`), [])
+    if (options.all) return callback(null, addresses)
+    const [first] = addresses
+    return first ? callback(null, first.address, first.family) : callback(new Error(`${host} leads nowhere.`), [])
+  })
+}
+
+/**
+ * `fetch` for addresses that strangers choose, over https to the public Internet alone. At Cloudflare the edge sees to that; here a
+ * name could lead inside a moment after it was looked up. Plain http is for a trial's own machine (`refusalOfAddress`).
+ */
+export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
+  if (!url.startsWith('https:')) return await fetch(url, outgoing)
+  const { method, headers, body, signal } = outgoing
+  const request = send(url, { method, headers, signal, lookup: publicLookup })
+  request.on('error', () => {})
+  request.end(body)
+  // oxlint-disable-next-line no-unsafe-type-assertion -- what the event carries
+  const [answer] = (await once(request, 'response')) as [IncomingMessage]
+  const { statusCode: status = 502 } = answer
+  const isEmpty = status === 204 || status === 205 || status === 304
+  if (isEmpty) answer.resume()
+  // oxlint-disable-next-line no-unsafe-type-assertion -- Node's own stream of the web
+  return new Response(isEmpty ? null : (Readable.toWeb(answer) as ReadableStream), { status: Math.max(status, 200) })
+}

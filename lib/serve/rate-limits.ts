@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto'
+import type { RateLimit } from '../api/rate-limits.ts'
+
+/** A key of a limiter, by a part of its hash; how often it came in a window, by what is counted in which process. */
+type Told = [limiter: string, key: string, window: number, times: number]
+
+/** A key is told to the other processes from this part of its limit on: all that matters, and hardly anything of the rest. */
+const toldFrom = 0.1
+/** What fits into one message of Postgres, which takes 8,000 bytes. */
+const mostPerMessage = 100
+const mostKeys = 200_000
+
+/**
+ * Counts requests in this process, by fixed windows, and tells the other processes once a second what came near a limit. So one that
+ * runs alone asks nobody, and several are at most a second of requests above a limit.
+ */
+export function openRateLimits(now = Date.now): RateLimits {
+  const counters = new Map<string, Counter>()
+  return {
+    limiter(name, { limit, period }) {
+      const counter = { limit, period_ms: period * 1000, window: 0, own: new Map(), others: new Map(), told: new Map() }
+      counters.set(name, counter)
+      return { limit: ({ key }) => Promise.resolve({ success: count(counter, key, now()) }) }
+    },
+    takeMessages() {
+      const told = Array.from(counters, ([name, counter]) => newOf(name, counter, now())).flat()
+      return Array.from({ length: Math.ceil(told.length / mostPerMessage) }, (_, index) =>
+        JSON.stringify(told.slice(index * mostPerMessage, (index + 1) * mostPerMessage)),
+      )
+    },
+    hear(message) {
+      // oxlint-disable-next-line no-unsafe-type-assertion -- only the service's own processes may write to its database
+      for (const [name, key, window, times] of JSON.parse(message) as Told[]) {
+        const counter = counters.get(name)
+        if (!counter) continue
+        begin(counter, now())
+        if (counter.window === window) counter.others.set(key, (counter.others.get(key) ?? 0) + times)
+      }
+    },
+  }
+}
+
+export interface RateLimits {
+  /** A limiter as an entry of wrangler.toml describes it: `limit` requests of a key in `period` seconds. */
+  limiter(name: string, simple: { limit: number; period: number }): RateLimit
+  /** What the other processes are to hear, each message once. */
+  takeMessages(): string[]
+  hear(message: string): void
+}
+
+interface Counter {
+  limit: number
+  period_ms: number
+  window: number
+  own: Map<string, number>
+  /** What other processes counted, and what of the own they were told, by the hash of the key. */
+  others: Map<string, number>
+  told: Map<string, number>
+}
+
+function begin(counter: Counter, at: number): void {
+  const window = Math.floor(at / counter.period_ms)
+  if (counter.window === window) return
+  Object.assign(counter, { window, own: new Map(), others: new Map(), told: new Map() })
+}
+
+function count(counter: Counter, key: string, at: number): boolean {
+  begin(counter, at)
+  // Whoever makes up addresses by the hundred thousand makes the process forget and not grow.
+  if (counter.own.size >= mostKeys) counter.own.clear()
+  const times = (counter.own.get(key) ?? 0) + 1
+  counter.own.set(key, times)
+  const elsewhere = counter.others.size > 0 ? (counter.others.get(hashOf(key)) ?? 0) : 0
+  return times + elsewhere <= counter.limit
+}
+
+function newOf(name: string, counter: Counter, at: number): Told[] {
+  begin(counter, at)
+  const found: Told[] = []
+  for (const [key, times] of counter.own) {
+    if (times < counter.limit * toldFrom) continue
+    const hash = hashOf(key)
+    const before = counter.told.get(hash) ?? 0
+    if (times > before) found.push([name, hash, counter.window, times - before])
+    counter.told.set(hash, times)
+  }
+  return found
+}
+
+/** Addresses and keys are told to nobody. */
+const hashOf = (key: string) => createHash('sha256').update(key).digest('base64url').slice(0, 16)

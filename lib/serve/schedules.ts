@@ -1,0 +1,74 @@
+import { Cron } from 'croner'
+import type { Service } from './functions.ts'
+import { logFailure } from './server.ts'
+
+/**
+ * Those that differ from wrangler.toml, where the database may rest: here it does not, so what was missed is found within a minute. The
+ * consumers are not scheduled, but called when there is something.
+ */
+const schedules: Record<string, string[]> = {
+  'relay-outbox': ['* * * * *'],
+  'count-clicks': ['*/25 * * * * *'],
+  'deliver-notifications': [],
+  'deliver-webhooks': [],
+}
+
+export interface Schedules {
+  /** Runs every schedule once, for what was missed while nobody did, and then at its times. */
+  lead(): void
+  follow(): void
+  /** Ends them, once what runs has ended. */
+  stop(): Promise<void>
+}
+
+const stopWithinMilliseconds = 20_000
+
+/** Runs scheduled functions, in UTC as Cloudflare does, one run of each at a time; and delivers webhooks when they are due. */
+export function startSchedules(service: Service): Schedules {
+  const { functions, channels } = service
+  const running = new Set<Promise<void>>()
+  let jobs: Cron[] = []
+  let stopped = false
+
+  const track = (work: Promise<void>): Promise<void> => {
+    const tracked = work.finally(() => running.delete(tracked))
+    running.add(tracked)
+    return tracked
+  }
+  const run = (name: string, cron?: string): Promise<void> =>
+    track(service.scheduled(name, cron).catch((error: unknown) => logFailure(`schedule ${name}`, error)))
+
+  const all = functions.map(({ name, crons }) => ({ name, crons: schedules[name] ?? crons }))
+
+  async function deliver(): Promise<void> {
+    for (;;) {
+      await channels.due()
+      if (stopped) return
+      await run('deliver-webhooks')
+    }
+  }
+  void deliver()
+
+  return {
+    lead() {
+      console.log(JSON.stringify({ leader: true }))
+      jobs = all.flatMap(({ name, crons }) =>
+        crons.map((cron) => new Cron(cron, { timezone: 'UTC', protect: true, unref: true }, () => run(name, cron))),
+      )
+      void (async () => {
+        const begun = jobs
+        for (const { name, crons } of all) if (crons.length > 0 && jobs === begun && !stopped) await run(name, crons[0])
+      })()
+    },
+    follow() {
+      for (const job of jobs) job.stop()
+      jobs = []
+    },
+    async stop() {
+      stopped = true
+      for (const job of jobs) job.stop()
+      const late = new Promise<void>((resolve) => void setTimeout(resolve, stopWithinMilliseconds).unref())
+      await Promise.race([Promise.allSettled(running), late])
+    },
+  }
+}

@@ -1,0 +1,187 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, BlockList } from 'node:net'
+import { ApiError, errorResponse } from '../errors.ts'
+import type { Context, Service } from './functions.ts'
+import type { Place } from './geo.ts'
+import { isTrusted, visitorAddress } from './visitor-address.ts'
+
+/** A byte more than any function takes, which is how it learns that there was more. */
+const mostBodyBytes = 1024 * 1024 + 1
+
+/** What only the edge may say, and what a proxy says to this process alone. */
+const notFromVisitors = /^(cf-|cloudfront-|x-forwarded-|x-geo-|x-real-ip$|forwarded$|true-client-ip$)/
+
+export interface RunningServer {
+  port: number
+  /** Takes no more, and resolves when what was taken is answered and what goes on after it is done, or time is over. */
+  stop(): Promise<void>
+}
+
+/** How long a stop waits: systemd and the compose file give it more. */
+const stopWithinMilliseconds = 25_000
+const backgroundWithinMilliseconds = 10_000
+
+/**
+ * The service over HTTP/1.1. TLS is the proxy's: what a request's visitor is, its address and place, comes from the connection, or from a
+ * proxy that is trusted, and never from the visitor.
+ */
+export async function startServer(options: {
+  service: Pick<Service, 'answer'>
+  baseUrl: string
+  host: string
+  port: number
+  trusted: BlockList
+  placeOf: (address: string) => Place
+}): Promise<RunningServer> {
+  const { service, baseUrl, trusted, placeOf } = options
+  const background = new Set<Promise<unknown>>()
+  const context: Context = {
+    waitUntil(work) {
+      const settled = work
+        .catch((error: unknown) => logFailure('background', error))
+        .finally(() => background.delete(settled))
+      background.add(settled)
+    },
+    passThroughOnException() {},
+  }
+  let stopping = false
+  const open = new Set<IncomingMessage>()
+
+  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { request, isWhole } = await requestOf(incoming, { baseUrl, trusted, placeOf })
+    const response = request ? await service.answer(request, context) : badRequest()
+    // A connection with a body that nobody read is of no use, and one of a process that stops is not to be used again.
+    if (!isWhole || stopping) outgoing.setHeader('connection', 'close')
+    await write(response, outgoing)
+    if (!isWhole) incoming.destroy()
+  }
+
+  const server = createServer((incoming, outgoing) => {
+    open.add(incoming)
+    incoming.on('error', () => {})
+    outgoing.on('error', () => {})
+    answer(incoming, outgoing)
+      .catch((error: unknown) => {
+        if (incoming.errored || outgoing.destroyed) return
+        logFailure('request', error)
+        if (outgoing.headersSent) outgoing.destroy()
+        else outgoing.writeHead(500, { 'content-type': 'application/json' }).end(internalError)
+      })
+      .finally(() => open.delete(incoming))
+  })
+  // Longer than proxies keep theirs, so that none sends into a connection that is just closed.
+  server.keepAliveTimeout = 75_000
+  server.requestTimeout = 60_000
+  server.listen(options.port, options.host)
+  await once(server, 'listening')
+  // oxlint-disable-next-line no-unsafe-type-assertion -- it listens on a port
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    async stop() {
+      stopping = true
+      const end = Date.now() + stopWithinMilliseconds
+      const closed = closeServer(server)
+      while (open.size > 0 && Date.now() < end) await pause(20)
+      server.closeAllConnections()
+      await closed
+      const last = Math.min(end, Date.now() + backgroundWithinMilliseconds)
+      while (background.size > 0 && Date.now() < last) await pause(20)
+      if (open.size + background.size > 0)
+        console.error(JSON.stringify({ error: 'stopped_early', requests: open.size, background: background.size }))
+    },
+  }
+}
+
+async function closeServer(server: Server): Promise<void> {
+  server.close()
+  server.closeIdleConnections()
+  await once(server, 'close')
+}
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+
+const internalError = JSON.stringify({
+  success: false,
+  error: { code: 'internal_error', message: 'Something went wrong on our side.' },
+})
+
+const badRequest = () =>
+  errorResponse(new ApiError('invalid_request', 'The address or method of this request cannot be read.'))
+
+/** The request as functions take it; undefined where it cannot be one. `isWhole` tells whether its body was read to the end. */
+async function requestOf(
+  incoming: IncomingMessage,
+  { baseUrl, trusted, placeOf }: { baseUrl: string; trusted: BlockList; placeOf: (address: string) => Place },
+): Promise<{ request: Request | undefined; isWhole: boolean }> {
+  const { method = 'GET', url = '/' } = incoming
+  const from = incoming.socket.remoteAddress ?? ''
+  const address = visitorAddress(from, incoming.headers, trusted)
+  const headers = new Headers()
+  for (let index = 0; index < incoming.rawHeaders.length; index += 2) {
+    const name = (incoming.rawHeaders[index] ?? '').toLowerCase()
+    if (!notFromVisitors.test(name)) headers.append(name, incoming.rawHeaders[index + 1] ?? '')
+  }
+  // An address of this machine is counted like any other: all visitors have it where the proxy is not told of.
+  headers.set(
+    'cf-connecting-ip',
+    /^(127\.|::1$)/.test(address) ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
+  )
+  const hasBody = method !== 'GET' && method !== 'HEAD'
+  const { body, isWhole } = hasBody ? await readBody(incoming) : { body: null, isWhole: true }
+  if (!url.startsWith('/') || !URL.canParse(baseUrl + url)) return { request: undefined, isWhole }
+  try {
+    const request = new Request(baseUrl + url, { method, headers, body })
+    const place = isTrusted(from, trusted) ? { ...placeOf(address), ...toldPlace(incoming) } : placeOf(address)
+    Object.defineProperty(request, 'cf', { value: place })
+    return { request, isWhole }
+  } catch {
+    // TRACE and CONNECT are no methods of a Request.
+    return { request: undefined, isWhole }
+  }
+}
+
+/** Where the proxy says that the visitor is, in UTF-8. */
+function toldPlace({ headers }: IncomingMessage): Place {
+  const told = (['country', 'region', 'city'] as const).flatMap((name) => {
+    const value = headers[`x-geo-${name}`]
+    return typeof value === 'string' && value !== '' ? [[name, Buffer.from(value, 'latin1').toString('utf8')]] : []
+  })
+  return Object.fromEntries(told)
+}
+
+async function readBody(incoming: IncomingMessage): Promise<{ body: Uint8Array<ArrayBuffer>; isWhole: boolean }> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of incoming.iterator({ destroyOnReturn: false })) {
+    // oxlint-disable-next-line no-unsafe-type-assertion -- a stream without an encoding gives bytes
+    const bytes = chunk as Buffer
+    chunks.push(bytes)
+    length += bytes.length
+    if (length >= mostBodyBytes) return { body: new Uint8Array(Buffer.concat(chunks)), isWhole: false }
+  }
+  return { body: new Uint8Array(Buffer.concat(chunks)), isWhole: true }
+}
+
+async function write(response: Response, outgoing: ServerResponse): Promise<void> {
+  for (const [name, value] of response.headers) if (name !== 'set-cookie') outgoing.setHeader(name, value)
+  const cookies = response.headers.getSetCookie()
+  if (cookies.length > 0) outgoing.setHeader('set-cookie', cookies)
+  outgoing.writeHead(response.status)
+  if (response.body) {
+    for await (const chunk of response.body) {
+      if (!outgoing.write(chunk)) await Promise.race([once(outgoing, 'drain'), once(outgoing, 'close')])
+      if (outgoing.destroyed) return
+    }
+  }
+  outgoing.end()
+}
+
+/** The name and place of an error, never its message, which can quote a row. */
+export function logFailure(what: string, error: unknown): void {
+  const { name, stack } = error instanceof Error ? error : { name: typeof error, stack: undefined }
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const frames = stack?.split('\n').filter((line) => line.trimStart().startsWith('at '))
+  console.error(JSON.stringify({ error: what, name, code, frames }))
+}

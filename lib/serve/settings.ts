@@ -1,0 +1,196 @@
+import { randomBytes } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { BlockList, isIP } from 'node:net'
+import path from 'node:path'
+import * as z from 'zod/mini'
+import { optionalVariables } from '../local/environment.ts'
+
+/** What the operator says, checked. */
+export interface Settings {
+  /** Variables and secrets by their names in wrangler.toml, as functions are given them. */
+  environment: Record<string, string>
+  /** Undefined where the database runs inside, with its data here. */
+  databaseUrl: string | undefined
+  dataFolder: string
+  /** The password of the database that runs inside. */
+  databasePassword: string
+  migrates: boolean
+  host: string
+  port: number
+  /** Whose X-Forwarded-For is believed. */
+  trusted: BlockList
+  geoFile: string | undefined
+}
+
+export interface Options {
+  embedded: boolean
+  data: string
+  migrates: boolean
+}
+
+/** Random, and kept for good; what a new one would end is told in the runbook. */
+const secretNames = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'] as const
+const leastSecretLength = 24
+const stripeNames = ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET'] as const
+/** A variable that is of no use without another. */
+const beside = { GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET', GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET' } as const
+
+const secretsFile = z.record(z.string(), z.string())
+const secret = () => randomBytes(32).toString('base64url')
+
+/**
+ * Reads what the operator says by variables.
+ * @returns it, and in sentences all that lacks or is wrong; nothing was written then.
+ */
+export function readSettings(
+  given: Record<string, string | undefined>,
+  options: Options,
+): { settings: Settings; problems: string[] } {
+  const problems: string[] = []
+  const value = (name: string) => given[name]?.trim() || undefined
+  const need = (name: string, advice: string) => {
+    const found = value(name)
+    if (found === undefined) problems.push(`${name} is not set. ${advice}`)
+    return found ?? ''
+  }
+
+  const databaseUrl = value('DATABASE_URL')
+  if (options.embedded && databaseUrl !== undefined)
+    problems.push('DATABASE_URL is set, and --embedded asks for a database of its own. Leave out one of them.')
+  if (!options.embedded && databaseUrl === undefined)
+    problems.push(
+      'DATABASE_URL is not set. Set it to the connection string of a PostgreSQL 18, or run with --embedded, which keeps one in a folder.',
+    )
+  if (databaseUrl !== undefined && !/^postgres(ql)?:$/.test(URL.parse(databaseUrl)?.protocol ?? ''))
+    problems.push('DATABASE_URL must be a connection string: postgresql://user:password@host/database.')
+
+  const baseUrl = need(
+    'BASE_URL',
+    'Set it to the address at which browsers reach the service: BASE_URL=https://partners.yourdomain.com.',
+  )
+  const wrongBase = baseUrl && wrongOrigin(baseUrl)
+  if (wrongBase) problems.push(`BASE_URL ${wrongBase}.`)
+
+  const mail = {
+    MAIL_API_URL: need(
+      'MAIL_API_URL',
+      'Set it to an HTTP mail API such as https://api.resend.com/emails: nobody can sign up without mail.',
+    ),
+    MAIL_API_KEY: need('MAIL_API_KEY', "Set it to the mail API's key."),
+    MAIL_FROM: need('MAIL_FROM', "Set it to the sender: MAIL_FROM='You <partners@yourdomain.com>'."),
+  }
+  if (mail.MAIL_API_URL && !/^https?:$/.test(URL.parse(mail.MAIL_API_URL)?.protocol ?? ''))
+    problems.push('MAIL_API_URL must be an address that begins with https://.')
+
+  const dataFolder = path.resolve(options.data)
+  const kept = options.embedded ? readKept(dataFolder, problems) : {}
+  const secrets: Record<string, string> = {}
+  for (const name of secretNames) {
+    const found = value(name) ?? kept[name] ?? (options.embedded ? secret() : undefined)
+    secrets[name] = found ?? need(name, `Make one, once, and keep it: ${name}=$(openssl rand -base64 32).`)
+    if (found !== undefined && found.length < leastSecretLength)
+      problems.push(`${name} is too short to be secret. Make one: openssl rand -base64 32.`)
+  }
+  const stripe = stripeNames.filter((name) => value(name) !== undefined)
+  if (stripe.length === 1) {
+    const missing = stripeNames.find((name) => name !== stripe[0])
+    problems.push(`${stripe[0]} is set without ${missing}. Set both, or neither where no payments come from Stripe.`)
+  }
+  for (const [name, other] of Object.entries(beside))
+    if (value(name) !== undefined && value(other) === undefined)
+      problems.push(`${name} is set without ${other}. Set both.`)
+
+  const { trusted, wrong } = readTrusted(value('TRUST_PROXY'))
+  problems.push(...wrong)
+  if (baseUrl.startsWith('https:') && value('TRUST_PROXY') === undefined)
+    problems.push(
+      'TRUST_PROXY is not set. Set it to the address of the proxy that has the certificate, as the service sees it: TRUST_PROXY=127.0.0.1. Only what that says of a visitor is believed.',
+    )
+  const port = Number(value('PORT') ?? 8787)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) problems.push('PORT must be a number up to 65535.')
+  const host = value('HOST') ?? '127.0.0.1'
+  const geoFile = value('GEOIP_FILE')
+  if (geoFile !== undefined && !existsSync(geoFile)) problems.push(`GEOIP_FILE names ${geoFile}, which is not there.`)
+
+  const optional = [...optionalVariables].flatMap((name) => (value(name) ? [[name, value(name) ?? '']] : []))
+  const environment: Record<string, string> = {
+    ...Object.fromEntries(optional),
+    ...mail,
+    ...secrets,
+    BASE_URL: baseUrl,
+    API_BASE_URL: baseUrl,
+    // Without Stripe's own nothing is signed by it, and no key is taken by it.
+    STRIPE_WEBHOOK_SECRET: value('STRIPE_WEBHOOK_SECRET') ?? `whsec_${secret()}`,
+    STRIPE_SECRET_KEY: value('STRIPE_SECRET_KEY') ?? 'sk_test_none',
+    ...(value('LOGGED_PART') && { LOGGED_PART: value('LOGGED_PART') ?? '' }),
+  }
+  const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
+  if (options.embedded && problems.length === 0)
+    keep(dataFolder, { ...kept, ...secrets, DATABASE_PASSWORD: databasePassword })
+  const settings = {
+    environment,
+    databaseUrl,
+    dataFolder,
+    databasePassword,
+    migrates: options.migrates,
+    host,
+    port,
+    trusted,
+    geoFile,
+  }
+  return { settings, problems }
+}
+
+function wrongOrigin(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (!url || !/^https?:$/.test(url.protocol)) return 'must be an address such as https://partners.yourdomain.com'
+  if (url.origin !== text) return `must be a host alone, without a path or a slash at its end: ${url.origin}`
+  if (url.protocol === 'http:' && !/^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname))
+    return 'must begin with https://: cookies and passwords go there'
+  return undefined
+}
+
+/** Addresses and networks (`10.0.0.0/8`), separated by commas or spaces. */
+export function readTrusted(text: string | undefined): { trusted: BlockList; wrong: string[] } {
+  const trusted = new BlockList()
+  const wrong: string[] = []
+  for (const entry of text?.split(/[\s,]+/).filter(Boolean) ?? []) {
+    const [address = '', bits, ...more] = entry.split('/')
+    const family = isIP(address)
+    const most = family === 4 ? 32 : 128
+    const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : Infinity
+    if (family === 0 || more.length > 0 || prefix > most || prefix === 0) {
+      wrong.push(
+        `TRUST_PROXY has ${entry}, which is neither an address nor a network such as 10.0.0.0/8. All addresses cannot be trusted.`,
+      )
+    } else trusted.addSubnet(address, prefix, family === 4 ? 'ipv4' : 'ipv6')
+  }
+  return { trusted, wrong }
+}
+
+const fileOf = (dataFolder: string) => path.join(dataFolder, 'secrets.json')
+
+function readKept(dataFolder: string, problems: string[]): Record<string, string> {
+  const file = fileOf(dataFolder)
+  if (!existsSync(file)) {
+    // Made up anew, they would fit nothing of what is there.
+    if (existsSync(path.join(dataFolder, 'postgres')))
+      problems.push(`${file} is gone, and the database beside it was made with it. Put it back from where you keep it.`)
+    return {}
+  }
+  try {
+    return secretsFile.parse(JSON.parse(readFileSync(file, 'utf8')))
+  } catch {
+    problems.push(`${file} cannot be read. Put it back from where you keep it.`)
+    return {}
+  }
+}
+
+function keep(dataFolder: string, secrets: Record<string, string>): void {
+  mkdirSync(dataFolder, { recursive: true })
+  const file = fileOf(dataFolder)
+  const text = `${JSON.stringify(secrets, null, 2)}\n`
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) return
+  writeFileSync(file, text, { mode: 0o600 })
+  chmodSync(file, 0o600)
+}
