@@ -12,7 +12,7 @@ import { wrongExplanations } from './support/explanations.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
-const seeds = Number(process.env['SEEDS'] ?? 20)
+const seeds = Number(process.env['SEEDS'] ?? 12)
 
 const [{ env, sql, db }, stripe, service] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
 afterAll(() => stripe.close())

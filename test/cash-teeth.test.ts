@@ -19,7 +19,7 @@ interface FunctionPlant {
 interface Mistake {
   /** The histories that show it. */
   ways: Way[]
-  /** Where few histories show it, a seed shortly before one that does. */
+  /** The seed of a history that shows it, or one before it; 1 where none is given. */
   firstSeed?: number
   /** What the oracle says of it, where it could say other things too. */
   says?: RegExp
@@ -32,11 +32,13 @@ interface Mistake {
 const planted: Record<string, Mistake> = {
   'a refund that failed and stays taken': {
     ways: ['failing_refund'],
+    firstSeed: 3,
     says: /refunded/,
     plants: [{ file: 'lib/stripe/read-refund.ts', from: `status === 'failed' || status === 'canceled'`, to: 'false' }],
   },
   'a refund that is taken once for each event that tells of it': {
     ways: ['refund'],
+    firstSeed: 11,
     says: /refunded/,
     plants: [
       {
@@ -48,6 +50,7 @@ const planted: Record<string, Mistake> = {
   },
   'a dispute that was won and stays taken': {
     ways: ['dispute'],
+    firstSeed: 2,
     says: /refunded/,
     plants: [{ file: 'lib/stripe/read-dispute.ts', from: `type === 'charge.dispute.funds_reinstated'`, to: 'false' }],
   },
@@ -85,6 +88,7 @@ const planted: Record<string, Mistake> = {
   },
   'a commission that is rounded down': {
     ways: ['session'],
+    firstSeed: 2,
     says: /commission left/,
     functions: [
       { name: 'commission_of', from: '((base_cents * commission_bp) + 5000)', to: '(base_cents * commission_bp)' },
@@ -108,6 +112,7 @@ const planted: Record<string, Mistake> = {
   },
   'the same with balance transactions in another currency': {
     ways: ['settlement'],
+    firstSeed: 5,
     says: /refunded/,
     plants: [{ file: 'lib/stripe/read-dispute.ts', from: 'first.currency === unit', to: 'unit !== undefined' }],
   },
@@ -124,11 +129,13 @@ const planted: Record<string, Mistake> = {
   },
   'tax in the base of an invoice that was overpaid': {
     ways: ['overpaid'],
+    firstSeed: 2,
     says: /base/,
     plants: [{ file: 'tracker/src/stripe-amounts.ts', from: 'shareOf(amount, untaxed, total)', to: 'amount' }],
   },
   'tax in the base where what was paid is not the total': {
     ways: ['balance'],
+    firstSeed: 2,
     says: /renewal \d: base/,
     plants: [{ file: 'tracker/src/stripe-amounts.ts', from: 'shareOf(amount, untaxed, total)', to: 'amount' }],
   },
@@ -139,6 +146,7 @@ const planted: Record<string, Mistake> = {
   },
   'tax in the base of an invoice whose fractions cannot be charged': {
     ways: ['fractions'],
+    firstSeed: 2,
     says: /base/,
     plants: [
       {
@@ -155,6 +163,7 @@ const planted: Record<string, Mistake> = {
   },
   'an amount in rupiah that is not read': {
     ways: ['large'],
+    firstSeed: 6,
     says: /no sale/,
     plants: [{ file: 'lib/money.ts', from: '9_999_999_999_999', to: '99_999_999_999' }],
   },
@@ -170,6 +179,7 @@ const planted: Record<string, Mistake> = {
   },
   'a credit note given outside of Stripe that takes nothing back': {
     ways: ['credited'],
+    firstSeed: 2,
     says: /refunded 0/,
     plants: [{ file: 'lib/stripe/read-credit-note.ts', from: 'if (outside === 0)', to: 'if (outside >= 0)' }],
   },
@@ -219,6 +229,7 @@ const planted: Record<string, Mistake> = {
   },
   'a correction that a balance does not have': {
     ways: ['balance', 'approved'],
+    firstSeed: 6,
     says: /commission left/,
     functions: [{ name: 'correct_commission', from: 'if was.credited_at is null then', to: 'if true then' }],
   },
@@ -229,6 +240,7 @@ const planted: Record<string, Mistake> = {
   },
   'what a customer’s metadata said before, told later, which counts again': {
     ways: ['customer'],
+    firstSeed: 9,
     says: /partner null|no sale/,
     functions: [
       {
@@ -240,6 +252,7 @@ const planted: Record<string, Mistake> = {
   },
   'a customer’s metadata that does not attribute what was paid before it': {
     ways: ['customer'],
+    firstSeed: 15,
     says: /no sale/,
     functions: [{ name: 'apply_customer', from: 'perform park_awaiting_payments', to: 'perform 0; --' }],
   },
@@ -260,7 +273,7 @@ const planted: Record<string, Mistake> = {
   },
   'what the sale call says of a payment under way, taken for its session’s word': {
     ways: ['captured', 'api_sale'],
-    firstSeed: 250,
+    firstSeed: 12,
     says: /sale of/,
     functions: [
       {
@@ -272,6 +285,7 @@ const planted: Record<string, Mistake> = {
   },
   'months that count from the payment that arrived first': {
     ways: ['duration'],
+    firstSeed: 3,
     says: /commission left/,
     functions: [{ name: 'record_sale', from: 'perform correct_commissions(sale, false, true);', to: '' }],
   },
@@ -289,11 +303,13 @@ const planted: Record<string, Mistake> = {
   },
   'a payment captured later whose tax the session alone knows': {
     ways: ['captured'],
+    firstSeed: 2,
     says: /base/,
     functions: [{ name: 'as_its_session_said', from: 'session.asked_total is null', to: 'true' }],
   },
   'krónur a hundred times too many': {
     ways: ['odd_units'],
+    firstSeed: 23,
     says: /sale of/,
     plants: [{ file: 'tracker/src/stripe-amounts.ts', from: '(isk|ugx)', to: '(ugx)' }],
   },
@@ -310,6 +326,7 @@ const planted: Record<string, Mistake> = {
   },
   'another id of a known payment, which makes a second sale': {
     ways: ['api_sale'],
+    firstSeed: 2,
     says: /2 sales/,
     functions: [
       { name: 'known_transaction', from: 'known.program_id = given.program_id', to: 'false' },
@@ -318,6 +335,7 @@ const planted: Record<string, Mistake> = {
   },
   'two sales that turn out to be of one payment and stay two': {
     ways: ['api_sale'],
+    firstSeed: 4,
     says: /2 sales/,
     functions: [{ name: 'unite_sales', from: 's.amount_cents > 0', to: 'false' }],
   },
@@ -328,6 +346,7 @@ const planted: Record<string, Mistake> = {
   },
   'a refund of the refund call that the webhook takes again': {
     ways: ['api_refund'],
+    firstSeed: 6,
     says: /refunded/,
     functions: [{ name: 'settle_refunds', from: 'perform claim_api_refunds(sale, told);', to: '' }],
   },
@@ -338,6 +357,7 @@ const planted: Record<string, Mistake> = {
   },
   'a refund of the refund call that stands for two of the webhook': {
     ways: ['api_refund'],
+    firstSeed: 2,
     says: /refunded/,
     functions: [
       {
@@ -349,11 +369,13 @@ const planted: Record<string, Mistake> = {
   },
   'a refund of all that is left which its sale outgrows': {
     ways: ['rest_refund'],
+    firstSeed: 15,
     says: /refunded/,
     functions: [{ name: 'grow_refund_of_rest', from: 'if more_cents <= 0 then', to: 'if true then' }],
   },
   'a refund that failed and stays taken because the refund call told it': {
     ways: ['api_refund'],
+    firstSeed: 6,
     says: /refunded/,
     functions: [
       {
@@ -394,7 +416,7 @@ test.each(Object.entries(planted))(
     const takeOut = await plantInFunctions(functions)
     const found: string[] = []
     try {
-      const desk = openDesk(await loadService(plants), sql, stripe, env)
+      const desk = openDesk(await loadService(plants), sql, stripe, env, 1)
       for (let seed = firstSeed; seed < firstSeed + 64 && !found.some((line) => says.test(line)); seed++)
         found.push(...(await checkPlan(desk, drawPlan(seed, ways))))
     } finally {

@@ -169,7 +169,8 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     functions: [
       {
         name: 'make_payout_run',
-        from: `  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address from payouts_due d
+        from: `  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
+  from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.left_out is null
   order by d.partner_id, d.currency;`,
         to: `  select b.program_id, b.partner_id, b.currency, b.balance_cents, b.balance_cents, run_id, null from balances b

@@ -12,7 +12,7 @@ const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const sandbox = await createSandbox(stack.db, env)
 
 test(
-  `2,000 hostile requests break nothing, show nothing of the inside and leave nothing half written (SEED=${seed})`,
+  `1,200 hostile requests break nothing, show nothing of the inside and leave nothing half written (SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
@@ -26,7 +26,7 @@ test(
       baseUrl,
       document,
       sandbox,
-      requests: 2000,
+      requests: 1200,
       seed,
       routes,
       openStage: open,

@@ -349,10 +349,10 @@ async function runHistories(histories: number, run: (steps: Step[]) => Promise<v
 }
 
 test(
-  `300 histories of 40 steps end as the rules say, with a clean audit each (SEED=${seed})`,
+  `150 histories of 40 steps end as the rules say, with a clean audit each (SEED=${seed})`,
   { timeout: 240_000 },
   async () => {
-    await runHistories(300, async (steps) => {
+    await runHistories(150, async (steps) => {
       const world = new World(await createLedgerProgram(pool, db, { commissionBp, leadCommissionCents }))
       for (const step of steps) {
         const { answer, expected } = await world.take(step)

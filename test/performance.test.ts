@@ -198,7 +198,7 @@ test('every figure is what plain SQL counts, over random histories and ranges', 
         }
       },
     ),
-    { numRuns: 8 },
+    { numRuns: 5 },
   )
 })
 

@@ -5,16 +5,22 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Tests that take longest begin first, so that no worker is left alone with one at the end. */
 const longest = [
-  'chaos-teeth',
-  'processor-order',
-  'money-histories',
-  'performance',
   'dashboard-browser',
-  'fuzz',
-  'chaos',
-  'cash-teeth',
-  'cash-oracle',
+  'money-histories',
+  'processor-ways',
+  'auth',
+  'upgrade',
   'local-stack',
+  'audit',
+  'commands',
+  'fuzz',
+  'cash-differential',
+  'groupings',
+  'browser-tracker',
+  'chaos-teeth',
+  'deploy',
+  'processor-order',
+  'cash-teeth',
   'svc-command',
 ]
 

@@ -132,10 +132,10 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     const queries = 'queries' in body ? body.queries : [body]
     endpoint.requests += 1
     endpoint.statements += queries.length
-    endpoint.recent = [...endpoint.recent.slice(-7), queries.map(({ query }) => query.slice(0, 60)).join('; ')]
 
     const own = request.headers['inject-fault']
     if (own !== undefined && !mayControl(request)) return needsToken(response)
+    endpoint.recent = [...endpoint.recent.slice(-7), queries.map(({ query }) => query.slice(0, 60)).join('; ')]
     const fault: Fault | undefined = typeof own === 'string' ? JSON.parse(own) : takeFault(queries)
     if (fault?.action === 'drop-before') return void request.socket.destroy()
     if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })

@@ -11,7 +11,6 @@ import { refundObject } from './objects.ts'
 import type { Plan } from './plan.ts'
 
 const day = 86_400
-const atOnce = 8
 const webhookSecret = 'whsec_cash'
 
 /** The service in this process on a real database, and Stripe's stand-in. */
@@ -20,6 +19,8 @@ export interface Desk {
   sql: pg.Client
   stripe: LocalStripe
   env: Record<string, unknown>
+  /** How many deliveries are under way at a time. With one, the same plan and order end alike each time. */
+  atOnce: number
 }
 
 export function openDesk(
@@ -27,6 +28,7 @@ export function openDesk(
   sql: pg.Client,
   stripe: LocalStripe,
   database: { DATABASE_URL: string; NEON_ENDPOINT: string },
+  atOnce = 8,
 ): Desk {
   // What the built service logs goes here; see test/chaos/bundle.ts.
   Object.assign(globalThis, { svcLog: () => {} })
@@ -38,7 +40,7 @@ export function openDesk(
     STRIPE_API_URL: stripe.url,
     RELAY: { fetch: () => Promise.resolve(new Response()) },
   }
-  return { service, sql, stripe, env }
+  return { service, sql, stripe, env, atOnce }
 }
 
 /** What a history came to, and what is wrong with it. */
@@ -57,7 +59,7 @@ interface App {
 
 /**
  * Plays a plan in a new program and delivers it in an order of its own: every event and call at least once and a quarter of them again,
- * eight at a time; or, where `order` is null, one after the other as it happened. Then looks at what stands.
+ * several at a time; or, where `order` is null, one after the other as it happened. Then looks at what stands.
  */
 export async function runPlan(desk: Desk, plan: Plan, order: number | null): Promise<Outcome> {
   const { shop, start, history, key } = await open(desk, plan)
@@ -97,7 +99,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
     const work = async () => {
       for (let deliver = next[taken++]; deliver; deliver = next[taken++]) if (!(await deliver())) again.push(deliver)
     }
-    await Promise.all(Array.from({ length: order === null ? 1 : atOnce }, work))
+    await Promise.all(Array.from({ length: order === null ? 1 : desk.atOnce }, work))
     if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are not taken`)
     next = again
   }
