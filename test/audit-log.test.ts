@@ -1,3 +1,4 @@
+import { detailsOf } from '../functions/dashboard/parts/audit-entry.ts'
 import { expect, test } from 'vitest'
 import { deleteOldAuditEntries, listAuditEntries, noteExport } from '../lib/access/audit-log.ts'
 import { createApiKey, listApiKeys, retireApiKey } from '../lib/access/program-keys.ts'
@@ -337,4 +338,11 @@ test('it is found by kind of thing, by person, and in parts', async () => {
   expect(bobs.map(({ action }) => action)).toEqual(['member.joined'])
   const [first, second] = await listAuditEntries(service, workspaceId, { limit: 2 })
   expect(await listAuditEntries(service, workspaceId, { limit: 1, before: first?.id })).toEqual([second])
+})
+
+test('details say what a rule was and is, a moment in UTC', () => {
+  const details = { hold_days: [30, 14], closed_at: [null, '2026-11-22T11:05:55.123456+02:00'], reference: '2026-11' }
+  expect(detailsOf({ details })).toBe(
+    'hold days: 30 → 14, closed at: null → Nov 22, 2026, 9:05 AM UTC, reference: 2026-11',
+  )
 })

@@ -44,7 +44,7 @@ const mail = {
 }
 
 const plan = (environment: Record<string, string>, wanted: string[] = []) =>
-  planDeployment(readOperator(environment).operator, wranglerToml, wanted)
+  planDeployment(readOperator(environment).operator, wranglerToml, environment['CLOUDFLARE_API_TOKEN'], wanted)
 
 /** Puts all functions at the edge as a first deployment in production leaves them, with the OAuth of GitHub. */
 function deployed(): void {
@@ -228,6 +228,28 @@ test('wrangler, run twice, leaves what the second run was not given', { timeout:
   expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
 })
 
+test.each([
+  ['production', { ...given('production'), ...mail }],
+  ['staging', given('staging')],
+])(
+  'who is not logged in at Cloudflare reads the first deployment of %s, and what was not asked there',
+  async (environment, variables) => {
+    // Where there is no wrangler, nobody is logged in.
+    const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }
+    const { stdout } = await deploy(nobody, '--plan')
+    expect(stdout).toMatch(/^Cloudflare does not know you, so this is what a first deployment would do\. Not known: /)
+    expect(stdout).toContain(`\n\n${readFileSync(`test/deploys/${environment}.txt`, 'utf8')}`)
+    await expect(deploy(nobody)).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('Cloudflare does not know you. Log in with'),
+    })
+    await expect(deploy({ ...nobody, AUTH_SECRET: '' }, '--plan')).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('dashboard needs the secret AUTH_SECRET. Set it in the environment.'),
+    })
+  },
+)
+
 test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 120_000 }, async () => {
   const before = cloudflare.changes.length
   await expect(deploy(given('production'))).rejects.toMatchObject({
@@ -243,6 +265,25 @@ test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 1
   })
   expect(cloudflare.changes.length).toBe(before)
 })
+
+/** The files of an archive, by its directory, as unzip reads it. Node has none of its own. */
+function unzip(archive: Buffer): Map<string, Buffer> {
+  const end = archive.subarray(-22)
+  const files = new Map<string, Buffer>()
+  let place = end.readUInt32LE(16)
+  for (let left = end.readUInt16LE(10); left > 0; left--) {
+    const entry = archive.subarray(place)
+    const name = entry.subarray(46, 46 + entry.readUInt16LE(28)).toString()
+    const local = archive.subarray(entry.readUInt32LE(42))
+    expect(local.subarray(30, 30 + local.readUInt16LE(26)).toString()).toBe(name)
+    const begins = 30 + local.readUInt16LE(26) + local.readUInt16LE(28)
+    const contents = inflateRawSync(local.subarray(begins, begins + entry.readUInt32LE(20)))
+    expect([crc32(contents), contents.length]).toEqual([entry.readUInt32LE(16), entry.readUInt32LE(24)])
+    files.set(name, contents)
+    place += 46 + entry.readUInt16LE(28)
+  }
+  return files
+}
 
 test('the consumer for Lambda, as it is zipped, takes a batch and says what failed', { timeout: 60_000 }, async () => {
   const { neon, databaseUrl, sql, db } = await startEndpoint()
@@ -260,13 +301,10 @@ test('the consumer for Lambda, as it is zipped, takes a batch and says what fail
   })
   expect(JSON.stringify(json('lambda-policy.json'))).toContain('arn:aws:sqs:*:*:notifications-staging')
 
-  // Node has no unzip, but the one entry's place is known.
-  const archive = readFileSync(path.join(folder, 'function.zip'))
-  const [start, length] = [30 + 'index.js'.length, archive.readUInt32LE(18)]
-  const code = inflateRawSync(archive.subarray(start, start + length))
-  expect([crc32(code), code.length]).toEqual([archive.readUInt32LE(14), archive.readUInt32LE(22)])
-  expect(archive.subarray(-22).readUInt32LE(16)).toBe(start + length)
-  writeFileSync(path.join(folder, 'index.cjs'), code)
+  const files = unzip(readFileSync(path.join(folder, 'function.zip')))
+  expect([...files.keys()]).toEqual(['index.js', 'THIRD_PARTY_NOTICES'])
+  expect(files.get('THIRD_PARTY_NOTICES')?.toString()).toBe(readFileSync('THIRD_PARTY_NOTICES', 'utf8'))
+  writeFileSync(path.join(folder, 'index.cjs'), files.get('index.js') ?? '')
 
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
   const { rows } = await sql.query<{ id: string }>(

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { readSqlFiles } from '../lib/commands/migrate.ts'
 import { thirdPartyNotices } from '../lib/commands/notices.ts'
-import { changedSinceRelease, readReleased, withRelease } from '../lib/commands/release.ts'
+import { changedSinceRelease, readReleased, withRelease, withVersion } from '../lib/commands/release.ts'
 
 const file = (name: string, sql: string) => ({ name, sql, checksum: createHash('sha256').update(sql).digest('hex') })
 const first = file('0001_first.sql', 'create table first (id int)')
@@ -41,6 +41,17 @@ test.each([
 ])('the version %s is refused', (version, message) => {
   expect(() => withRelease({ '0.2.0': {} }, version, [first])).toThrow(message)
 })
+
+test.each(['package.json', 'tracker/package.json', 'package-lock.json'])(
+  'a release writes its version into %s, and changes nothing else there',
+  (name) => {
+    const before = readFileSync(name, 'utf8').split('\n')
+    const after = withVersion(before.join('\n'), '98.7.6').split('\n')
+    const changed = after.filter((line, at) => line !== before[at]).map((line) => line.trim())
+    expect(after).toHaveLength(before.length)
+    expect(changed).toEqual(Array.from({ length: name.includes('lock') ? 3 : 1 }, () => '"version": "98.7.6",'))
+  },
+)
 
 test('THIRD_PARTY_NOTICES has the terms of the packages as they are installed: `npm run notices` writes it', () => {
   const notices = thirdPartyNotices()

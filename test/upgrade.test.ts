@@ -20,8 +20,11 @@ import { bundleFunctions, startWorkers } from '../lib/local/workers.ts'
 
 /**
  * A version under load while the schema of the next one comes, then the functions of the next one, then its own again. Versions are
- * those of migrations/released.json, by their tags. Until two are released, this checkout stands for the one before, as a version
- * 0.0.1 of a repository that the test makes up, and the next one is this checkout with a migration more.
+ * those of migrations/released.json, by their tags, each against this checkout.
+ *
+ * Nothing was released yet, so no upgrade between two versions that differ is tried here. What is tried is a stand-in: this checkout as a
+ * version 0.0.1 of a repository that the test makes up, and as the next one the same code with a made-up migration more. It shows that
+ * the code bears such a migration under load.
  */
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../', import.meta.url))

@@ -74,6 +74,9 @@ const databaseErrors: [state: RegExp, advice: string][] = [
   [/^57P/, 'The database is going down or starting. Run this again in a minute.'],
 ]
 
+const addressOfNeon =
+  "See that DATABASE_URL is Neon's connection string, postgresql://user:password@host/database, and that this machine has a network."
+
 /** What to do about an error of the system, Node or the queue, by its code or name. */
 const advices: Record<string, string> = {
   ECONNREFUSED:
@@ -101,10 +104,12 @@ export function explain(error: unknown, usage = ''): string {
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error ? String(error.code) : ''
   if (isOfOptions(error)) return `${error.message.split('. ')[0]}.\n\n${usage}`
-  if (error instanceof DatabaseError) {
+  if (error instanceof DatabaseError || (error.name === 'NeonDbError' && code !== 'undefined')) {
     const advice = databaseErrors.find(([state]) => state.test(code))?.[1]
     if (advice) return `The database refused: ${error.message}. ${advice}`
   }
+  // Its message may hold the address with the password.
+  if (error.name === 'NeonDbError') return `The database cannot be asked. ${addressOfNeon}`
   const advice = advices[code] ?? advices[error.name]
   return advice ? `${error.message || code}. ${advice}` : (error.stack ?? error.message)
 }

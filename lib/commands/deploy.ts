@@ -8,7 +8,7 @@ import { exitCodeOf, LocalStackError } from '../local/postgres.ts'
 import { type FunctionEntry, readFunctions } from '../local/functions.ts'
 import { runCommand } from './command.ts'
 import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
-import { readEdge } from './deploy/edge.ts'
+import { cloudflareToken, emptyEdge, readEdge } from './deploy/edge.ts'
 import { buildLambda } from './deploy/lambda.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 
@@ -40,6 +40,14 @@ interface Outcome {
   rawKib: number
   gzipKib: number
 }
+
+const logIn = 'Log in with `npx wrangler login`, or set CLOUDFLARE_API_TOKEN.'
+
+/** What stands above a plan that Cloudflare was not asked about. */
+const notAsked = `Cloudflare does not know you, so this is what a first deployment would do. Not known: which Workers, variables, secrets
+and schedules are there already, whether another Worker answers a route, and whether the zone is yours.
+${logIn}
+`
 
 const isDryRun = process.argv.includes('--dry-run')
 const isPlan = process.argv.includes('--plan')
@@ -85,19 +93,24 @@ function isTooLarge({ name, gzipKib }: Pick<Outcome, 'name' | 'gzipKib'>): boole
   return limit !== undefined && gzipKib * 1024 > limit
 }
 
-/** What deploying these functions would change, asked of Cloudflare. */
-export async function planDeployment(operator: Operator, wranglerToml: string, names: string[] = []): Promise<Plan> {
+/**
+ * What deploying these functions would change, asked of Cloudflare by `token`. Without one it is what a first deployment would do, where
+ * nothing is there yet.
+ */
+export async function planDeployment(
+  operator: Operator,
+  wranglerToml: string,
+  token: string | undefined,
+  names: string[] = [],
+): Promise<Plan> {
   const all = readFunctions(wranglerToml)
   const placed = readFunctions(operatorToml(wranglerToml, operator))
   const functions = placed
     .filter(({ name }) => names.length === 0 || names.includes(name))
     // The variables of wrangler.toml, because those that are not given are left out of what is deployed.
     .map((entry) => ({ ...entry, vars: { ...all.find(({ name }) => name === entry.name)?.vars, ...entry.vars } }))
-  const edge = await readEdge(
-    operator.domain,
-    functions.map(({ workerName }) => workerName),
-    operator.given,
-  )
+  const workers = functions.map(({ workerName }) => workerName)
+  const edge = token === undefined ? emptyEdge : await readEdge(token, operator.domain, workers, operator.given)
   return planOf(
     operator,
     functions,
@@ -119,7 +132,10 @@ async function deployAll(): Promise<void> {
   const { operator, problems } = readOperator(process.env)
   if (!isDryRun) {
     if (problems.length > 0) throw new LocalStackError(problems.join('\n'))
-    const plan = await planDeployment(operator, wranglerToml, wanted)
+    const token = await cloudflareToken(process.env)
+    if (token === undefined && !isPlan) throw new LocalStackError(`Cloudflare does not know you. ${logIn}`)
+    const plan = await planDeployment(operator, wranglerToml, token, wanted)
+    if (token === undefined) console.log(notAsked)
     if (isPlan) console.log(plan.lines.join('\n'))
     if (plan.problems.length > 0) throw new LocalStackError(['Nothing was deployed.', ...plan.problems].join('\n'))
     if (isPlan) return

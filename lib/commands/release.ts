@@ -44,19 +44,31 @@ export function withRelease(record: Released, version: string, files: SqlFile[])
   return { ...record, [version]: Object.fromEntries(added.map(({ name, checksum }) => [name, checksum])) }
 }
 
-const usage =
-  'npm run release -- 0.2.0    records the hashes of the migrations that come with a version; then commit and tag it'
+/** The text of a package.json, or of the lock file, with the version of the service's own packages in it. */
+export function withVersion(text: string, version: string): string {
+  const ours = /("name": "(?:affiliate-tracking-service|svc-tracker)",\s*"version": )"[^"]*"/g
+  return text.replaceAll(ours, `$1"${version}"`)
+}
 
-function main(version: string | undefined): void {
+const usage = `npm run release -- 0.2.0    records the hashes of the migrations that come with a version, and writes the version into the packages;
+                            then commit and tag it`
+
+function main(version = ''): void {
   const changes = readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')
-  const record = withRelease(readReleased(), version ?? '', readSqlFiles())
+  const record = withRelease(readReleased(), version, readSqlFiles())
   if (!changes.includes(`\n## ${version}, `) || changes.includes(`\n## ${version}, not yet released`)) {
     throw new LocalStackError(
       `CHANGELOG.md has no heading "## ${version}, <day>". Write what changes, then run this again.`,
     )
   }
   writeFileSync(recordFile, `${JSON.stringify(record, null, 2)}\n`)
-  console.log(`Recorded. Now: git commit -am "Release ${version}" && git tag -a v${version} -m ${version}`)
+  for (const name of ['package.json', 'tracker/package.json', 'package-lock.json']) {
+    const file = new URL(`../../${name}`, import.meta.url)
+    writeFileSync(file, withVersion(readFileSync(file, 'utf8'), version))
+  }
+  console.log(
+    `Recorded. Now: git commit -am "Release ${version}" && git tag -a v${version} -m ${version} && git push --follow-tags`,
+  )
 }
 
 if (import.meta.main) await runCommand(usage, async () => main(parseArgs({ allowPositionals: true }).positionals[0]))

@@ -27,8 +27,9 @@ function idOf(text: string | undefined, what: string): number {
   return id
 }
 
-async function main(db: Database): Promise<string> {
-  const { values, positionals } = parseArgs({ options, allowPositionals: true })
+const parse = () => parseArgs({ options, allowPositionals: true })
+
+async function main(db: Database, { values, positionals }: ReturnType<typeof parse>): Promise<string> {
   const programId = idOf(positionals[0], 'program')
   if (values.file !== undefined) {
     const layout = payoutLayouts.find((known) => known === (values.layout ?? 'csv'))
@@ -77,6 +78,7 @@ async function printed(db: Database, programId: number, runId: number | null): P
 }
 
 await runCommand(help, async () => {
+  const asked = parse()
   const environment: DatabaseEnv = readState().environment
-  console.log(await main(openDatabase(environment)))
+  console.log(await main(openDatabase(environment), asked))
 })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
-import { answerHelp } from '../commands/command.ts'
+import { readOptions } from '../commands/command.ts'
 import { migrate, readSqlFiles } from '../commands/migrate.ts'
 import { startPostgres } from './postgres.ts'
 
@@ -226,8 +226,9 @@ export async function generateSchemaTypes(databaseUrl: string): Promise<string> 
 }
 
 if (import.meta.main) {
-  answerHelp(
+  readOptions(
     'npm run schema    writes migrations/schema.sql and lib/schema.ts anew, from a database that it makes for that',
+    {},
   )
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-schema-'))
   const postgres = await startPostgres({

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Cron } from 'croner'
 import color from 'picocolors'
 import { openDatabase } from '../database.ts'
-import { answerHelp } from '../commands/command.ts'
+import { readOptions } from '../commands/command.ts'
 import { migrate } from '../commands/migrate.ts'
 import { createDemo } from './demo.ts'
 import { type Addresses, localEnvironment, localOnlyEnvironment, optionalVariables } from './environment.ts'
@@ -24,10 +24,13 @@ import { bundleFunctions, startWorkers, type Workers } from './workers.ts'
  * `STRIPE_WEBHOOK_SECRET` a Stripe account. `RATE_LIMITS=on` counts requests as wrangler.toml says; it is off because on one
  * machine all requests come from one address. `WEBHOOK_LOOPBACK=on` lets webhooks go to http addresses of this machine.
  */
-answerHelp(`npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
+readOptions(
+  `npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
 
 By variables: PORT moves it. RATE_LIMITS=on counts requests as wrangler.toml says. DATABASE_URL takes another database, QUEUE_URL with
-the AWS variables a queue of SQS, STRIPE_SECRET_KEY with STRIPE_WEBHOOK_SECRET a Stripe account.`)
+the AWS variables a queue of SQS, STRIPE_SECRET_KEY with STRIPE_WEBHOOK_SECRET a Stripe account.`,
+  {},
+)
 
 const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']

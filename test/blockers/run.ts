@@ -10,10 +10,10 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { answerHelp } from '../../lib/commands/command.ts'
+import { readOptions } from '../../lib/commands/command.ts'
 import { proxyPath } from '../../tracker/src/cli/init.ts'
 
-answerHelp("npm run blockers    whether today's block lists leave the own-domain proxy alone; fetches them")
+readOptions("npm run blockers    whether today's block lists leave the own-domain proxy alone; fetches them", {})
 
 const lists = '@browserless/goto@10.12.13'
 /** The release whose engine reads what that package's was written by. */

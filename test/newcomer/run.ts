@@ -10,11 +10,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Browser } from 'playwright-core'
-import { answerHelp } from '../../lib/commands/command.ts'
+import { readOptions } from '../../lib/commands/command.ts'
 import { freePort } from '../../lib/local/postgres.ts'
 import { launchChromium } from '../support/chromium.ts'
 
-answerHelp('npm run newcomer    from an empty folder to the first tracked sale, with Express and Next.js from npm')
+readOptions('npm run newcomer    from an empty folder to the first tracked sale, with Express and Next.js from npm', {})
 
 const run = promisify(execFile)
 const longestSeconds = 120

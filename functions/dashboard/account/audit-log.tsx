@@ -59,14 +59,16 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
         caption="Audit log, newest first"
         columns={[
           { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
-          { label: 'Who', cell: actorOf },
+          { label: 'Who', cell: (entry) => <span class="name">{actorOf(entry)}</span> },
           { label: 'What', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
-          { label: 'To what', cell: ({ subject }) => subject },
+          { label: 'To what', cell: ({ subject }) => <span class="name">{subject}</span> },
           {
             label: 'Program',
-            cell: ({ program_id: id }) => c.get('viewer').programs.find((program) => program.id === id)?.name ?? id,
+            cell: ({ program_id: id }) => (
+              <span class="name">{c.get('viewer').programs.find((program) => program.id === id)?.name ?? id}</span>
+            ),
           },
-          { label: 'Details', cell: detailsOf },
+          { label: 'Details', cell: (entry) => <span class="name">{detailsOf(entry)}</span> },
         ]}
         empty={{ title: 'Nothing here', text: <a href={address}>Show everything</a> }}
       >

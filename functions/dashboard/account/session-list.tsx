@@ -50,8 +50,8 @@ sessionPages.get(address, requireViewer, async (c) => {
                   </>
                 ),
               },
-              { label: 'Signed in', cell: ({ created_at: at }) => <Time at={at} /> },
-              { label: 'Ends', cell: ({ expires_at: at }) => <Day at={at} /> },
+              { label: 'Signed in (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+              { label: 'Ends (UTC)', cell: ({ expires_at: at }) => <Day at={at} /> },
               {
                 label: '',
                 right: true,

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../../../lib/access/audit-log.ts'
+import { formatTime } from './format.tsx'
 
 /** A name of the log in words. */
 export const wordsOf = (name: string) => name.replaceAll(/[._]/g, ' ')
@@ -8,7 +9,13 @@ export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | '
   return actor ?? (userId === null ? 'the service' : 'a deleted account')
 }
 
-const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+/** A moment as the database writes one into JSON. */
+const isTime = (value: string) => /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value)
+
+function textOf(value: unknown): string {
+  if (typeof value !== 'string') return JSON.stringify(value)
+  return isTime(value) ? formatTime(new Date(value)) : value
+}
 
 /** `hold days: 30 → 14`; a pair is what it was and what it is. */
 export function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {

@@ -17,6 +17,11 @@ export function formatDate(date: Date | string): string {
   return dateFormat.format(new Date(date))
 }
 
+/** A moment in a text, with its zone. */
+export function formatTime(at: Date): string {
+  return `${timeFormat.format(at)} UTC`
+}
+
 /**
  * A name inside a sentence, marked so that one written from right to left leaves the amounts and words beside it in their order. For texts;
  * in an element of its own a name needs none.

@@ -33,12 +33,12 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
           caption="API keys"
           rows={keys}
           columns={[
-            { label: 'Name', cell: ({ name }) => name },
-            { label: 'Key', cell: ({ hint }) => <code>svc_live_…{hint}</code> },
-            { label: 'For', cell: ({ scopes }) => scopes.join(', ') },
+            { label: 'Name', cell: ({ name }) => <span class="name">{name}</span> },
+            { label: 'Key', cell: ({ hint }) => <code class="words">svc_live_…{hint}</code> },
+            { label: 'For', cell: ({ scopes }) => <span class="words">{scopes.join(', ')}</span> },
             { label: 'Made', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
             { label: 'Expires', cell: ({ expires_at: at }) => (at ? <Day at={at} /> : 'never') },
-            { label: 'Last used', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'not yet') },
+            { label: 'Last used (UTC)', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'not yet') },
             { label: '', right: true, cell: (key) => <Retire address={address} apiKey={key} /> },
           ]}
         />
@@ -84,7 +84,7 @@ const expiryOptions = [
 
 function Made({ at, by }: { at: Date; by: string | null }) {
   return (
-    <span>
+    <span class="name">
       <Day at={at} />
       {by && ` by ${by}`}
     </span>

@@ -34,18 +34,21 @@ const settings = z.object({
 })
 const schedules = z.object({ schedules: z.optional(z.array(z.object({ cron: z.string() }))) })
 
+/** An edge where nothing is deployed yet. */
+export const emptyEdge: Edge = { names: [], workers: {}, routes: [] }
+
 /**
  * Asks Cloudflare what is deployed, and changes nothing. `CLOUDFLARE_API_BASE_URL` asks at another address, as wrangler does too.
  *
- * @throws where there is no token, or Cloudflare refuses; with what to do about it.
+ * @throws where Cloudflare refuses; with what to do about it.
  */
 export async function readEdge(
+  token: string,
   domain: string,
   names: string[],
   environment: Record<string, string | undefined> = process.env,
 ): Promise<Edge> {
   const base = environment['CLOUDFLARE_API_BASE_URL'] ?? 'https://api.cloudflare.com/client/v4'
-  const token = environment['CLOUDFLARE_API_TOKEN'] ?? (await wranglerToken())
   const ask = async <Schema extends z.ZodMiniType>(path: string, schema: Schema): Promise<z.infer<Schema>> => {
     const response = await fetch(`${base}${path}`, {
       headers: { authorization: `Bearer ${token}` },
@@ -96,14 +99,13 @@ export async function readEdge(
   }
 }
 
-/** That of `wrangler login`. */
-async function wranglerToken(): Promise<string> {
+/** `CLOUDFLARE_API_TOKEN`, else the token of `wrangler login`; undefined for who has neither. */
+export async function cloudflareToken(environment: Record<string, string | undefined>): Promise<string | undefined> {
+  if (environment['CLOUDFLARE_API_TOKEN']) return environment['CLOUDFLARE_API_TOKEN']
   try {
     const { stdout } = await promisify(execFile)('wrangler', ['auth', 'token', '--json'])
     return z.object({ token: z.string() }).parse(JSON.parse(stdout)).token
   } catch {
-    throw new LocalStackError(
-      'Cloudflare does not know you. Log in with `npx wrangler login`, or set CLOUDFLARE_API_TOKEN.',
-    )
+    return undefined
   }
 }

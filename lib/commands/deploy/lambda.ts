@@ -9,7 +9,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const templates = ['lambda-trust.json', 'lambda-policy.json', 'lambda-event-source.json']
 
 /**
- * The notification consumer for AWS Lambda, in `folder`: `function.zip`, with the role's policies and the queue's event source as files of
+ * The notification consumer for AWS Lambda, in `folder`: `function.zip`, with the notices of its packages, and the role's policies and the queue's event source as files of
  * this environment. It is CommonJS, because what it bundles calls `require`, which an ES module has not.
  *
  * @param queueUrl https://sqs.<region>.amazonaws.com/<account>/notifications-<environment>
@@ -34,7 +34,12 @@ export async function buildLambda(folder: string, environment: string, queueUrl:
     target: 'node22',
     logLevel: 'silent',
   })
-  writeFileSync(path.join(folder, 'function.zip'), zip('index.js', outputFiles[0]?.contents ?? new Uint8Array()))
+  const files = {
+    'index.js': outputFiles[0]?.contents ?? new Uint8Array(),
+    // The bundle is handed to others, and the packages in it ask for their terms beside it.
+    THIRD_PARTY_NOTICES: readFileSync(`${root}THIRD_PARTY_NOTICES`),
+  }
+  writeFileSync(path.join(folder, 'function.zip'), zip(files))
   for (const name of templates) {
     const text = readFileSync(new URL(`../aws/${name}`, import.meta.url), 'utf8')
       .replaceAll('ENVIRONMENT', environment)
@@ -57,28 +62,37 @@ aws lambda update-function-code --region ${region} --function-name ${name} --zip
 # Then take the line \`triggers\` of [env.deliver-notifications] out of wrangler.toml and deploy it: else both read the queue.`
 }
 
-/** A zip archive of one file. */
-export function zip(name: string, contents: Uint8Array): Buffer {
-  const packed = deflateRawSync(contents, { level: 9 })
-  const nameBytes = Buffer.from(name)
-  // What the local header and the directory's entry share: version 2.0, deflated, 1 January 1980, sums, sizes, the name's length.
-  const shared = Buffer.alloc(26)
-  shared.writeUInt16LE(20, 0)
-  shared.writeUInt16LE(8, 4)
-  shared.writeUInt16LE(0x21, 8)
-  shared.writeUInt32LE(crc32(contents), 10)
-  shared.writeUInt32LE(packed.length, 14)
-  shared.writeUInt32LE(contents.length, 18)
-  shared.writeUInt16LE(nameBytes.length, 22)
-  const local = Buffer.concat([Buffer.from('PK\u0003\u0004'), shared, nameBytes, packed])
-  // Made by Unix, with the rights of a file that all may read.
-  const attributes = Buffer.alloc(14)
-  attributes.writeUInt32LE((0o100_644 << 16) >>> 0, 6)
-  const entry = Buffer.concat([Buffer.from('PK\u0001\u0002'), Buffer.from([20, 3]), shared, attributes, nameBytes])
+/** A zip archive of files by their names. */
+export function zip(files: Record<string, Uint8Array>): Buffer {
+  const contents: Buffer[] = []
+  const directory: Buffer[] = []
+  let offset = 0
+  for (const [name, bytes] of Object.entries(files)) {
+    const packed = deflateRawSync(bytes, { level: 9 })
+    const nameBytes = Buffer.from(name)
+    // What the local header and the directory's entry share: version 2.0, deflated, 1 January 1980, sums, sizes, the name's length.
+    const shared = Buffer.alloc(26)
+    shared.writeUInt16LE(20, 0)
+    shared.writeUInt16LE(8, 4)
+    shared.writeUInt16LE(0x21, 8)
+    shared.writeUInt32LE(crc32(bytes), 10)
+    shared.writeUInt32LE(packed.length, 14)
+    shared.writeUInt32LE(bytes.length, 18)
+    shared.writeUInt16LE(nameBytes.length, 22)
+    const local = Buffer.concat([Buffer.from('PK\u0003\u0004'), shared, nameBytes, packed])
+    // Made by Unix, with the rights of a file that all may read, and where it begins.
+    const attributes = Buffer.alloc(14)
+    attributes.writeUInt32LE((0o100_644 << 16) >>> 0, 6)
+    attributes.writeUInt32LE(offset, 10)
+    contents.push(local)
+    directory.push(Buffer.concat([Buffer.from('PK\u0001\u0002'), Buffer.from([20, 3]), shared, attributes, nameBytes]))
+    offset += local.length
+  }
+  const entries = Buffer.concat(directory)
   const end = Buffer.alloc(18)
-  end.writeUInt16LE(1, 4)
-  end.writeUInt16LE(1, 6)
-  end.writeUInt32LE(entry.length, 8)
-  end.writeUInt32LE(local.length, 12)
-  return Buffer.concat([local, entry, Buffer.from('PK\u0005\u0006'), end])
+  end.writeUInt16LE(directory.length, 4)
+  end.writeUInt16LE(directory.length, 6)
+  end.writeUInt32LE(entries.length, 8)
+  end.writeUInt32LE(offset, 12)
+  return Buffer.concat([...contents, entries, Buffer.from('PK\u0005\u0006'), end])
 }

@@ -23,9 +23,19 @@ export const tables = css`
     vertical-align: top;
     overflow-wrap: anywhere;
   }
-  /* Words that stay whole beside an address that need not. */
+  /* Times and words that stay whole beside an address that need not, and names that break only where there is no room for most of them. */
+  td time,
   td .words {
     overflow-wrap: normal;
+  }
+  td .name {
+    display: inline-block;
+    min-width: 5rem;
+  }
+  @media (min-width: 64rem) {
+    td .name {
+      min-width: 9rem;
+    }
   }
   th:first-child,
   td:first-child {
