@@ -49,7 +49,9 @@ import { settingsPages } from './dashboard/program/settings.tsx'
 import { ownAccountPages } from './dashboard/program/own-account.tsx'
 import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
 import { testDataPages } from './dashboard/program/test-data.tsx'
+import { webhookDeliveryPages } from './dashboard/program/webhook-deliveries.tsx'
 import { webhookEventPages } from './dashboard/program/webhook-events.tsx'
+import { webhookPages } from './dashboard/program/webhooks.tsx'
 import { withdrawalPages } from './dashboard/program/withdrawals.tsx'
 
 /**
@@ -158,6 +160,9 @@ const groups = [
   ownAccountPages,
   stripeConnectionPages,
   testDataPages,
+  // Before what an endpoint's id stands in the place of `deliveries`.
+  webhookDeliveryPages,
+  webhookPages,
   webhookEventPages,
   withdrawalPages,
 ]

@@ -43,6 +43,7 @@ create table webhook_messages (
   primary key (program_id, id)
 );
 create index webhook_messages_created_idx on webhook_messages (created_at);
+create index webhook_messages_type_idx on webhook_messages (program_id, type, id);
 
 create table webhook_deliveries (
   program_id bigint not null,
@@ -62,7 +63,9 @@ create table webhook_deliveries (
   check (status = 'pending' or next_try_at is null),
   check ((status = 'pending') = (finished_at is null))
 );
-create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id);
+create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id, endpoint_id);
+-- What people look for first.
+create index webhook_deliveries_failed_idx on webhook_deliveries (program_id, message_id, endpoint_id) where status = 'failed';
 create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_try_at) where next_try_at is not null;
 create index webhook_deliveries_next_idx on webhook_deliveries (next_try_at) where next_try_at is not null;
 

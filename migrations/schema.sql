@@ -1010,7 +1010,8 @@ create table webhook_deliveries (
   constraint webhook_deliveries_program_id_message_id_fkey FOREIGN KEY (program_id, message_id) REFERENCES webhook_messages(program_id, id) ON DELETE CASCADE
 );
 CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (program_id, endpoint_id, next_try_at) WHERE (next_try_at IS NOT NULL);
-CREATE INDEX webhook_deliveries_message_idx ON public.webhook_deliveries USING btree (program_id, message_id);
+CREATE INDEX webhook_deliveries_failed_idx ON public.webhook_deliveries USING btree (program_id, message_id, endpoint_id) WHERE (status = 'failed'::text);
+CREATE INDEX webhook_deliveries_message_idx ON public.webhook_deliveries USING btree (program_id, message_id, endpoint_id);
 CREATE INDEX webhook_deliveries_next_idx ON public.webhook_deliveries USING btree (next_try_at) WHERE (next_try_at IS NOT NULL);
 
 create table webhook_endpoints (
@@ -1050,6 +1051,7 @@ create table webhook_messages (
   constraint webhook_messages_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE INDEX webhook_messages_created_idx ON public.webhook_messages USING btree (created_at);
+CREATE INDEX webhook_messages_type_idx ON public.webhook_messages USING btree (program_id, type, id);
 
 create table withdrawals (
   program_id bigint not null,
@@ -5269,9 +5271,11 @@ CREATE OR REPLACE FUNCTION public.replay_webhooks(of_program_id bigint, of_endpo
 AS $function$
 declare
   replayed integer;
+  address text;
 begin
   update webhook_endpoints e set rests_until = null
-  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null;
+  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null
+  returning e.url into address;
   if not found then
     return null;
   end if;
@@ -5286,6 +5290,7 @@ begin
     order by m.id limit 10000
   );
   get diagnostics replayed = row_count;
+  perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
   return replayed;
 end $function$
 ;
@@ -5869,6 +5874,7 @@ begin
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
   values (of_program_id, of_endpoint_id, written, case when endpoint.url is not null then now() end);
+  perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $function$
 ;

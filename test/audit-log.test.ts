@@ -11,6 +11,14 @@ import { changeMember, openProgram } from '../lib/programs/members.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, updateProgram } from '../lib/programs/programs.ts'
 import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
+import {
+  changeEndpoint,
+  deleteEndpoint,
+  makeEndpoint,
+  replayDeliveries,
+  rotateSecret,
+  testEndpoint,
+} from '../lib/notifications/webhook-endpoints.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -140,6 +148,25 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     'a key is made',
     async () => () => createApiKey(db, programId, 'server'),
     [['api_key.made', expect.stringMatching(/^server …\w{4}$/)]],
+  ],
+  [
+    'an endpoint of webhooks is made, changed, tried and deleted',
+    async () => async () => {
+      const WEBHOOK_SECRET = 'webhooks'
+      const hooks = { url: 'https://hooks.example.com/', description: '', types: ['sale.created' as const] }
+      const { id } = await makeEndpoint(db, { WEBHOOK_SECRET }, programId, hooks)
+      await changeEndpoint(db, {}, programId, id, { types: ['lead.created'] })
+      await testEndpoint(db, programId, id)
+      await replayDeliveries(db, programId, id, { failedOnly: false })
+      await rotateSecret(db, { WEBHOOK_SECRET }, programId, id)
+      await changeEndpoint(db, {}, programId, id, { enabled: false })
+      await changeEndpoint(db, {}, programId, id, { enabled: true })
+      await deleteEndpoint(db, programId, id)
+    },
+    ['made', 'changed', 'tested', 'sent_again', 'secret_rotated', 'turned_off', 'turned_on', 'deleted'].map((act) => [
+      `webhook.${act}`,
+      'https://hooks.example.com/',
+    ]),
   ],
   [
     'a key is retired',

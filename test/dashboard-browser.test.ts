@@ -3,10 +3,11 @@ import type { AxeResults } from 'axe-core'
 import type { BrowserContext, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { launchBrowser } from './support/browser.ts'
+import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 import { totp } from './support/totp.ts'
 
-const [stack, browser] = await Promise.all([startStack(), launchBrowser()])
+const [stack, browser] = await Promise.all([startStack({ common: { WEBHOOK_LOOPBACK: 'on' } }), launchBrowser()])
 const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
 const password = 'correct horse battery'
 
@@ -291,6 +292,79 @@ test('the audit log says who did what, and leaves out what is not asked for', { 
   ).toEqual([expect.stringContaining('id,at,who'), expect.stringContaining(',api_key.made,1,server …')])
 })
 
+test(
+  'an endpoint is made, tried, told of a sale, and told again; what it is refused for is shown',
+  { timeout: 60_000 },
+  async () => {
+    const { page } = advertiser
+    await page.goto('/programs/1')
+    await goTo(page, 'Webhooks')
+    await page.getByText('No endpoints yet').waitFor()
+    const receiver = await startReceiver()
+    const url = receiver.urlOf('walk', 'ok')
+    await page.getByLabel('Address').fill('http://hooks.example.com/')
+    await page.getByLabel('lead.created').uncheck()
+    await page.getByRole('button', { name: 'Add the endpoint' }).click()
+    await page.getByText('The address must begin with https://.').waitFor()
+    expect(await page.getByLabel('lead.created').isChecked()).toBe(false)
+    await page.getByLabel('Address').fill(url)
+    await page.getByRole('button', { name: 'Add the endpoint' }).click()
+    receiver.expect('walk', (await page.getByLabel('Webhook secret', { exact: true }).innerText()).trim())
+
+    /** Runs the consumer, as its schedule does, until so many requests came. */
+    async function deliver(requests: number) {
+      await expect.poll(() => stack.queue.readyWebhookCount()).toBeGreaterThan(0)
+      await stack.scheduled('deliver-webhooks')
+      await receiver.settle()
+      expect(receiver.received).toHaveLength(requests)
+    }
+    await page.getByRole('button', { name: 'Send a test event' }).click()
+    await page.getByRole('heading', { name: 'webhook.test' }).waitFor()
+    await page.getByText('None yet.').waitFor()
+    await deliver(1)
+    await page.getByRole('link', { name: 'Look again' }).click()
+    await page.getByText('What was answered').click()
+    await page.getByText(/^ok: \d+ bytes$/).waitFor()
+
+    const [body = ''] = await page.getByLabel('Body', { exact: true }).allInnerTexts()
+    expect(body.trim()).toBe(receiver.received[0]?.body)
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.getByText('It is sent again.').waitFor()
+    await deliver(2)
+
+    await goTo(page, 'Webhooks')
+    await page
+      .getByRole('row', { name: /webhooks|walk/ })
+      .getByText('Delivered')
+      .waitFor()
+    await page.getByRole('link', { name: 'Deliveries', exact: true }).click()
+    await page.getByLabel('State').selectOption({ label: 'Failed' })
+    await page.getByRole('button', { name: 'Show' }).click()
+    await page.getByText('Nothing fits').waitFor()
+    expect(new URL(page.url()).search).toBe('?status=failed&type=&endpoint=')
+    await page.getByLabel('State').selectOption({ label: 'Delivered' })
+    await page.getByLabel('Event').selectOption({ label: 'webhook.test' })
+    await page.getByRole('button', { name: 'Show' }).click()
+    await page.getByRole('cell', { name: url }).getByRole('link').click()
+
+    await page.getByLabel('Which').selectOption({ label: 'All that are done' })
+    await page.getByLabel('From').fill('2026-01-01T00:00')
+    await page.getByLabel('Until').fill('2025-01-01T00:00')
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.getByText('Choose a time after the first one.').waitFor()
+    await page.getByLabel('Until').fill('2036-01-01T00:00')
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.getByText('One delivery is sent again.').waitFor()
+    await deliver(3)
+    page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
+    await page.getByRole('button', { name: 'Make a new secret' }).click()
+    await page.getByText(/signed with two secrets until/).waitFor()
+    const before = receiver.received[0]?.signed
+    expect([before, new Set(receiver.received.map((webhook) => webhook.id)).size]).toEqual([true, 1])
+    expect(complaints).toEqual([])
+  },
+)
+
 /** Forms by what is typed in one field of them that is refused. */
 const refusedForms: [path: string, field: string, typed: string, button: string][] = [
   ['/programs/1/settings', 'Commission on each signup', '1.234', 'Save'],
@@ -368,6 +442,10 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/notices',
       '/deliveries',
       '/deliveries/notifications',
+      '/webhooks',
+      '/webhooks/1',
+      '/webhooks/deliveries',
+      '/webhooks/1/deliveries/1',
       '/test',
       '/test/events',
       '/test/deliveries',

@@ -109,6 +109,9 @@ const programPaths = [
   '/deliveries.csv',
   '/deliveries/notifications',
   '/deliveries/notifications.csv',
+  '/webhooks',
+  '/webhooks/deliveries',
+  '/webhooks/deliveries.csv',
   '/settings',
   '/check',
 ].map((path) => `/programs/${programId}${path}`)
@@ -254,6 +257,8 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/settings/forget`, { forgotten: 'secret-customer' }],
   [`/programs/${programId}/settings/keys`, { key_name: 'x' }],
   [`/programs/${programId}/settings/keys/1/retire`, {}],
+  [`/programs/${programId}/webhooks`, { url: 'https://evil.example/', 'sale.created': 'on' }],
+  [`/programs/${programId}/webhooks/1/rotate`, {}],
   [`/programs/${programId}/test/clear`, {}],
   [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
   [`/programs/${programId}/settings/processor/disconnect`, {}],
@@ -278,7 +283,7 @@ const posts: [path: string, fields: Record<string, string>][] = [
 async function state() {
   const { rows } = await stack.sql.query(`
     select (select count(*) from programs) as programs, (select count(*) from partners) as partners,
-      (select count(*) from api_keys) as keys, (select count(*) from api_keys where retired_at is not null) as retired,
+      (select count(*) from api_keys) as keys, (select json_agg(e order by id) from webhook_endpoints e) as endpoints, (select count(*) from api_keys where retired_at is not null) as retired,
       (select count(*) from workspace_invitations) as invitations, (select count(*) from sessions) as sessions,
       (select count(*) from program_members) as openings, (select count(*) from withdrawals) as withdrawals,
       (select json_agg(p order by id) from programs p) as settings, (select json_agg(c order by id) from commissions c) as commissions,

@@ -80,6 +80,13 @@ const forms: [what: string, page: string, action: string, fields: Record<string,
     { key_name: 'twice' },
     `api_keys where name = 'twice'`,
   ],
+  [
+    'an endpoint',
+    `/programs/${programId}/webhooks`,
+    `/programs/${programId}/webhooks`,
+    { url: 'https://example.com/twice', 'sale.created': 'on' },
+    `webhook_endpoints where url = 'https://example.com/twice'`,
+  ],
 ]
 
 test.each(forms)('two clicks make %s once, and lead to it', async (what, page, action, fields, counted) => {
@@ -90,16 +97,17 @@ test.each(forms)('two clicks make %s once, and lead to it', async (what, page, a
   ])
   const statuses = [one.status, two.status].toSorted((a, b) => a - b)
   // What shows a new key is no redirect, which another could follow; who sends it again is led to its page without the key.
-  const showsKey = what === 'a key' || what === 'a program'
+  const showsKey = what === 'a key' || what === 'a program' || what === 'an endpoint'
   expect(statuses).toEqual(showsKey ? [200, 303] : [303, 303])
   const location = showsKey ? (one.location ?? two.location) : one.location
   if (!showsKey) expect(two.location).toBe(location)
   if (what === 'a key') expect(location).toBe(page)
   if (what === 'a program') expect(location).toMatch(/^\/programs\/\d+\/first-steps$/)
+  if (what === 'an endpoint') expect(location).toMatch(/\/webhooks\/\d+$/)
   const third = await send('POST', action, dashboardToken, complete)
   expect(third).toMatchObject({ status: 303, location })
   expect(await count(`select count(*) from ${counted}`)).toBe(1)
-  expect([one, two, third].filter((answer) => answer.text.includes('svc_live_')).length).toBeLessThan(2)
+  expect([one, two, third].filter((answer) => /svc_live_|whsec_/.test(answer.text)).length).toBeLessThan(2)
 })
 
 test('a forgotten password that is sent twice is mailed once', async () => {

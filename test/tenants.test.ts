@@ -70,6 +70,20 @@ const routes = {
     'GET /programs/:programId/deliveries/notifications': 'delivery:list',
     'GET /programs/:programId/deliveries/notifications.csv': 'delivery:list',
     'POST /programs/:programId/deliveries/:eventId/replay': 'processor:manage',
+    'GET /programs/:programId/webhooks': 'webhook:list',
+    'GET /programs/:programId/webhooks/deliveries': 'webhook:list',
+    'GET /programs/:programId/webhooks/deliveries.csv': 'webhook:list',
+    'GET /programs/:programId/webhooks/:endpointId': 'webhook:list',
+    'GET /programs/:programId/webhooks/:endpointId/deliveries/:messageId': 'webhook:list',
+    'POST /programs/:programId/webhooks': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/on': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/off': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/rotate': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/delete': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/test': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/replay': 'webhook:manage',
+    'POST /programs/:programId/webhooks/:endpointId/deliveries/:messageId/replay': 'webhook:manage',
     'GET /programs/:programId/settings': 'program:read',
     'POST /programs/:programId/settings': 'program:update',
     'POST /programs/:programId/settings/forget': 'customer:forget',
@@ -234,7 +248,8 @@ const mailing = new Set<string>([
 ])
 
 const stack = await startStack()
-const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
+const { AUTH_SECRET, WEBHOOK_SECRET } = stack.environment
+const env = { ...stack.env, AUTH_SECRET, WEBHOOK_SECRET }
 const victim = await createSandbox(stack.db, env, { hold_days: 0 })
 const attacker = await createSandbox(stack.db, env)
 
@@ -351,6 +366,8 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':invitationId': String(ids.rows[0]?.invitation),
     ':userId': removed.userId,
     ':eventId': 'evt_1',
+    ':endpointId': String(endpoint.id),
+    ':messageId': String(message),
   }
 }
 const own = await fill(victim)
@@ -388,6 +405,10 @@ const fields = {
   customer: 'secret-customer',
   account_id: 'acct_evil',
   payout_email: 'eve@evil.example',
+  url: 'https://evil.example/hooks',
+  'sale.created': 'on',
+  since: '2026-01-01T00:00',
+  until: '2036-01-01T00:00',
   code: 'eve',
   page: '',
   current: 'x',
@@ -525,6 +546,7 @@ const secrets: [what: string, text: string, action: Action][] = [
   ['the page that a visitor was on', 'secret-page', 'tracking:list'],
   ['the id of a customer', 'secret-customer', 'tracking:list'],
   ['a click id', own.click_id, 'tracking:list'],
+  ['where webhooks go', 'secret-hook', 'webhook:list'],
   ['where a partner is paid', 'secret-payout@example.com', 'payout-address:read'],
   ["a partner's e-mail address", 'secret-partner@example.com', 'payout-address:read'],
   ['the account at the payment processor', victim.connectedAccountId, 'processor:manage'],

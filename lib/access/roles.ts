@@ -3,7 +3,14 @@ export const roles = ['owner', 'admin', 'member', 'billing', 'guest'] as const
 export type Role = (typeof roles)[number]
 
 const overview = ['program:read', 'performance:read'] as const
-const analysis = ['tracking:list', 'partner:list', 'commission:list', 'notice:list', 'delivery:list'] as const
+const analysis = [
+  'tracking:list',
+  'partner:list',
+  'commission:list',
+  'notice:list',
+  'delivery:list',
+  'webhook:list',
+] as const
 const payment = [
   'partner:list',
   'commission:list',
@@ -20,6 +27,7 @@ const management = [
   'program:update',
   'api-key:manage',
   'processor:manage',
+  'webhook:manage',
   'member:manage',
 ] as const
 const ownership = ['owner:manage', 'audit:list', 'own-account:connect'] as const

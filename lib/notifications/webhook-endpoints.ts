@@ -25,12 +25,12 @@ export const maxEndpoints = 20
 export const rotationHours = 24
 
 const endpointColumns = [
-  'id',
+  'webhook_endpoints.id',
   'url',
   'description',
   // The driver takes an array of a domain for text.
   sql<WebhookType[]>`types::text[]`.as('types'),
-  'created_at',
+  'webhook_endpoints.created_at',
   'failing_since',
   'disabled_at',
   'disabled_because',
@@ -42,7 +42,7 @@ function endpointsOf(programId: number) {
   return kysely
     .selectFrom('webhook_endpoints')
     .select(endpointColumns)
-    .where('program_id', '=', programId)
+    .where('webhook_endpoints.program_id', '=', programId)
     .where('deleted_at', 'is', null)
 }
 
@@ -54,6 +54,29 @@ export async function listEndpoints(
 ): Promise<WebhookEndpoint[]> {
   const query = endpointsOf(programId).orderBy('id', 'desc').limit(options.limit)
   return await db.query(options.before === undefined ? query : query.where('id', '<', options.before))
+}
+
+export type EndpointWithLatest = Awaited<ReturnType<typeof listEndpointsWithLatest>>[number]
+
+/** All endpoints of a program, the newest first, each with the last message that there was for it. */
+export async function listEndpointsWithLatest(db: Database, programId: number) {
+  const latest = kysely
+    .selectFrom('webhook_deliveries as d')
+    .select(['d.message_id as latest_message_id', 'd.status as latest_status'])
+    .whereRef('d.program_id', '=', sql.ref('webhook_endpoints.program_id'))
+    .whereRef('d.endpoint_id', '=', sql.ref('webhook_endpoints.id'))
+    .orderBy('d.message_id', 'desc')
+    .limit(1)
+    .as('latest')
+  return await db.query(
+    endpointsOf(programId)
+      .leftJoinLateral(latest, (join) => join.onTrue())
+      .leftJoin('webhook_messages as m', (join) =>
+        join.onRef('m.program_id', '=', 'webhook_endpoints.program_id').onRef('m.id', '=', 'latest.latest_message_id'),
+      )
+      .select(['latest_message_id', 'latest_status', 'm.created_at as latest_at'])
+      .orderBy('webhook_endpoints.id', 'desc'),
+  )
 }
 
 export const noEndpoint = () => new ApiError('not_found', 'This program has no webhook endpoint with this id.')

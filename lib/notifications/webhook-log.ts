@@ -1,13 +1,19 @@
 import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { noDelivery, noEndpoint } from './webhook-endpoints.ts'
+import type { testType, WebhookType } from './webhook-types.ts'
 
 export type WebhookDelivery = InferResult<ReturnType<typeof deliveriesOf>>[number]
 export type DeliveryStatus = WebhookDelivery['status']
 
 function deliveriesOf(programId: number, endpointId: number) {
+  return deliveriesIn(programId).where('d.endpoint_id', '=', endpointId)
+}
+
+function deliveriesIn(programId: number) {
   return kysely
     .selectFrom('webhook_deliveries as d')
     .innerJoin('webhook_messages as m', (join) =>
@@ -30,7 +36,6 @@ function deliveriesOf(programId: number, endpointId: number) {
       'd.finished_at',
     ])
     .where('d.program_id', '=', programId)
-    .where('d.endpoint_id', '=', endpointId)
 }
 
 /**
@@ -55,6 +60,38 @@ export async function listDeliveries(
   const [found, deliveries] = await db.batch([endpoint, query])
   if (found.length === 0) throw noEndpoint()
   return deliveries
+}
+
+export type ProgramDelivery = InferResult<ReturnType<typeof programDeliveries>>[number]
+
+function programDeliveries(programId: number) {
+  return deliveriesIn(programId).select(['d.endpoint_id', 'e.url', 'e.description'])
+}
+
+interface ProgramDeliveries extends Part<string> {
+  endpointId?: number | undefined
+  type?: WebhookType | typeof testType | undefined
+  status?: DeliveryStatus | undefined
+}
+
+/** A delivery's place in the list of all endpoints', for its `before` and `after`: its message and its endpoint. */
+export const placeOf = ({ message_id, endpoint_id }: ProgramDelivery) => `${message_id}-${endpoint_id}`
+export const isPlace = (text: string) => /^\d{1,15}-\d{1,15}$/.test(text)
+
+/** Deliveries to a program's endpoints, the newest message first, of one endpoint, type or status where these are given. */
+export async function listProgramDeliveries(
+  db: Database,
+  programId: number,
+  { endpointId, type, status, limit, before, after }: ProgramDeliveries,
+): Promise<ProgramDelivery[]> {
+  let query = programDeliveries(programId)
+  if (endpointId !== undefined) query = query.where('d.endpoint_id', '=', endpointId)
+  if (type !== undefined) query = query.where('m.type', '=', type)
+  if (status !== undefined) query = query.where('d.status', '=', status)
+  const [message, endpoint] = (after ?? before)?.split('-').map(Number) ?? []
+  const part = after === undefined ? { limit, before: endpoint } : { limit, after: endpoint }
+  const value = { by: sql.ref('d.message_id'), of: () => sql`${message}` }
+  return await db.query(partOf(query, sql.ref<number>('d.endpoint_id'), part, { ascending: false, value }))
 }
 
 const attempt = z.object({

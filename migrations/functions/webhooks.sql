@@ -257,9 +257,11 @@ create or replace function replay_webhooks(
 ) returns integer language plpgsql as $$
 declare
   replayed integer;
+  address text;
 begin
   update webhook_endpoints e set rests_until = null
-  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null;
+  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null
+  returning e.url into address;
   if not found then
     return null;
   end if;
@@ -274,6 +276,7 @@ begin
     order by m.id limit 10000
   );
   get diagnostics replayed = row_count;
+  perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
   return replayed;
 end $$;
 
@@ -293,6 +296,7 @@ begin
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
   values (of_program_id, of_endpoint_id, written, case when endpoint.url is not null then now() end);
+  perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $$;
 

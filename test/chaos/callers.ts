@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { roles } from '../../lib/access/roles.ts'
 import { type SessionEnv, sessionCookie } from '../../lib/access/sessions.ts'
 import { createApiKey } from '../../lib/access/program-keys.ts'
@@ -8,6 +9,7 @@ import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
 import { makePayoutRun } from '../../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../../lib/money/withdrawals.ts'
+import { testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
 import { invitePartner } from '../../lib/programs/partner-invitations.ts'
@@ -80,6 +82,14 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   const withdrawal = await askWithdrawal(db, ask)
   const run = await makePayoutRun(db, programId, crypto.randomUUID())
   const owner = find('owner')
+  // It is asked nothing: what is due goes out where the stack runs the consumer alone.
+  const [endpoint] = await db.query(
+    kysely
+      .insertInto('webhook_endpoints')
+      .values({ program_id: programId, url: 'https://hooks.invalid/', types: sql`'{sale.created}'` })
+      .returning('id'),
+  )
+  const message = await testEndpoint(db, programId, endpoint?.id ?? 0)
   const invitation = {
     workspaceId,
     email: `new-${tag}@example.com`,
@@ -124,6 +134,8 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':userId': find('member'),
       ':sessionId': String(session?.id),
       ':eventId': 'evt_1',
+      ':endpointId': String(endpoint?.id),
+      ':messageId': String(message),
     },
   }
 }

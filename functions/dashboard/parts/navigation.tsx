@@ -20,6 +20,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/withdrawals`, label: 'Withdrawals', action: 'withdrawal:list' },
     { href: `${base}/notices`, label: 'Notices', action: 'notice:list', count: program.unread },
     { href: `${base}/deliveries`, label: 'Delivery log', action: 'delivery:list' },
+    { href: `${base}/webhooks`, label: 'Webhooks', action: 'webhook:list' },
     { href: `${base}/settings`, label: 'Settings', action: 'program:read' },
     { href: `${base}/check`, label: 'Check set-up', action: 'program:read' },
     { href: '/docs', label: 'Documentation' },

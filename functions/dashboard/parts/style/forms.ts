@@ -20,6 +20,24 @@ export const forms = css`
     font-size: var(--small);
     color: var(--muted);
   }
+  .choices {
+    border: 0;
+    margin: 0;
+    padding: 0;
+    min-width: 0;
+    display: grid;
+    gap: 0.375rem;
+  }
+  .choices > legend {
+    font-size: var(--small);
+    font-weight: 600;
+    padding: 0 0 0.25rem;
+  }
+  .choice {
+    display: flex;
+    gap: 0.5rem;
+    align-items: baseline;
+  }
   .fields {
     display: grid;
     gap: var(--gap);

@@ -74,6 +74,14 @@ export const surfaces = css`
     width: 100%;
     height: auto;
   }
+  pre.wrap {
+    margin: 0;
+    white-space: pre-wrap;
+    overflow-wrap: anywhere;
+  }
+  .break {
+    overflow-wrap: anywhere;
+  }
   .empty {
     display: grid;
     justify-items: center;

@@ -1,0 +1,312 @@
+import { may } from '../../../lib/access/roles.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import {
+  findEndpoint,
+  listEndpointsWithLatest,
+  replayDeliveries,
+  type WebhookEndpoint,
+} from '../../../lib/notifications/webhook-endpoints.ts'
+import {
+  findDelivery,
+  isPlace,
+  listProgramDeliveries,
+  placeOf,
+  type ProgramDelivery,
+  type WebhookAttempt,
+  type WebhookDelivery,
+} from '../../../lib/notifications/webhook-log.ts'
+import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
+import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
+import { Badge, Card, Copy, Heading } from '../parts/blocks.tsx'
+import { Field, PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm } from '../parts/form.ts'
+import { formatNumber, Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { csvRows, exportCsv, ListPage, noneFits, readPage, stateIn } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+import {
+  deliveryAddress,
+  DeliveryState,
+  deliveryStates,
+  endpointAddress,
+  missingEndpoint,
+  targetOf,
+  webhooksOf,
+  WebhookViews,
+} from './webhook-parts.tsx'
+
+/** What was told to a program's own server, and each delivery with its request and what was answered. */
+export const webhookDeliveryPages = createPages()
+
+const addressIn = (programId: number) => `${webhooksOf(programId)}/deliveries`
+const types = [...webhookTypes, testType] as const
+
+/** What the query asks for. */
+function askedIn(c: ProgramContext) {
+  const type = c.req.query('type')
+  return {
+    status: stateIn(c, deliveryStates),
+    type: types.find((known) => known === type),
+    endpointId: positiveInteger(c.req.query('endpoint')),
+  }
+}
+type Asked = ReturnType<typeof askedIn>
+
+const queryOf = ({ status, type, endpointId }: Asked) => ({ status, type, endpoint: endpointId?.toString() })
+
+/** Where in the list the query is. */
+function placeIn(c: ProgramContext) {
+  const [before, after] = [c.req.query('before'), c.req.query('after')].map((text = '') =>
+    isPlace(text) ? text : undefined,
+  )
+  return { before, after }
+}
+
+webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries', requireProgram('webhook:list'), async (c) => {
+  const program = c.get('program')
+  const address = addressIn(program.id)
+  const asked = askedIn(c)
+  const query = queryOf(asked)
+  const [page, endpoints] = await Promise.all([
+    readPage({ address, filters: query, place: placeIn(c), cursorOf: placeOf }, (part) =>
+      listProgramDeliveries(c.get('db'), program.id, { ...part, ...asked }),
+    ),
+    listEndpointsWithLatest(c.get('db'), program.id),
+  ])
+  return renderProgram(c, {
+    title: 'Webhook deliveries',
+    current: '/webhooks',
+    children: (
+      <ListPage
+        title="Webhook deliveries"
+        lead="What your own server was told in the last 30 days, and whether it took it."
+        filter={<WebhookViews programId={program.id} current="deliveries" />}
+        find={<Filter address={address} asked={asked} endpoints={endpoints} />}
+        csv={addressOf(`${address}.csv`, query)}
+        page={page}
+        caption="Deliveries of webhooks, newest first"
+        columns={[
+          {
+            label: 'Happened (UTC)',
+            cell: (delivery: ProgramDelivery) => (
+              <a href={deliveryAddress(program.id, delivery)}>
+                <Time at={delivery.created_at} />
+              </a>
+            ),
+          },
+          { label: 'Event', cell: (delivery) => <EventName delivery={delivery} /> },
+          {
+            label: 'Endpoint',
+            cell: (delivery) => (
+              <a href={endpointAddress(program.id, delivery.endpoint_id)} class="break">
+                {targetOf(delivery)}
+              </a>
+            ),
+          },
+          { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
+        ]}
+        empty={
+          Object.values(query).some(Boolean)
+            ? noneFits(address, 'deliveries')
+            : {
+                title: 'Nothing was told yet',
+                text: (
+                  <>
+                    What happens is written for the <a href={webhooksOf(program.id)}>endpoints</a> that want it, from
+                    the moment that they are there.
+                  </>
+                ),
+              }
+        }
+      />
+    ),
+  })
+})
+
+function EventName({ delivery: { type, message_id: id } }: { delivery: WebhookDelivery }) {
+  return (
+    <div>
+      <code>{type}</code>
+      <div class="muted small">{webhookId(id)}</div>
+    </div>
+  )
+}
+
+function Filter({ address, asked, endpoints }: { address: string; asked: Asked; endpoints: WebhookEndpoint[] }) {
+  const query = queryOf(asked)
+  const states = Object.entries(deliveryStates).map(([status, { name }]) => [status, name] as const)
+  return (
+    <form method="get" action={address} role="search" class="row end inline find">
+      <Field name="status" label="State" options={[['', 'All'], ...states]} value={query.status} form={emptyForm} />
+      <Field
+        name="type"
+        label="Event"
+        options={[['', 'All'], ...types.map((type) => [type, type] as const)]}
+        value={query.type}
+        form={emptyForm}
+      />
+      <Field
+        name="endpoint"
+        label="Endpoint"
+        options={[
+          ['', 'All'],
+          ...endpoints.map((endpoint) => [String(endpoint.id), endpoint.description || targetOf(endpoint)] as const),
+        ]}
+        value={query.endpoint}
+        form={emptyForm}
+      />
+      <button type="submit">Show</button>
+      {Object.values(query).some(Boolean) && (
+        <a class="button" href={address}>
+          Clear
+        </a>
+      )}
+    </form>
+  )
+}
+
+webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', requireProgram('webhook:list'), async (c) => {
+  const { id: programId } = c.get('program')
+  const deliveries = await listProgramDeliveries(c.get('db'), programId, { limit: csvRows, ...askedIn(c) })
+  const columns = ['webhook_id', 'type', 'created_at', 'url', 'status', 'tries', 'next_try_at', 'finished_at'] as const
+  const rows = deliveries.map((delivery) => ({ ...delivery, webhook_id: webhookId(delivery.message_id) }))
+  return await exportCsv(c, `webhooks-${programId}`, toCsv(columns, rows))
+})
+
+const missing = 'This endpoint has no delivery with this id.'
+
+/** The delivery in the path. */
+function pathOf(c: ProgramContext) {
+  return {
+    programId: c.get('program').id,
+    endpoint_id: idInPath(c, 'endpointId', missingEndpoint),
+    message_id: idInPath(c, 'messageId', missing),
+  }
+}
+
+webhookDeliveryPages.get(
+  '/programs/:programId/webhooks/:endpointId/deliveries/:messageId',
+  requireProgram('webhook:list'),
+  async (c) => {
+    const program = c.get('program')
+    const path = pathOf(c)
+    const [endpoint, delivery] = await Promise.all([
+      findEndpoint(c.get('db'), program.id, path.endpoint_id),
+      findDelivery(c.get('db'), program.id, path.endpoint_id, path.message_id),
+    ])
+    const address = deliveryAddress(program.id, path)
+    const manages = may(program.roles, 'webhook:manage')
+    const maySend = manages && delivery.status !== 'pending' && endpoint.url !== null && endpoint.disabled_at === null
+    return renderProgram(c, {
+      title: `Webhook ${webhookId(delivery.message_id)}`,
+      current: '/webhooks',
+      children: (
+        <>
+          <Heading
+            title={delivery.type}
+            lead={<Lead address={endpointAddress(program.id, endpoint.id)} endpoint={endpoint} />}
+          >
+            {delivery.status === 'pending' && (
+              <a class="button" href={address}>
+                Look again
+              </a>
+            )}
+            {maySend && (
+              <PostButton action={`${address}/replay`} class="primary">
+                Send again
+              </PostButton>
+            )}
+          </Heading>
+          <Card title="State">
+            <DeliveryState delivery={delivery} />
+          </Card>
+          <Request endpoint={endpoint} delivery={delivery} />
+          <Attempts attempts={delivery.attempts} />
+        </>
+      ),
+    })
+  },
+)
+
+function Lead({ address, endpoint }: { address: string; endpoint: WebhookEndpoint }) {
+  return (
+    <>
+      To{' '}
+      <a href={address} class="break">
+        {targetOf(endpoint)}
+      </a>
+    </>
+  )
+}
+
+function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: WebhookDelivery }) {
+  const headers = [
+    `POST ${targetOf(endpoint)}`,
+    'content-type: application/json',
+    `webhook-id: ${webhookId(delivery.message_id)}`,
+    'webhook-timestamp: (seconds since 1970, of each try)',
+    'webhook-signature: v1,…',
+  ]
+  return (
+    <Card title="Request">
+      <p class="muted">
+        It happened at <Time at={delivery.created_at} /> UTC. Each try sends the same body under the same id.
+      </p>
+      <pre class="wrap">{headers.join('\n')}</pre>
+      <Copy text={webhookBody(delivery)} label="Body" />
+    </Card>
+  )
+}
+
+function Attempts({ attempts }: { attempts: WebhookAttempt[] }) {
+  return (
+    <Card title="Tries">
+      {attempts.length === 0 ? (
+        <p class="muted">None yet.</p>
+      ) : (
+        <Table
+          caption="Tries, the last one first"
+          rows={attempts.toReversed()}
+          columns={[
+            { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
+            { label: 'Took', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
+            { label: 'Answer', cell: (attempt) => <Answer attempt={attempt} /> },
+          ]}
+        />
+      )}
+    </Card>
+  )
+}
+
+function Answer({ attempt: { status, error, answer } }: { attempt: WebhookAttempt }) {
+  if (status === null) return <span class="bad">{error}</span>
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={status >= 200 && status < 300 ? 'good' : 'bad'}>{status}</Badge>
+      </span>
+      {answer && (
+        <details class="more">
+          <summary>What was answered</summary>
+          <pre class="wrap">{answer}</pre>
+        </details>
+      )}
+    </div>
+  )
+}
+
+webhookDeliveryPages.post(
+  '/programs/:programId/webhooks/:endpointId/deliveries/:messageId/replay',
+  requireProgram('webhook:manage'),
+  async (c) => {
+    const path = pathOf(c)
+    const { programId, endpoint_id, message_id: messageId } = path
+    const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
+    await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
+    const text = replayed === 0 ? 'It waits to be sent anyway, so nothing is sent again.' : 'It is sent again.'
+    return redirectWith(c, deliveryAddress(programId, path), text)
+  },
+)

@@ -1,0 +1,65 @@
+import type { ProgramDelivery, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
+import type { WebhookEndpoint } from '../../../lib/notifications/webhook-endpoints.ts'
+import { Badge, Segments } from '../parts/blocks.tsx'
+import { formatNumber, Time } from '../parts/format.tsx'
+import type { States } from '../parts/list.tsx'
+
+/** What the pages of endpoints and those of deliveries share. */
+
+export const webhooksOf = (programId: number) => `/programs/${programId}/webhooks`
+export const endpointAddress = (programId: number, endpointId: number) => `${webhooksOf(programId)}/${endpointId}`
+
+export function deliveryAddress(
+  programId: number,
+  { endpoint_id: endpointId, message_id: messageId }: Pick<ProgramDelivery, 'endpoint_id' | 'message_id'>,
+) {
+  return `${endpointAddress(programId, endpointId)}/deliveries/${messageId}`
+}
+
+export const missingEndpoint = 'This program has no webhook endpoint with this id.'
+
+/** Where an endpoint's webhooks go, in words. */
+export const targetOf = ({ url }: Pick<WebhookEndpoint, 'url'>) => url ?? 'svc listen'
+
+export const deliveryStates: States<WebhookDelivery['status']> = {
+  pending: { name: 'Waiting', tone: 'warn' },
+  delivered: { name: 'Delivered', tone: 'good' },
+  failed: { name: 'Failed', tone: 'bad' },
+}
+
+/** The two sides of a program's webhooks: where they go, and what went. */
+export function WebhookViews({ programId, current }: { programId: number; current: 'endpoints' | 'deliveries' }) {
+  const address = webhooksOf(programId)
+  return (
+    <Segments
+      label="View"
+      items={[
+        { href: address, text: 'Endpoints', current: current === 'endpoints' },
+        { href: `${address}/deliveries`, text: 'Deliveries', current: current === 'deliveries' },
+      ]}
+    />
+  )
+}
+
+/** How far a delivery has come: its state, how often it was tried, and when that goes on. */
+export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
+  const { status, tries, next_try_at: next, finished_at: finished } = delivery
+  const { name, tone } = deliveryStates[status]
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={tone}>{name}</Badge> {finished && <Time at={finished} />}
+      </span>
+      {(tries > 1 || (tries > 0 && status !== 'delivered')) && (
+        <span class="small muted">
+          {formatNumber(tries)} {tries === 1 ? 'try' : 'tries'}
+          {next && (
+            <>
+              , the next one at <Time at={next} />
+            </>
+          )}
+        </span>
+      )}
+    </div>
+  )
+}
