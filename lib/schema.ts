@@ -240,7 +240,23 @@ export interface DailyTotals {
   slot: number;
 }
 
-export interface GroupedTotals {
+export interface GroupedDays {
+  bot_clicks: Int8;
+  clicks: Int8;
+  commission_cents: Int8;
+  conversions: Int8;
+  currency: string;
+  day: Timestamp;
+  grouping_name: GroupingName;
+  leads: Int8;
+  program_id: Int8;
+  refunded_cents: Int8;
+  revenue_cents: Int8;
+  sales: Int8;
+  value: string;
+}
+
+export interface GroupedQuarters {
   currency: string;
   day: Timestamp;
   grouping_name: GroupingName;
@@ -815,7 +831,8 @@ export interface DB {
   customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
-  grouped_totals: GroupedTotals;
+  grouped_days: GroupedDays;
+  grouped_quarters: GroupedQuarters;
   idempotency_keys: IdempotencyKeys;
   invitation_mails: InvitationMails;
   link_click_counts: LinkClickCounts;

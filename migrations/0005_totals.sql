@@ -50,10 +50,32 @@ create type grouping_name as enum (
 );
 create type grouped_metric as enum ('clicks', 'bot_clicks', 'leads', 'conversions', 'sales', 'revenue', 'commission', 'refunded');
 
--- A day (UTC) of one value. `quarters` are the quarters of an hour in which something came, 0 to 95, in order, and `sums` what had come by the
--- end of each: a quarter is the smallest step between time zones. Of a day the first 200 values of a grouping after `device` have rows of
--- their own, and what comes beyond has one whose value is empty.
-create table grouped_totals (
+-- A day (UTC) of one value. Counts stand with the currency that the program has; what has money in others has a row for each. Of a day the first
+-- 200 values of a grouping after `device` have rows of their own, and what comes beyond has one whose value is empty. What was moved to
+-- another day or link can leave less than nothing.
+create table grouped_days (
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  day date not null,
+  value text not null,
+  currency currency_code not null,
+  clicks bigint not null,
+  bot_clicks bigint not null,
+  leads bigint not null,
+  conversions bigint not null,
+  sales bigint not null,
+  revenue_cents bigint not null,
+  commission_cents bigint not null,
+  refunded_cents bigint not null,
+  primary key (program_id, grouping_name, day, value, currency)
+) with (fillfactor = 70);
+
+-- All days of a link.
+create index grouped_days_link_idx on grouped_days (program_id, value) where grouping_name = 'link';
+
+-- The same of each metric by the quarters of an hour, for what begins or ends within a day: a quarter is the smallest step between time zones.
+-- `quarters` are those in which something came, 0 to 95, in order, and `sums` what had come by the end of each.
+create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
   metric grouped_metric not null,

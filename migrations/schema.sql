@@ -336,7 +336,25 @@ create table daily_totals (
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
-create table grouped_totals (
+create table grouped_days (
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  day date not null,
+  value text not null,
+  currency currency_code not null,
+  clicks bigint not null,
+  bot_clicks bigint not null,
+  leads bigint not null,
+  conversions bigint not null,
+  sales bigint not null,
+  revenue_cents bigint not null,
+  commission_cents bigint not null,
+  refunded_cents bigint not null,
+  constraint grouped_days_pkey PRIMARY KEY (program_id, grouping_name, day, value, currency)
+) with (fillfactor=70);
+CREATE INDEX grouped_days_link_idx ON public.grouped_days USING btree (program_id, value) WHERE (grouping_name = 'link'::grouping_name);
+
+create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
   metric grouped_metric not null,
@@ -345,7 +363,7 @@ create table grouped_totals (
   value text not null,
   quarters smallint[] not null,
   sums bigint[] not null,
-  constraint grouped_totals_pkey PRIMARY KEY (program_id, grouping_name, metric, currency, day, value)
+  constraint grouped_quarters_pkey PRIMARY KEY (program_id, grouping_name, metric, currency, day, value)
 ) with (fillfactor=70);
 
 create table idempotency_keys (
@@ -1296,42 +1314,61 @@ CREATE OR REPLACE FUNCTION public.add_grouped(figures grouped_figure[])
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into grouped_totals as kept (program_id, grouping_name, metric, currency, day, value, quarters, sums)
   with counted as materialized (
-    select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount) as amount from unnest(figures)
+    select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount)::bigint as amount from unnest(figures)
     where amount <> 0 group by 1, 2, 3, 4, 5, 6, 7
   ),
   new as materialized (
-    select c.program_id, c.grouping_name, c.metric, c.currency, c.day, c.value, row_number() over (
-      partition by c.program_id, c.grouping_name, c.metric, c.currency, c.day order by sum(c.amount) desc, c.value
+    select c.program_id, c.grouping_name, c.day, c.value, row_number() over (
+      partition by c.program_id, c.grouping_name, c.day order by sum(c.amount) desc, c.value
     ) as place
     from counted c
     where c.grouping_name > 'device' and not exists (
-      select from grouped_totals t where t.program_id = c.program_id and t.grouping_name = c.grouping_name and t.metric = c.metric
-        and t.currency = c.currency and t.day = c.day and t.value = c.value
+      select from grouped_days t where t.program_id = c.program_id and t.grouping_name = c.grouping_name and t.day = c.day
+        and t.value = c.value
     )
-    group by c.program_id, c.grouping_name, c.metric, c.currency, c.day, c.value
+    group by c.program_id, c.grouping_name, c.day, c.value
   ),
   beyond as materialized (
     select n.* from new n
     join (
       select d.*, (
-        select count(*) from grouped_totals t where t.program_id = d.program_id and t.grouping_name = d.grouping_name
-          and t.metric = d.metric and t.currency = d.currency and t.day = d.day and t.value <> ''
+        select count(distinct t.value) from grouped_days t where t.program_id = d.program_id and t.grouping_name = d.grouping_name
+          and t.day = d.day and t.value <> ''
       ) as known
-      from (select distinct program_id, grouping_name, metric, currency, day from new) d
-    ) of_day using (program_id, grouping_name, metric, currency, day)
+      from (select distinct program_id, grouping_name, day from new) d
+    ) of_day using (program_id, grouping_name, day)
     where of_day.known + n.place > max_values_of_day()
+  ),
+  named as materialized (
+    select c.program_id, c.grouping_name, c.metric, c.currency, c.day, case when b.place is null then c.value else '' end as value,
+      c.quarter, c.amount
+    from counted c left join beyond b using (program_id, grouping_name, day, value)
+  ),
+  days as (
+    insert into grouped_days as kept (program_id, grouping_name, day, value, currency, clicks, bot_clicks, leads, conversions, sales,
+      revenue_cents, commission_cents, refunded_cents)
+    select n.program_id, n.grouping_name, n.day, n.value, coalesce(nullif(n.currency, ''), p.currency) as currency,
+      coalesce(sum(n.amount) filter (where n.metric = 'clicks'), 0), coalesce(sum(n.amount) filter (where n.metric = 'bot_clicks'), 0),
+      coalesce(sum(n.amount) filter (where n.metric = 'leads'), 0), coalesce(sum(n.amount) filter (where n.metric = 'conversions'), 0),
+      coalesce(sum(n.amount) filter (where n.metric = 'sales'), 0), coalesce(sum(n.amount) filter (where n.metric = 'revenue'), 0),
+      coalesce(sum(n.amount) filter (where n.metric = 'commission'), 0), coalesce(sum(n.amount) filter (where n.metric = 'refunded'), 0)
+    from named n join programs p on p.id = n.program_id
+    group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+    on conflict (program_id, grouping_name, day, value, currency) do update set
+      clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
+      conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
+      revenue_cents = kept.revenue_cents + excluded.revenue_cents, commission_cents = kept.commission_cents + excluded.commission_cents,
+      refunded_cents = kept.refunded_cents + excluded.refunded_cents
   )
+  insert into grouped_quarters as kept (program_id, grouping_name, metric, currency, day, value, quarters, sums)
   select program_id, grouping_name, metric, currency, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
   from (
-    select c.program_id, c.grouping_name, c.metric, c.currency, c.day, v.value, c.quarter, (sum(sum(c.amount)) over (
-      partition by c.program_id, c.grouping_name, c.metric, c.currency, c.day, v.value order by c.quarter
+    select n.program_id, n.grouping_name, n.metric, n.currency, n.day, n.value, n.quarter, (sum(sum(n.amount)) over (
+      partition by n.program_id, n.grouping_name, n.metric, n.currency, n.day, n.value order by n.quarter
     ))::bigint as sum
-    from counted c
-    left join beyond b using (program_id, grouping_name, metric, currency, day, value)
-    cross join lateral (select case when b.place is null then c.value else '' end as value) v
-    group by c.program_id, c.grouping_name, c.metric, c.currency, c.day, v.value, c.quarter
+    from named n
+    group by n.program_id, n.grouping_name, n.metric, n.currency, n.day, n.value, n.quarter
   ) summed
   group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
   on conflict (program_id, grouping_name, metric, currency, day, value) do update set (quarters, sums) = (
@@ -4631,6 +4668,7 @@ CREATE OR REPLACE FUNCTION public.read_groups(of_program_id bigint, by_name grou
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_nestloop TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -4639,6 +4677,14 @@ declare
   from_day constant date := utc_day(from_time);
   until_day constant date := utc_day(until);
   money constant text := coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id));
+  with_clicks constant boolean := 'clicks' = any (metrics);
+  with_bot_clicks constant boolean := 'bot_clicks' = any (metrics);
+  with_leads constant boolean := 'leads' = any (metrics);
+  with_conversions constant boolean := 'conversions' = any (metrics);
+  with_sales constant boolean := 'sales' = any (metrics);
+  with_revenue constant boolean := 'revenue' = any (metrics);
+  with_commission constant boolean := 'commission' = any (metrics);
+  with_refunded constant boolean := 'refunded' = any (metrics);
 begin
   return query
   with begin as (
@@ -4665,68 +4711,126 @@ begin
       from generate_series(0, utc_day(b.until - interval '1 second') - utc_day(b.from_time)) d
     ) day
   ),
+  -- A day that is whole has its row of totals; of one that is cut the quarters say what belongs to the interval. Rows that have nothing of what is
+  -- asked for are left out, and what is not asked for means nothing in the others.
   cell as materialized (
-    select t.grouping_name = by_name as is_value, case when t.grouping_name = by_name then t.value end as value, p.n, t.metric,
-      sum(
-        case p.last when 95 then t.sums[cardinality(t.sums)] else coalesce(t.sums[width_bucket(p.last, t.quarters)], 0) end
-        - case p.before when -1 then 0 else coalesce(t.sums[width_bucket(p.before, t.quarters)], 0) end
-      ) as amount
-    from grouped_totals t join part p on p.day = t.day
-    where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.metric = any (metrics)
-      and t.currency = any (array['', money]) and t.day between from_day and until_day
-    group by 1, 2, 3, 4
+    select t.grouping_name = 'all' as is_whole, t.value, p.n, t.clicks, t.bot_clicks, t.leads, t.conversions, m.sales, m.revenue_cents,
+      m.commission_cents, m.refunded_cents
+    from grouped_days t
+    join part p on p.day = t.day and p.before = -1 and p.last = 95
+    cross join lateral (
+      select case t.currency when money then t.sales else 0 end as sales,
+        case t.currency when money then t.revenue_cents else 0 end as revenue_cents,
+        case t.currency when money then t.commission_cents else 0 end as commission_cents,
+        case t.currency when money then t.refunded_cents else 0 end as refunded_cents
+    ) m
+    where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.day between from_day and until_day and (
+      with_clicks and t.clicks <> 0 or with_bot_clicks and t.bot_clicks <> 0 or with_leads and t.leads <> 0
+      or with_conversions and t.conversions <> 0 or with_sales and m.sales <> 0 or with_revenue and m.revenue_cents <> 0
+      or with_commission and m.commission_cents <> 0 or with_refunded and m.refunded_cents <> 0
+    )
+    union all
+    select t.grouping_name = 'all', t.value, p.n,
+      case t.metric when 'clicks' then a.amount else 0 end, case t.metric when 'bot_clicks' then a.amount else 0 end,
+      case t.metric when 'leads' then a.amount else 0 end, case t.metric when 'conversions' then a.amount else 0 end,
+      case t.metric when 'sales' then a.amount else 0 end, case t.metric when 'revenue' then a.amount else 0 end,
+      case t.metric when 'commission' then a.amount else 0 end, case t.metric when 'refunded' then a.amount else 0 end
+    from (select distinct day from part where before > -1 or last < 95) cut
+    cross join lateral (
+      select q.* from grouped_quarters q
+      where q.program_id = of_program_id and q.grouping_name = any (array[by_name, 'all']) and q.metric = any (metrics)
+        and q.currency = any (array['', money]) and q.day = cut.day
+      -- So that only these days are read.
+      offset 0
+    ) t
+    join part p on p.day = t.day and (p.before > -1 or p.last < 95)
+    cross join lateral (
+      select case p.last when 95 then t.sums[cardinality(t.sums)] else coalesce(t.sums[width_bucket(p.last, t.quarters)], 0) end
+        - case p.before when -1 then 0 else coalesce(t.sums[width_bucket(p.before, t.quarters)], 0) end as amount
+    ) a
+    where a.amount <> 0
+  ),
+  whole as materialized (
+    select c.n, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
+      sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
+      sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
+    from cell c where c.is_whole group by c.n
   ),
   -- What a grouping does not list is what the whole has more.
-  listed as (
-    select false as is_whole, c.value, c.n, c.metric, c.amount from cell c where c.is_value and by_name <> 'all'
-    union all
-    select false, null, c.n, c.metric, sum(case when c.is_value then -c.amount else c.amount end) from cell c
-    where by_name <> 'all' group by c.n, c.metric having sum(case when c.is_value then -c.amount else c.amount end) <> 0
-    union all
-    select true, null, c.n, c.metric, c.amount from cell c where by_name = 'all' or not c.is_value
+  rest as materialized (
+    select f.* from (
+      select w.n, w.clicks - coalesce(l.clicks, 0) as clicks, w.bot_clicks - coalesce(l.bot_clicks, 0) as bot_clicks,
+        w.leads - coalesce(l.leads, 0) as leads, w.conversions - coalesce(l.conversions, 0) as conversions,
+        w.sales - coalesce(l.sales, 0) as sales, w.revenue_cents - coalesce(l.revenue_cents, 0) as revenue_cents,
+        w.commission_cents - coalesce(l.commission_cents, 0) as commission_cents,
+        w.refunded_cents - coalesce(l.refunded_cents, 0) as refunded_cents
+      from whole w
+      left join (
+        select c.n, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
+          sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
+          sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
+        from cell c where not c.is_whole group by c.n
+      ) l on l.n = w.n
+      where by_name <> 'all'
+    ) f
+    where with_clicks and f.clicks <> 0 or with_bot_clicks and f.bot_clicks <> 0 or with_leads and f.leads <> 0
+      or with_conversions and f.conversions <> 0 or with_sales and f.sales <> 0 or with_revenue and f.revenue_cents <> 0
+      or with_commission and f.commission_cents <> 0 or with_refunded and f.refunded_cents <> 0
   ),
-  wide as materialized (
-    select l.is_whole, l.value, l.n, coalesce(sum(l.amount) filter (where l.metric = 'clicks'), 0)::bigint as clicks,
-      coalesce(sum(l.amount) filter (where l.metric = 'bot_clicks'), 0)::bigint as bot_clicks,
-      coalesce(sum(l.amount) filter (where l.metric = 'leads'), 0)::bigint as leads,
-      coalesce(sum(l.amount) filter (where l.metric = 'conversions'), 0)::bigint as conversions,
-      coalesce(sum(l.amount) filter (where l.metric = 'sales'), 0)::bigint as sales,
-      coalesce(sum(l.amount) filter (where l.metric = 'revenue'), 0)::bigint as revenue_cents,
-      coalesce(sum(l.amount) filter (where l.metric = 'commission'), 0)::bigint as commission_cents,
-      coalesce(sum(l.amount) filter (where l.metric = 'refunded'), 0)::bigint as refunded_cents
-    from listed l group by l.is_whole, l.value, l.n
-  ),
-  ranked as (
-    select s.value, row_number() over (order by s.sorted * case when is_ascending then 1 else -1 end, s.value) as place
+  -- Only what comes first is added up by interval.
+  first as materialized (
+    select r.value, r.place, case by_name
+        when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
+        when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
+      end as label
     from (
-      select w.value, coalesce(case sort_by
-        when 'clicks' then sum(w.clicks)
-        when 'bot_clicks' then sum(w.bot_clicks)
-        when 'leads' then sum(w.leads)
-        when 'conversions' then sum(w.conversions)
-        when 'sales' then sum(w.sales)
-        when 'revenue_cents' then sum(w.revenue_cents)
-        when 'commission_cents' then sum(w.commission_cents)
-        when 'refunded_cents' then sum(w.refunded_cents)
-        when 'conversion_rate' then sum(w.conversions) / nullif(sum(w.clicks), 0)
-        when 'average_order_cents' then sum(w.revenue_cents) / nullif(sum(w.conversions), 0)
-      end, 0) as sorted
-      from wide w where not w.is_whole group by w.value
-    ) s
+      select s.value, row_number() over (order by coalesce(case
+        when sort_by = any (array['conversion_rate', 'average_order_cents']) then s.part / nullif(s.of, 0) else s.part
+      end, 0) * case when is_ascending then 1 else -1 end, s.value) as place
+      from (
+        select v.value, sum(case sort_by
+          when 'clicks' then v.clicks
+          when 'bot_clicks' then v.bot_clicks
+          when 'leads' then v.leads
+          when 'conversions' then v.conversions
+          when 'sales' then v.sales
+          when 'revenue_cents' then v.revenue_cents
+          when 'commission_cents' then v.commission_cents
+          when 'refunded_cents' then v.refunded_cents
+          when 'conversion_rate' then v.conversions
+          when 'average_order_cents' then v.revenue_cents
+        end) as part, sum(case sort_by when 'conversion_rate' then v.clicks when 'average_order_cents' then v.conversions end) as of
+        from (
+          select c.value, c.clicks, c.bot_clicks, c.leads, c.conversions, c.sales, c.revenue_cents, c.commission_cents, c.refunded_cents
+          from cell c where not c.is_whole
+          union all
+          select null, r.clicks, r.bot_clicks, r.leads, r.conversions, r.sales, r.revenue_cents, r.commission_cents,
+            r.refunded_cents from rest r
+        ) v
+        group by v.value
+      ) s
+      order by place limit max_groups
+    ) r
   )
-  select r.place::integer, r.value, case by_name
-      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
-      when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
-    end, b.at, to_char(b.local, 'YYYY-MM-DD"T"HH24:MI:SS'), w.clicks, w.bot_clicks, w.leads, w.conversions, w.sales, w.revenue_cents, w.commission_cents, w.refunded_cents
-  from ranked r
-  join wide w on not w.is_whole and w.value is not distinct from r.value
-  join bucket b on b.n = w.n
-  where r.place <= max_groups
-  union all
-  select 0, null, null, b.at, to_char(b.local, 'YYYY-MM-DD"T"HH24:MI:SS'), coalesce(w.clicks, 0), coalesce(w.bot_clicks, 0), coalesce(w.leads, 0), coalesce(w.conversions, 0),
-    coalesce(w.sales, 0), coalesce(w.revenue_cents, 0), coalesce(w.commission_cents, 0), coalesce(w.refunded_cents, 0)
-  from bucket b left join wide w on w.is_whole and w.n = b.n
-  order by 1, 4;
+  select f.place::integer, f.value, f.label, b.at, to_char(b.local, 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint,
+      f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint, f.commission_cents::bigint, f.refunded_cents::bigint
+  from (
+    select t.place, t.value, t.label, c.n, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
+      sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
+      sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
+    from first t join cell c on c.value = t.value and not c.is_whole
+    group by t.place, t.value, t.label, c.n
+    union all
+    select t.place, null, null, r.n, r.clicks, r.bot_clicks, r.leads, r.conversions, r.sales, r.revenue_cents, r.commission_cents,
+      r.refunded_cents
+    from first t cross join rest r where t.value is null
+    union all
+    select 0, null, null, b.n, coalesce(w.clicks, 0), coalesce(w.bot_clicks, 0), coalesce(w.leads, 0), coalesce(w.conversions, 0),
+      coalesce(w.sales, 0), coalesce(w.revenue_cents, 0), coalesce(w.commission_cents, 0), coalesce(w.refunded_cents, 0)
+    from bucket b left join whole w on w.n = b.n
+  ) f
+  join bucket b on b.n = f.n
+  order by f.place, b.at;
 end $function$
 ;
 

@@ -151,12 +151,12 @@ const corruptions: [check: string, statement: string][] = [
   ["a day's clicks, leads", 'update daily_totals set leads = leads + 1 where program_id = $1'],
   [
     "a day's clicks by what they were",
-    "update grouped_totals set sums[1] = sums[1] + 1 where metric = 'clicks' and grouping_name = 'device' and program_id = $1",
+    "update grouped_quarters set sums[1] = sums[1] + 1 where metric = 'clicks' and grouping_name = 'device' and program_id = $1",
   ],
-  ["a day's clicks by what they were", "delete from grouped_totals where grouping_name = 'page' and program_id = $1"],
+  ["a day's clicks by what they were", "delete from grouped_quarters where grouping_name = 'page' and program_id = $1"],
   [
     "a day's clicks by what they were",
-    "update grouped_totals set value = 'utm' where grouping_name = 'utm_source' and program_id = $1",
+    "update grouped_quarters set value = 'utm' where grouping_name = 'utm_source' and program_id = $1",
   ],
   [
     "a day's clicks by what they were",
@@ -164,9 +164,9 @@ const corruptions: [check: string, statement: string][] = [
   ],
   [
     "a day's leads, conversions, sales",
-    "update grouped_totals set sums[1] = sums[1] + 1 where metric = 'revenue' and program_id = $1",
+    "update grouped_quarters set sums[1] = sums[1] + 1 where metric = 'revenue' and program_id = $1",
   ],
-  ["a day's leads, conversions, sales", "delete from grouped_totals where metric = 'leads' and program_id = $1"],
+  ["a day's leads, conversions, sales", "delete from grouped_quarters where metric = 'leads' and program_id = $1"],
   [
     "a day's leads, conversions, sales",
     `update customer_origins set origin = '{"country": "XX"}' where origin->>'country' is not null and program_id = $1`,
@@ -174,12 +174,17 @@ const corruptions: [check: string, statement: string][] = [
   ["a day's leads, conversions, sales", 'delete from uncounted_figures where program_id = $1'],
   [
     'the quarters of an hour',
-    'update grouped_totals set quarters = array_append(quarters, 96::smallint), sums = sums || 1::bigint where program_id = $1',
+    'update grouped_quarters set quarters = array_append(quarters, 96::smallint), sums = sums || 1::bigint where program_id = $1',
   ],
   [
     'the quarters of an hour',
-    "update grouped_totals set quarters[1] = (quarters[1] + 1) % 96 where grouping_name = 'all' and metric = 'clicks' and program_id = $1",
+    "update grouped_quarters set quarters[1] = (quarters[1] + 1) % 96 where grouping_name = 'all' and metric = 'clicks' and program_id = $1",
   ],
+  [
+    'the days of grouped totals',
+    "update grouped_days set clicks = clicks + 1 where grouping_name = 'device' and program_id = $1",
+  ],
+  ['the days of grouped totals', "delete from grouped_days where grouping_name = 'all' and program_id = $1"],
   ["a day's clicks, leads", 'delete from daily_totals where program_id = $1'],
   [
     "a day's clicks, leads",

@@ -114,7 +114,8 @@ function countAgain(programId: number) {
     kysely.deleteFrom('uncounted_figures').where('program_id', '=', programId),
     kysely.deleteFrom('link_clicks').where('program_id', '=', programId),
     kysely.deleteFrom('link_months').where('program_id', '=', programId),
-    kysely.deleteFrom('grouped_totals').where('program_id', '=', programId),
+    kysely.deleteFrom('grouped_days').where('program_id', '=', programId),
+    kysely.deleteFrom('grouped_quarters').where('program_id', '=', programId),
     kysely.deleteFrom('customer_origins').where('program_id', '=', programId),
     kysely
       .insertInto('uncounted_clicks')

@@ -4,7 +4,7 @@ import { keepMade, type Made } from '../idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { containing, kysely, now } from '../kysely.ts'
-import type { DB, GroupedMetric, Json } from '../schema.ts'
+import type { DB, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 
 /** A code for people who did not choose one: the name's letters and `digits` random digits, 4 to 9. */
@@ -267,9 +267,9 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
       'l.is_active',
       eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
       eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
-      totalOf('leads', sql.lit('')).as('leads'),
+      totalOf('leads').as('leads'),
       totalOf('sales', ownCurrency).as('sales'),
-      totalOf('commission', ownCurrency).as('commission_cents'),
+      totalOf('commission_cents', ownCurrency).as('commission_cents'),
     ])
     .where('l.program_id', '=', programId)
     .where('l.partner_id', '=', partnerId)
@@ -278,12 +278,11 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
 
 const ownCurrency = sql<string>`(select g.currency from programs g where g.id = l.program_id)`
 
-/** Of the link `l` a total of all days: the last of a day's sums is the day's. */
-function totalOf(metric: GroupedMetric, currency: Expression<string>) {
+/** Of the link `l` a total of all days; of money what is in this currency. */
+function totalOf(metric: 'leads' | 'sales' | 'commission_cents', currency?: Expression<string>) {
   return sql<number>`(
-    select coalesce(sum(t.sums[cardinality(t.sums)]), 0)::bigint from grouped_totals t
-    where t.program_id = l.program_id and t.grouping_name = 'link' and t.metric = ${sql.lit(metric)} and t.currency = ${currency}
-      and t.value = l.id::text
+    select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_days t
+    where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text${currency ? sql` and t.currency = ${currency}` : sql``}
   )`
 }
 

@@ -150,26 +150,23 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks", (
-      select coalesce(sum(t.sums[cardinality(t.sums)]), 0)::bigint
-      from grouped_totals t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.metric = 'leads' and t.currency = ''
-      and t.value = l.id::text
+      select coalesce(sum(t."leads"), 0)::bigint
+      from grouped_days t
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text
   ) as "leads", (
-      select coalesce(sum(t.sums[cardinality(t.sums)]), 0)::bigint
-      from grouped_totals t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.metric = 'sales' and t.currency = (
+      select coalesce(sum(t."sales"), 0)::bigint
+      from grouped_days t
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text and t.currency = (
         select g.currency
         from programs g
         where g.id = l.program_id)
-      and t.value = l.id::text
   ) as "sales", (
-      select coalesce(sum(t.sums[cardinality(t.sums)]), 0)::bigint
-      from grouped_totals t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.metric = 'commission' and t.currency = (
+      select coalesce(sum(t."commission_cents"), 0)::bigint
+      from grouped_days t
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text and t.currency = (
         select g.currency
         from programs g
         where g.id = l.program_id)
-      and t.value = l.id::text
   ) as "commission_cents"
     from "referral_links" as "l"
     left join lateral (

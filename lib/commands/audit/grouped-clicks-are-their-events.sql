@@ -13,7 +13,7 @@ with clicked as materialized (
 select program_id, format('%s %s, day %s, %s', grouping_name, quote_literal(value), day, metric) as subject, coalesce(t.clicks, 0)::text as found,
   coalesce(e.clicks, 0)::text as expected
 from (
-  select program_id, grouping_name, metric, day, value, sums[cardinality(sums)] as clicks from grouped_totals
+  select program_id, grouping_name, metric, day, value, sums[cardinality(sums)] as clicks from grouped_quarters
   where metric in ('clicks', 'bot_clicks') and day >= (select coalesce(max(utc_day(since)), '-infinity') from clicks_kept)
     and ($1::bigint is null or program_id = $1)
 ) t
@@ -34,7 +34,7 @@ left join (
   select program_id, metric, day, sum(erased) as clicks from clicked group by 1, 2, 3
 ) erased using (program_id, metric, day)
 left join (
-  select program_id, grouping_name, metric, day, sums[cardinality(sums)] as clicks from grouped_totals where value = '' and grouping_name <> 'all'
+  select program_id, grouping_name, metric, day, sums[cardinality(sums)] as clicks from grouped_quarters where value = '' and grouping_name <> 'all'
 ) rest using (program_id, grouping_name, metric, day)
 where (value <> '' or grouping_name = 'all') and coalesce(t.clicks, 0) not between
   coalesce(e.clicks, 0) - coalesce(rest.clicks, 0) and coalesce(e.clicks, 0) + case when grouping_name > 'link' then coalesce(erased.clicks, 0) else 0 end

@@ -31,7 +31,7 @@ expected as (
 found as (
   select program_id, grouping_name, metric, currency, day, value, sum(amount) as amount
   from (
-    select program_id, grouping_name, metric, currency, day, value, sums[cardinality(sums)] as amount from grouped_totals
+    select program_id, grouping_name, metric, currency, day, value, sums[cardinality(sums)] as amount from grouped_quarters
     where metric not in ('clicks', 'bot_clicks') and grouping_name <= 'browser' and ($1::bigint is null or program_id = $1)
     union all
     select u.program_id, v.grouping_name, m.metric, case when m.is_money then u.currency else '' end, utc_day(u.at), v.value, m.amount
@@ -55,5 +55,5 @@ from (
   from found f full join expected e using (program_id, grouping_name, metric, currency, day, value)
 ) x
 where found <> expected and (grouping_name < 'browser' or not exists (
-  select from grouped_totals t where t.program_id = x.program_id and t.grouping_name = x.grouping_name and t.day = x.day and t.value = ''
+  select from grouped_quarters t where t.program_id = x.program_id and t.grouping_name = x.grouping_name and t.day = x.day and t.value = ''
 ))
