@@ -4,10 +4,16 @@ import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { recordSale } from '../lib/money/sales.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
+import { attributeKnownCustomers } from '../lib/stripe/known-customers.ts'
+import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+import { recordClick } from '../lib/tracking/clicks.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
 import { wrongExplanations } from './support/explanations.ts'
+import { noClick } from './support/ledger.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -15,7 +21,7 @@ import { openWebhook } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql, db, neon } = endpoint
-const { send, tell } = await openWebhook(endpoint)
+const { env, send, tell } = await openWebhook(endpoint)
 
 async function keyOf({ programId }: TestShop): Promise<string> {
   const { keyHash, hint } = await generateApiKey()
@@ -146,7 +152,29 @@ describe('a sale of the API says how its customer was looked for', () => {
   })
 })
 
+test.for([
+  ['last_click', 'otherPartnerId', 'The latest click was less than a minute before and the window was 30 days.'],
+  [
+    'first_click',
+    'partnerId',
+    /^The latest click was less than a minute before .* That click came by (.+), and the customer stayed with (?!\1)(.+): the first click decides in this program\.$/,
+  ],
+] as const)('of who came by two links it says which one decides: %s', async ([model, partner, text]) => {
+  const shop = await createShop(sql)
+  await sql.query('update programs set attribution_model = $2 where id = $1', [shop.programId, model])
+  const { rows } = await sql.query<{ code: string }>('select code from referral_links where id = $1', [
+    shop.otherLinkId,
+  ])
+  const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: rows[0]?.code ?? '' }
+  await recordClick(db, visit, shop.clickId)
+  await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
+  const explained = await explain(shop)
+  expect(explained.partner?.id).toBe(shop[partner])
+  expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
+})
+
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }
+const bare = (shop: TestShop): Shop => ({ ...shop, clickId: null, customerKey: null, programId: 0 })
 const pay = (shop: Shop, more = {}) => send(shop, 'checkout.session.completed', oneTime(shop, more))
 const own = ['metadata: found', 'customer_metadata: not_tried', 'program: named']
 
@@ -257,11 +285,79 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
       ['metadata: nothing', 'customer_metadata: found', 'program: named', 'session: unknown', 'click_id: found'],
       true,
     ],
+    [
+      'in a session that is paid later, by the click that was valid at its end',
+      async (shop) => {
+        await pay({ ...shop, ...keyless, clickId: shop.clickId }, { payment_status: 'unpaid' })
+        await age(shop, 31)
+        await send(shop, 'checkout.session.async_payment_succeeded', oneTime({ ...shop, ...keyless }))
+      },
+      ['metadata: found', 'customer_metadata: not_given', 'program: named', 'session: found'],
+      true,
+    ],
+    [
+      'parked while its account is disconnected',
+      async (shop) => {
+        await disconnectProcessor(db, env, shop.programId)
+        await pay({ ...shop, ...keyless, clickId: shop.clickId })
+        await connectProcessor(db, shop.programId, shop.account)
+        await applyParkedEvents(db, openStripe(env), { limit: 100, accountId: shop.account })
+      },
+      [...own, 'session: unknown', 'click_id: found'],
+      true,
+    ],
+    [
+      'by the Stripe customer of an earlier payment',
+      async (shop) => {
+        await pay({ ...shop, ...keyless, clickId: shop.clickId, customer: 'cus_known' })
+        await pay({ ...shop, ...keyless, customer: 'cus_known' }, { id: 'cs_2', payment_intent: 'pi_2' })
+      },
+      [
+        'metadata: found',
+        'customer_metadata: nothing',
+        'program: named',
+        'session: unknown',
+        'click_id: not_given',
+        'email: not_given',
+        'processor_customer: found',
+      ],
+      true,
+    ],
+    [
+      'by an e-mail address that only a browser said',
+      async (shop) => {
+        await sql.query(`update programs set lead_auth_policy = 'browser_allowed' where id = $1`, [shop.programId])
+        const email_hash = await emailHash('key', 'bob@example.com')
+        await recordBrowserLead(db, { ...said, email_hash, customer_key: 'ann', click_id: shop.clickId }, null)
+        await pay({ ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' })
+      },
+      [
+        ...own,
+        'session: unknown',
+        'click_id: not_given',
+        'email: unverified',
+        'processor_customer: not_given',
+        'customer_key: unknown',
+        'unverified_email: found',
+      ],
+      true,
+    ],
+    [
+      'without metadata, of a known customer where the program counts these',
+      async (shop) => {
+        await attributeKnownCustomers(db, shop.programId)
+        await pay(shop)
+        const renewal = bill(bare(shop), { id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' })
+        await send(shop, 'invoice.payment_succeeded', { ...renewal, parent: null, metadata: {} })
+      },
+      ['metadata: nothing', 'customer_metadata: nothing', 'program: none', 'known_buyer: found'],
+      true,
+    ],
   ])('%s', async ([, stage, steps, attributed]) => {
     const shop = await createShop(sql)
     await stage(shop)
     const { rows } = await sql.query<{ transaction_id: string }>(
-      'select transaction_id from sales where program_id = $1',
+      'select transaction_id from sales where program_id = $1 order by id desc limit 1',
       [shop.programId],
     )
     const explained = await explain(shop, rows[0]?.transaction_id)
@@ -270,8 +366,6 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
     expect(explained.deliveries.length).toBeGreaterThan(0)
   })
 })
-
-const bare = (shop: TestShop): Shop => ({ ...shop, clickId: null, customerKey: null, programId: 0 })
 
 describe('a payment that is no sale says why not', () => {
   test('an event without metadata of an unknown customer, by its payment and by its own id', async () => {

@@ -382,6 +382,19 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['commissions', 'list', '--status', 'pending'])).stdout).toMatch(/cli-1 +USD\s24\.69 +pending/)
   })
 
+  test('a sale is explained in lines and as JSON, and one that is not there is not found', async () => {
+    const { stdout, exitCode } = await svc(['sales', 'explain', 'cli-1'])
+    expect([exitCode, stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('$24.69')])
+    expect(stdout).toMatch(/STEP +FOUND +MEANS\ncustomer_key +unknown .*\nclick_id +found /)
+    expect(stdout).toMatch(/DATE +WHAT +COMMISSION +IN WORDS\n\S+ +recorded .*\n\S+ +commission +\+USD\s24\.69 /)
+    const { explanation } = await json(['sales', 'explain', 'cli-1', '--json'])
+    expect(explanation).toMatchObject({ transaction_id: 'cli-1', attributed: true, commission: { left_cents: 2469 } })
+    expect(await svc(['sales', 'explain', 'cli-1', '--test'])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('There is no sale'),
+    })
+  })
+
   test('a wrong filter and a key without the scope end with 1 and say what to do', async () => {
     expect(await svc(['partners', 'list', '--status', 'odd'])).toMatchObject({
       exitCode: 1,

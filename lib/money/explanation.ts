@@ -346,6 +346,7 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
 
 function ageText(seconds: number): string {
   if (seconds < 0) return 'after it'
+  if (seconds < 60) return 'less than a minute before'
   if (seconds < 3600) return `${Math.floor(seconds / 60)} minutes before`
   if (seconds < 2 * 86_400) return `${Math.floor(seconds / 3600)} hours before`
   return `${Math.floor(seconds / 86_400)} days before`
