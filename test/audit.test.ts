@@ -4,6 +4,7 @@ import { audit, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { webhookTypes } from '../lib/notifications/webhook-types.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -13,6 +14,11 @@ const { db, sql } = await startEndpoint()
 async function createHistory() {
   const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
   const { programId } = program
+  // An endpoint that has been there for long, so that all of this is told.
+  await sql.query(
+    `insert into webhook_endpoints (program_id, types, created_at) values ($1, $2::webhook_type[], now() - interval '1 hour')`,
+    [programId, webhookTypes],
+  )
   const partnerId = program.partnerIds[0] ?? 0
   await program.lead('lead', await program.click(1))
   const [paid, refunded, rejected, kept] = await Promise.all([
@@ -241,6 +247,36 @@ const corruptions: [check: string, statement: string][] = [
      set customer_key = null, signup_date = null, lead_event_id = null, first_purchase_date = null, customer_status = 'click' where program_id = $1`,
   ],
   ['a customer has the partner of their link', 'update customers set link_id = 1 where program_id = $1'],
+  ["a program's types of webhooks", 'update programs set webhook_types = null where id = $1'],
+  ["a program's types of webhooks", "update webhook_endpoints set types = '{sale.created}' where program_id = $1"],
+  ['a message of webhooks is for an endpoint', 'delete from webhook_deliveries where program_id = $1'],
+  [
+    'every sale and commission was told once',
+    "delete from webhook_deliveries d using webhook_messages m where m.id = d.message_id and m.type = 'sale.created' and d.program_id = $1",
+  ],
+  [
+    'every sale and commission was told once',
+    "delete from webhook_messages where type = 'commission.created' and program_id = $1",
+  ],
+  [
+    'every sale and commission was told once',
+    `with again as (insert into webhook_messages (program_id, type, data)
+      select program_id, type, data from webhook_messages where type = 'sale.created' and program_id = $1 returning *)
+    insert into webhook_deliveries (program_id, endpoint_id, message_id)
+    select g.program_id, e.id, g.id from again g join webhook_endpoints e on e.program_id = g.program_id`,
+  ],
+  [
+    'of each sale the refunds',
+    `delete from webhook_messages m where type = 'sale.refunded' and program_id = $1 and exists (
+      select from webhook_messages b where b.program_id = m.program_id and b.type = m.type and b.data->'sale_id' = m.data->'sale_id' and b.id < m.id
+    ) and exists (
+      select from webhook_messages b where b.program_id = m.program_id and b.type = m.type and b.data->'sale_id' = m.data->'sale_id' and b.id > m.id
+    )`,
+  ],
+  [
+    'of each sale the refunds',
+    "update webhook_messages set data = data || '{\"refunded_cents\": 1}' where type = 'sale.refunded' and program_id = $1",
+  ],
 ]
 
 test.for(corruptions)('the check "%s" finds: %s', async ([check, statement]) => {
