@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
@@ -19,6 +20,7 @@ import {
 import { deleteOldWebhooks, findDelivery, listDeliveries } from '../lib/notifications/webhook-log.ts'
 import { deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
 import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
+import { wakesOf } from '../lib/notifications/wakes.ts'
 import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { startTrackingApi, times } from './support/api.ts'
@@ -110,6 +112,27 @@ async function deliver() {
   await deliverWebhooks({ db, channels, env }, { deadline: Date.now() + 20_000, waits: false })
   await receiver.settle()
 }
+
+test('who waits for the next webhook waits longer than a queue may take to answer else', async () => {
+  const waiting = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
+  const attempts: number[] = []
+  waiting.middlewareStack.add(
+    (next) => async (args) => {
+      const answer = await next(args)
+      attempts.push(answer.output.$metadata.attempts ?? 0)
+      return answer
+    },
+    { step: 'initialize' },
+  )
+  const wakes = wakesOf(waiting, stack.queue.webhookUrl)
+  const received = wakes.receive(1, 20)
+  await setTimeout(3300)
+  const wake = { program_id: 1, due_at: Math.floor(Date.now() / 1000) }
+  await channels.wakes.send([wake])
+  const woken = await received
+  expect([woken, attempts]).toMatchObject([[{ wake }], [1]])
+  await wakes.remove(woken)
+})
 
 /** What was told of which type, in the order in which it happened. */
 function told(webhooks: ReceivedWebhook[]) {

@@ -52,6 +52,8 @@ export function wakesOf(queue: SQSClient, queueUrl: string): Wakes {
           VisibilityTimeout: visibilitySeconds,
           WaitTimeSeconds: waitSeconds,
         }),
+        // The queue answers only then, which is no silence of the kind that the client gives up on.
+        { requestTimeout: (waitSeconds + 3) * 1000 },
       )
       return messages.map(({ Body, ReceiptHandle: receipt }) => ({ wake: parseWake(Body), receipt }))
     },
