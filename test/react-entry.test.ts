@@ -12,6 +12,7 @@ import { startStack } from './support/stack.ts'
 const stack = await startStack({ functions: ['tracker-script', 'track-click', 'track-lead'] })
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env)
+const other = await createSandbox(stack.db, env)
 const shop = await startShop(stack.baseUrl)
 const browser = await launchBrowser(shop.browserArg)
 const baseUrl = 'http://api.svc.test'
@@ -30,12 +31,8 @@ const serverHtml = (props: object) =>
   )
 
 /** The same app for the browser: hydrated where the server rendered it, else rendered. `hooks` counts what the hook gave. */
-const clientScript = async (props: object) => {
-  const { outputFiles } = await build({
-    stdin: {
-      loader: 'tsx',
-      resolveDir: import.meta.dirname,
-      contents: `
+const clientScript = async (props: object) =>
+  await bundle(`
         import { StrictMode, useEffect } from 'react'
         import { createRoot, hydrateRoot } from 'react-dom/client'
         import { SvcProvider, useSvc } from 'svc-tracker/react'
@@ -55,14 +52,43 @@ const clientScript = async (props: object) => {
         const root = document.querySelector('#root')
         if (root.hasChildNodes()) hydrateRoot(root, tree)
         else createRoot(root).render(tree)
-      `,
-    },
+  `)
+
+async function bundle(contents: string): Promise<string> {
+  const { outputFiles } = await build({
+    stdin: { loader: 'tsx', resolveDir: import.meta.dirname, contents },
     bundle: true,
     write: false,
     jsx: 'automatic',
     define: { 'process.env.NODE_ENV': '"development"' },
   })
   return outputFiles[0]?.text ?? ''
+}
+
+/** Renders a tree of providers in the browser alone. `given` has every helper that the child was given, `helpers` whether it was the two names'. */
+async function openTree(tree: string, render: string): Promise<void> {
+  const filled = tree
+    .replaceAll('PROGRAM', String(sandbox.programId))
+    .replaceAll('OTHER', String(other.programId))
+    .replaceAll('BASE', baseUrl)
+  const script = await bundle(`
+    import { StrictMode } from 'react'
+    import { createRoot } from 'react-dom/client'
+    import { SvcProvider, useSvc } from 'svc-tracker/react'
+    window.given = []
+    function Child() {
+      const svc = useSvc()
+      const partners = useSvc('partners')
+      window.given.push(svc)
+      window.helpers = [svc, partners].map((helper) => (helper === null ? 'none' : 'there'))
+      return window.helpers[0]
+    }
+    const tree = ${filled}
+    const root = document.querySelector('#root')
+    window.again = () => createRoot(root)
+    ${render}
+  `)
+  await show('', script)
 }
 
 let context: BrowserContext
@@ -85,7 +111,10 @@ afterEach(async () => {
 })
 
 async function open(rendered: string, props: object = {}, parameter = 'aff'): Promise<void> {
-  const script = await clientScript(props)
+  await show(rendered, await clientScript(props), parameter)
+}
+
+async function show(rendered: string, script: string, parameter = 'aff'): Promise<void> {
   shop.html = `<!doctype html><title>App</title><link rel="icon" href="data:," /><div id="root">${rendered}</div><script>${script.replaceAll('</script', '<\\/script')}</script>`
   await page.goto(`http://app.example.test/?${parameter}=${sandbox.partnerCode}`, { waitUntil: 'domcontentloaded' })
 }
@@ -145,6 +174,58 @@ describe('in the browser', () => {
   test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])("takes other vendors' parameter %s", async (name) => {
     await open('', { params: 'via,ref,fpr,fp_ref,tolt' }, name)
     expect(await page.evaluate('early')).toMatchObject({ success: true })
+    expect(clicks()).toBe(1)
+  })
+
+  const nested: [what: string, tree: string, tags: number, answers: unknown[]][] = [
+    [
+      'of two programs each records the click of its own link',
+      `<SvcProvider programId="PROGRAM" baseUrl="BASE"><SvcProvider name="partners" programId="OTHER" baseUrl="BASE"><Child /></SvcProvider></SvcProvider>`,
+      2,
+      ['there', 'there', true, 'no_attribution'],
+    ],
+    [
+      'of one program, one inside the other by mistake, load and record once',
+      `<SvcProvider programId="PROGRAM" baseUrl="BASE"><SvcProvider programId="PROGRAM" baseUrl="BASE"><Child /></SvcProvider></SvcProvider>`,
+      1,
+      ['there', 'none', true, undefined],
+    ],
+    [
+      'beside each other load and record once',
+      `<><SvcProvider programId="PROGRAM" baseUrl="BASE"><Child /></SvcProvider><SvcProvider programId="PROGRAM" baseUrl="BASE"><i /></SvcProvider></>`,
+      1,
+      ['there', 'none', true, undefined],
+    ],
+  ]
+  test.each(nested)('two providers %s', async (_, tree, tags, answers) => {
+    await openTree(tree, 'createRoot(root).render(<StrictMode>{tree}</StrictMode>)')
+    await page.waitForFunction(() => window.svc?.v)
+    const given = await page.evaluate(async () => {
+      const { svc, partners } = window as unknown as Record<string, Window['svc']>
+      const signup = await svc?.signup('nested')
+      const partnersSignup = await partners?.signup('nested')
+      return [signup?.success, partnersSignup?.error?.code]
+    })
+    expect([...(await page.evaluate<string[]>('helpers')), ...given]).toEqual(answers)
+    expect(await page.locator('script[data-svc-program-id]').count()).toBe(tags)
+    expect(clicks()).toBe(tags)
+    // The other program's tag is told that the link is none of its own.
+    expect(complaints.splice(0)).toHaveLength(tags - 1)
+  })
+
+  test('a provider that goes and comes again, with the same helper, records nothing twice', async () => {
+    const tree = `<SvcProvider programId="PROGRAM" baseUrl="BASE"><Child /></SvcProvider>`
+    await openTree(
+      tree,
+      `window.app = createRoot(root); window.show = (on) => app.render(<StrictMode>{on && tree}</StrictMode>); show(true)`,
+    )
+    await page.waitForFunction(() => window.svc?.getClickId())
+    for (const isOn of [false, true, false, true]) await page.evaluate(`show(${isOn})`)
+    await page.evaluate('app.unmount(), window.app = again(), show(true)')
+    await expect.poll(() => page.textContent('#root')).toBe('there')
+    expect(await page.evaluate(() => window.svc?.signup('again'))).toMatchObject({ success: true })
+    expect(await page.evaluate('new Set(given).size')).toBe(1)
+    expect(await page.locator('script[data-svc-program-id]').count()).toBe(1)
     expect(clicks()).toBe(1)
   })
 })
