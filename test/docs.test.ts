@@ -1,7 +1,9 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from 'vitest'
 import axe from 'axe-core'
+import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { launchBrowser } from './support/browser.ts'
 import { startStack } from './support/stack.ts'
@@ -130,6 +132,37 @@ test('the walk through the program API runs as it stands', async () => {
     env: { SVC_API_KEY: sandbox.apiKey },
   })
   expect(why.stdout).toMatch(/^Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\.$/m)
+})
+
+test('the proxy beside a server of another language runs as it stands, and sets the cookies', async () => {
+  const { text } = await get('/docs/own-domain.md')
+  const [, code = ''] = /^```js file=proxy.mjs\n([^]*?)^```$/m.exec(text) ?? []
+  const onAnyPort = code
+    .replace('.listen(4000,', '.listen(0,')
+    .replace(/\)\n$/, ').on("listening", function () { console.log(this.address().port) })')
+  const server = spawn(process.execPath, ['--input-type=module', '--eval', onAnyPort], {
+    env: { SVC_PROXY_KEY: await proxyKey(stack.environment, sandbox.programId) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  try {
+    const [port] = await once(server.stdout, 'data')
+    const address = `http://127.0.0.1:${String(port).trim()}/mybhqzlr`
+    const script = await fetch(address)
+    expect([script.status, script.headers.get('content-type')]).toEqual([200, 'text/javascript; charset=utf-8'])
+    expect(await script.text()).not.toContain('/api/v1/track/')
+    const click = await fetch(address, {
+      method: 'POST',
+      headers: { origin: 'https://shop.example.com', 'x-forwarded-for': '198.51.100.7' },
+      body: JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}` }),
+    })
+    expect(await click.json()).toMatchObject({ success: true, cookie_set: true })
+    expect(click.headers.getSetCookie().map((cookie) => cookie.split('=')[0])).toEqual([
+      'svc_click_id',
+      'svc_click_id_kept',
+    ])
+  } finally {
+    server.kill()
+  }
 })
 
 /** What the page does with the visitor's choice: how often it gave consent to the tracker. */
