@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import type { AxeResults } from 'axe-core'
 import type { BrowserContext, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { launchBrowser } from './support/browser.ts'
+import { bill, firstPayment } from './support/payments.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 import { totp } from './support/totp.ts'
@@ -370,6 +372,7 @@ const refusedForms: [path: string, field: string, typed: string, button: string]
   ['/programs/1/settings', 'Commission on each signup', '1.234', 'Save'],
   ['/programs/1/settings', 'Program name', 'x'.repeat(81), 'Save'],
   ['/programs/1/settings', 'Customer key or click id', 'nobody', 'Erase'],
+  ['/programs/1/settings', 'Stripe account id', 'cus_1', 'Connect Stripe'],
   ['/programs/new', 'Program name', 'x'.repeat(81), 'Make the program'],
   ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add the partner'],
   ['/programs/1/payouts', 'Minimum', '1.234', 'Save'],
@@ -410,6 +413,90 @@ test.each(refusedForms)(
     expect(complaints).toEqual([])
   },
 )
+
+const daysAgo = (days: number) => Math.floor(Date.now() / 1000) - days * 86_400
+
+test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, async () => {
+  const { page } = advertiser
+  const { rows: links } = await stack.sql.query<{ code: string }>('select code from referral_links order by id limit 1')
+  const { click_id: clickId } = await call('click', {
+    affiliate_url: `https://shop.example.com/?aff=${links[0]?.code}`,
+  })
+  await stack.sql.query(
+    `update customers set created_at = now() - interval '80 days', last_click_at = now() - interval '80 days' where click_id = $1`,
+    [clickId],
+  )
+  const shop: Shop = {
+    generation: 'new',
+    account: 'acct_past',
+    programId: 1,
+    clickId,
+    customerKey: 'past-1',
+    email: 'past@example.com',
+    customer: 'cus_past',
+    livemode: true,
+    now: daysAgo(70),
+  }
+  const renewal = (id: string, days: number) =>
+    bill({ ...shop, now: daysAgo(days) }, { id, payment_intent: `pi_${id}` })
+  stack.stripe.lists.set('acct_past /v1/customers', [customer(shop, {})])
+  stack.stripe.lists.set('acct_past /v1/checkout/sessions', [firstPayment(shop)])
+  stack.stripe.lists.set('acct_past /v1/invoices', [
+    bill(shop, { billing_reason: 'subscription_create' }),
+    renewal('in_2', 40),
+    renewal('in_3', 10),
+  ])
+  const recorded = async () => {
+    const { rows } = await stack.sql.query<{ id: string }>(
+      `select s.transaction_id as id from sales s join customers c on c.program_id = s.program_id and c.id = s.customer_id
+       where c.click_id = $1 order by id`,
+      [clickId],
+    )
+    return rows.map(({ id }) => id)
+  }
+  const button = (name: string) => page.getByRole('button', { name, exact: true })
+
+  await page.goto('/programs/1/settings')
+  await page.getByLabel('Stripe account id').fill(' acct_past ')
+  await button('Connect Stripe').click()
+  await page.getByText('Stripe is connected.').waitFor()
+
+  stack.stripe.failing.set('/v1/checkout/sessions', 503)
+  await page.getByLabel('Payments from before').selectOption({ label: 'of the last 3 months' })
+  await button('Read them').click()
+  await page.getByText('The past is being read, now checkout sessions.').waitFor()
+  await page.getByText(/ 1 object since .* read, 0 recorded\. It goes on by itself\.$/).waitFor()
+  await page.getByText('Stripe or the database did not answer.').waitFor()
+  expect(await button('Read them').count()).toBe(0)
+  await button('Go on now').click()
+  await page.getByText('The past is being read, now checkout sessions.').waitFor()
+
+  await button('Stop').click()
+  await page.getByText('Reading the past stopped at checkout sessions.').waitFor()
+  await page.getByText('Stopped. What was recorded stays.').waitFor()
+  stack.stripe.failing.clear()
+  // What is stopped goes on for nobody who did not say so.
+  await stack.scheduled('apply-parked-events')
+  await page.reload()
+  await page.getByText('Reading the past stopped at checkout sessions.').waitFor()
+  expect(await recorded()).toEqual([])
+
+  await button('Go on where it stopped').click()
+  await page.getByText('The past is read.').waitFor()
+  expect(await page.getByText('The past is read.').locator('..').textContent()).toMatch(
+    / 5 objects since .* read, 3 recorded\./,
+  )
+  expect(await recorded()).toEqual(['in_1', 'in_2', 'in_3'])
+
+  await page.getByLabel('Payments from before').selectOption({ label: 'of the last 12 months' })
+  await button('Read them').click()
+  const lastYear = new Date().getUTCFullYear() - 1
+  await page.getByText(new RegExp(` 5 objects since .*, ${lastYear} read`)).waitFor()
+  expect(await recorded()).toEqual(['in_1', 'in_2', 'in_3'])
+  await goTo(page, 'Commissions')
+  await page.getByText('in_3').waitFor()
+  expect(complaints).toEqual([])
+})
 
 /** Pages by who opens them, after the walk above has filled them. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [

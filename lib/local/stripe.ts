@@ -20,6 +20,8 @@ export interface LocalStripe {
   accounts: Map<string, string>
   /** Answers this instead for the next `times` calls; 0 breaks the connection. */
   fail(status: number, times: number): void
+  /** Paths that are answered with this status until they are taken out. */
+  failing: Map<string, number>
   close(): Promise<void>
 }
 
@@ -98,7 +100,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
       }
       const account = String(request.headers['stripe-account'] ?? '')
       stripe.calls.push(`${request.method} ${decodeURIComponent(request.url ?? '')} ${account}`.trim())
-      const failure = failures.shift()
+      const failure = stripe.failing.get(request.url?.split('?')[0] ?? '') ?? failures.shift()
       if (failure === 0) {
         request.socket.destroy()
         return
@@ -122,6 +124,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     objects: new Map(),
     lists: new Map(),
     accounts: new Map(),
+    failing: new Map(),
     fail: (status, times) => void failures.push(...Array.from({ length: times }, () => status)),
     async close() {
       server.close()

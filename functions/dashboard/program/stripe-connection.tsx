@@ -260,7 +260,7 @@ function Past({
 
 function PastProgress({ backfill }: { backfill: Backfill }) {
   const { status, kind, objects_read: read, events_recorded: recorded, reads_from: from, problem } = backfill
-  const figures = `${formatNumber(read)} objects since ${formatDate(from)} read, ${formatNumber(recorded)} recorded.`
+  const figures = `${formatNumber(read)} ${read === 1 ? 'object' : 'objects'} since ${formatDate(from)} read, ${formatNumber(recorded)} recorded.`
   return (
     <>
       <p>
