@@ -1015,6 +1015,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
     row: { status: string | null; amount_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
   }
+  read_breakdowns: {
+    arguments: { of_program_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; asked_metric: string | null; of_currency: string | null; max_values: number | null }
+    row: { of_metric: string | null; breakdown: string | null; value: string | null; label: string | null; values: number | null; amount: number | null; clicks: number | null }
+  }
   read_groups: {
     arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_by: string | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null }
     row: { place: number | null; value: string | null; label: string | null; starts: Date | null; starts_local: string | null; clicks: number | null; bot_clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
@@ -1022,6 +1026,10 @@ export interface DatabaseFunctions {
   read_performance: {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
+  }
+  read_series: {
+    arguments: { of_program_id: number | null; filters: string | null; previous_from: Date | null; current_from: Date | null; until: Date | null; every: string | null; of_currency: string | null; moment: Date | null }
+    row: { starts: Date | null; is_before: boolean | null; not_yet: boolean | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   record_webhook_attempts: {
     arguments: { attempts: string | null }
@@ -1124,8 +1132,10 @@ export const functionCalls: {
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
+  read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_by', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
+  read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'filters', 'previous_from', 'current_from', 'until', 'every', 'of_currency', 'moment'] },
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },

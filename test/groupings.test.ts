@@ -4,12 +4,14 @@ import { findDifferences } from '../lib/commands/audit.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
+import { readOverview } from '../lib/programs/overview.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import type { Campaign } from '../lib/tracking/campaign.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { type Group, type GroupsQuery, groupings, metrics, readGroups } from '../lib/tracking/groupings.ts'
 import { recordServerLead } from '../lib/tracking/leads.ts'
+import { breakdowns, chartMetrics, type OverviewQuery } from '../lib/tracking/overview.ts'
 import { setClock } from './support/clock.ts'
 import { noClick, noLead, noSale } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -179,6 +181,58 @@ for (const at of steps) {
     await countFigures(db, 1 + Math.floor(random() * 9))
   }
 }
+
+/** What the overview is asked for, and who is looked for by name. */
+const overviews: [what: string, changes: Partial<OverviewQuery>][] = [
+  ...chartMetrics.map((metric): [string, Partial<OverviewQuery>] => [`${metric} by day`, { metric }]),
+  ['sales by week in another currency', { metric: 'sales', interval: 'week', currency: 'eur' }],
+  ['revenue by month in another currency', { metric: 'revenue', interval: 'month', currency: 'eur' }],
+  [
+    'clicks by hour',
+    { metric: 'clicks', interval: 'hour', dateFrom: new Date('2026-03-20'), dateTo: new Date('2026-03-22') },
+  ],
+  [
+    'sales by hour',
+    { metric: 'sales', interval: 'hour', dateFrom: new Date('2026-03-20'), dateTo: new Date('2026-03-22') },
+  ],
+  ['of a partner', { metric: 'clicks', filters: { partner: String(second.partnerId) } }],
+  ['of a link, its sales', { metric: 'sales', filters: { link: linkOf('second').link ?? null } }],
+  ['of a country', { metric: 'revenue', filters: { country: 'DE' } }],
+  ['of no country', { metric: 'clicks', filters: { country: null } }],
+  ['of a site, by conversion', { metric: 'conversion', filters: { referrer: 'blog.example.org' } }],
+  ['of none, on a device', { metric: 'leads', filters: { referrer: null, device: 'mobile' } }],
+  ['of a page', { metric: 'commission', filters: { page: 'https://shop.example.com/shoes' } }],
+  ['of a source', { metric: 'clicks', filters: { utm_source: 'mail' } }],
+  [
+    'of a source in a country by a partner',
+    {
+      metric: 'revenue',
+      currency: 'eur',
+      filters: { utm_source: 'Blog', country: 'US', partner: String(second.partnerId) },
+    },
+  ],
+  ['of a value that nothing has', { metric: 'clicks', filters: { country: 'ZZ' } }],
+]
+const afterAll = start + 60 * 24 * hourMs
+const readAll = () =>
+  Promise.all(
+    overviews.map(([, changes]) =>
+      readOverview(
+        db,
+        { id: programId, currency: 'usd', createdAt: new Date(start) },
+        { ...seen, ...changes },
+        afterAll,
+      ),
+    ),
+  )
+const seen: OverviewQuery = {
+  dateFrom: new Date('2026-03-16'),
+  dateTo: new Date('2026-03-30'),
+  currency: 'usd',
+  filters: {},
+}
+// While some of it waits to be counted, and when nothing does any more.
+const whileCounting = await readAll()
 await Promise.all([countClicks(db, 20), countFigures(db, 20), countClicks(db, 1000), countFigures(db, 1000)])
 while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
 await setTime(new Date())
@@ -336,6 +390,76 @@ describe('the figures are those that a second reading of what happened finds', (
       await expectNaive({ metrics: asked, sort: asked[0], groupBy: 'country', interval: 'week' })
     },
   )
+})
+
+const afterCounting = await readAll()
+
+const within = (some: Fact[], begins: number, ends: number) => some.filter(({ at }) => at >= begins && at < ends)
+
+const amounts = {
+  clicks: 'clicks',
+  leads: 'leads',
+  sales: 'sales',
+  revenue: 'revenue_cents',
+  commission: 'commission_cents',
+  conversion: 'conversions',
+} as const
+
+describe.each([
+  ['while it waits to be counted', whileCounting],
+  ['once it is counted', afterCounting],
+])('the overview is what a second reading finds, %s', (_when, read) => {
+  test.for(overviews.map(([what, changes], index) => [what, changes, index] as const))('%s', ([, changes, index]) => {
+    const query = { ...seen, ...changes }
+    const overview = read[index]?.overview
+    if (!overview || !query.dateFrom || !query.dateTo) throw new Error('no overview')
+    const from = query.dateFrom.getTime()
+    const until = query.dateTo.getTime() + 24 * hourMs
+    const length = until - from
+    const fitting = facts.filter(({ values }) =>
+      breakdowns.every((name) => query.filters[name] === undefined || (values[name] ?? null) === query.filters[name]),
+    )
+    const sum = (some: Fact[], metric: string) =>
+      some
+        .filter(
+          (fact) =>
+            fact.metric === metric && (metric === 'sales' || (fact.currency ?? query.currency) === query.currency),
+        )
+        .reduce((total, { amount }) => total + amount, 0)
+    const figures = (some: Fact[]) =>
+      Object.fromEntries(Object.keys(overview.total).map((name) => [name, sum(some, name)]))
+    const valueIn = (some: Fact[]) => {
+      const clicks = sum(some, 'clicks')
+      if (query.metric === 'conversion') return clicks && Math.round((sum(some, 'conversions') / clicks) * 10_000) / 100
+      return sum(some, amounts[query.metric ?? 'clicks'])
+    }
+    const current = within(fitting, from, until)
+    expect(overview.total).toEqual(figures(current))
+    expect(overview.before).toEqual(figures(within(fitting, from - length, from)))
+    expect(overview.points.map(({ value, before }) => [value, before])).toEqual(
+      overview.points.map(({ start: begins }, at) => {
+        const [first, last] = [begins.getTime(), overview.points[at + 1]?.start.getTime() ?? until]
+        return [valueIn(within(fitting, first, last)), valueIn(within(fitting, first - length, last - length))]
+      }),
+    )
+    for (const name of breakdowns) {
+      const expected = [...Map.groupBy(current, ({ values }) => values[name] ?? null)]
+        .map(([value, some]) => ({
+          value,
+          amount: sum(some, amounts[overview.metric]),
+          clicks: overview.metric === 'conversion' || overview.metric === 'clicks' ? sum(some, 'clicks') : 0,
+        }))
+        .filter(({ amount, clicks }) => amount !== 0 || clicks !== 0)
+      const { rows, count } = overview.breakdowns[name]
+      expect([name, byValue(rows.map(({ value, amount, clicks }) => ({ value, amount, clicks })))]).toEqual([
+        name,
+        byValue(expected),
+      ])
+      expect([name, count]).toEqual([name, expected.length])
+      const sorted = rows.map(({ amount }) => amount)
+      expect(sorted).toEqual(sorted.toSorted((a, b) => b - a))
+    }
+  })
 })
 
 const starts = async (changes: Partial<GroupsQuery>) =>

@@ -24,8 +24,9 @@ import {
 } from '../lib/programs/partnerships.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
-import { addPartner, listPartners, topPartners, updatePartner } from '../lib/programs/partners.ts'
-import { createProgram, hasClicks, programDefaults, readProgram } from '../lib/programs/programs.ts'
+import { addPartner, listPartners, updatePartner } from '../lib/programs/partners.ts'
+import { readOverview } from '../lib/programs/overview.ts'
+import { createProgram, programDefaults, readProgram } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { newestEvents, newestTestEvents } from '../lib/tracking/events.ts'
 import { readTestFigures } from '../lib/programs/test-data.ts'
@@ -83,7 +84,8 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   programs: {
     createProgram: () => createProgram(db, 'workspace', program),
     readProgram: () => readProgram(db, 1),
-    hasClicks: () => hasClicks(db, 1),
+    readOverview: () =>
+      readOverview(db, { id: 1, currency: 'usd', createdAt: range.from }, { currency: 'usd', filters: {} }),
     // It answers no rows, so that there is no program.
     readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },
@@ -97,7 +99,6 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'endPartnership by the partner': () => endPartnership(db, { programId: 1, userId: 'user' }),
     setPartnerName: () => setPartnerName(db, 'user', 'Nora'),
     setPayoutAddress: () => setPayoutAddress(db, 'user', 'nora@example.com'),
-    topPartners: () => topPartners(db, { id: 1, currency: 'usd' }, range, 5),
   },
   members: {
     listMembers: () => listMembers(db, 'workspace'),

@@ -104,7 +104,7 @@ const fields = {
   status: '`ended` where the program or the partner ended it; it goes on when they accept a new invitation.',
   has_account: 'Whether somebody signs in as the partner. Their name and e-mail address are their own then.',
   clicks: 'Counted within a minute. Test clicks do not count.',
-  sales: 'Sales that earned a commission.',
+  sales: 'Paid sales with this partner, in any currency, whether or not they earned a commission.',
   balance_cents: 'What was credited and not paid; below zero after reversals of what was paid.',
 }
 const path = '/api/v1/partners'

@@ -253,8 +253,8 @@ export function linksOf(programId: Expression<number>, partnerId: Expression<num
 export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
 
 /**
- * A partner's links in a program, the oldest first, with what each brought at any time: clicks as they are counted, leads, sales and commission (after
- * reversals, in the program's currency) as the totals have them, which is within a minute.
+ * A partner's links in a program, the oldest first, with what each brought at any time: clicks as they are counted, leads, sales (in any currency)
+ * and commission (after reversals, in the program's currency) as the totals have them, which is within a minute.
  */
 export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
@@ -268,7 +268,7 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
       eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
       eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
       totalOf('leads').as('leads'),
-      totalOf('sales', ownCurrency).as('sales'),
+      totalOf('sales').as('sales'),
       totalOf('commission_cents', ownCurrency).as('commission_cents'),
     ])
     .where('l.program_id', '=', programId)

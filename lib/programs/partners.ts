@@ -156,7 +156,7 @@ interface PartnerList extends Part {
 
 /**
  * Partners of a program with what they brought, in the order, as many and those that `list` asks for. `has_account` is true once somebody
- * signs in as the partner, `invited` while an invitation is open, `sales` counts those that earned a commission.
+ * signs in as the partner, `invited` while an invitation is open, `sales` counts all that were paid, in any currency.
  */
 export async function listPartners(db: Database, programId: number, list: PartnerList): Promise<PartnerOfProgram[]> {
   return await db.query(partnersStatement(programId, list))
@@ -224,20 +224,17 @@ export function partnersStatement(programId: number, list: PartnerList) {
   return partOf(query, sql.ref<number>('p.id'), part, orderBy(sort, programId))
 }
 
-/** Column: how many sales earned a partner a commission. */
+/** Column: how many paid sales a partner brought, in any currency, whether or not they earned a commission. */
 function salesOf(programId: Expression<number>, partnerId: Expression<number>) {
-  return (
-    kysely
-      .selectFrom('commissions as c')
-      .select((eb) => eb.fn.countAll<number>().as('sales'))
-      .where('c.program_id', '=', programId)
-      .where('c.partner_id', '=', partnerId)
-      .where('c.kind', '=', 'sale')
-      // One of 0 is of a sale that brought nothing after all.
-      .where('c.amount_cents', '>', 0)
-      .$asScalar()
-      .$notNull()
-  )
+  return kysely
+    .selectFrom('sales as s')
+    .select((eb) => eb.fn.countAll<number>().as('sales'))
+    .where('s.program_id', '=', programId)
+    .where('s.partner_id', '=', partnerId)
+    .where((eb) => eb.not('s.is_test'))
+    .where('s.payment_status', '=', sql.lit('paid'))
+    .$asScalar()
+    .$notNull()
 }
 
 function orderBy(sort: (typeof partnerSorts)[number], programId: number): Order {
@@ -276,70 +273,4 @@ function clicksOf(programId: number, partnerId: Expression<number>) {
     .select((eb) => eb.fn.sum('k.clicks').as('clicks'))
     .where('l.program_id', '=', programId)
     .where('l.partner_id', '=', partnerId)
-}
-
-/**
- * The partners whose sales earned most in a range, in the program's currency, with what is left of their commissions after reversals
- * and the revenue of their sales. Both bounds belong to the range, to the millisecond. It costs by the commissions of the range.
- */
-export async function topPartners(
-  db: Database,
-  program: { id: number; currency: string },
-  range: { from: Date; to: Date },
-  limit: number,
-) {
-  return await db.query(
-    kysely
-      .with(
-        (cte) => cte('made').notMaterialized(),
-        (cte) =>
-          cte
-            .selectFrom('commissions')
-            .select(['partner_id', 'sale_id'])
-            .select((eb) => eb('amount_cents', '-', eb.ref('reversed_cents')).as('commission_cents'))
-            .where('program_id', '=', program.id)
-            .where('currency', '=', program.currency)
-            .where('amount_cents', '>', 0)
-            .where('created_at', '>=', range.from)
-            .where('created_at', '<', new Date(range.to.getTime() + 1)),
-      )
-      // Sales are looked up for those alone who are shown.
-      .with('top', (cte) =>
-        cte
-          .selectFrom('made')
-          .select('partner_id')
-          .select((eb) => eb.cast<number>(eb.fn.sum('commission_cents'), 'bigint').as('commission_cents'))
-          .groupBy('partner_id')
-          .orderBy('commission_cents', 'desc')
-          .orderBy('partner_id')
-          .limit(limit),
-      )
-      .with('sold', (cte) =>
-        cte
-          .selectFrom('top')
-          .innerJoin('made', 'made.partner_id', 'top.partner_id')
-          .innerJoin('sales as s', (join) =>
-            join.on('s.program_id', '=', program.id).onRef('s.id', '=', 'made.sale_id'),
-          )
-          .select('top.partner_id')
-          .select((eb) => [
-            eb.fn.countAll<number>().as('sales'),
-            eb.cast<number>(eb.fn.sum('s.amount_cents'), 'bigint').as('revenue_cents'),
-          ])
-          .groupBy('top.partner_id'),
-      )
-      .selectFrom('top')
-      .innerJoin('partners as p', (join) =>
-        join.on('p.program_id', '=', program.id).onRef('p.id', '=', 'top.partner_id'),
-      )
-      .leftJoin('sold', 'sold.partner_id', 'top.partner_id')
-      .select(['p.id', 'p.name'])
-      .select((eb) => [
-        eb.fn.coalesce('sold.sales', eb.lit(0)).as('sales'),
-        eb.fn.coalesce('sold.revenue_cents', eb.lit(0)).as('revenue_cents'),
-        'top.commission_cents',
-      ])
-      .orderBy('top.commission_cents', 'desc')
-      .orderBy('p.id'),
-  )
 }

@@ -132,16 +132,3 @@ export async function readProgram(
   )
   return program
 }
-
-/** Whether a click by a partner's link has come. */
-export async function hasClicks(db: Database, programId: number): Promise<boolean> {
-  const [click] = await db.query(
-    kysely
-      .selectFrom('affiliate_click_events')
-      .select('id')
-      .where('program_id', '=', programId)
-      .where((eb) => eb.not('is_test'))
-      .limit(1),
-  )
-  return click !== undefined
-}

@@ -190,6 +190,15 @@ function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
   }
 }
 
+/** What the range before has in all, to tell what grew out of nothing from what doubled. Money is in minor units of a currency. */
+export function totalsBefore(rows: PerformanceRow[], currency: string): Figures {
+  const before = noFigures()
+  for (const row of rows) {
+    if (row.day === null) add(before, row, row.currency === null || row.currency === currency)
+  }
+  return before
+}
+
 /** `part / whole`, rounded half up to `decimals`; 0 where there is no whole. */
 export function ratio(part: number, whole: number, decimals: number): number {
   const scale = 10 ** decimals
@@ -197,13 +206,14 @@ export function ratio(part: number, whole: number, decimals: number): number {
 }
 
 /** The average in the major unit, to two decimals or to as many as the currency has. */
-function averageOf(amountCents: number, count: number, currency: string): number {
+export function averageOf(amountCents: number, count: number, currency: string): number {
   const exponent = currencyExponent(currency)
   const decimals = Math.max(2, exponent)
   return ratio(amountCents * 10 ** (decimals - exponent), count * 10 ** decimals, decimals)
 }
 
-function trendOf(current: number, previous: number): Trend {
+/** The change of a figure. One out of nothing is by a hundred percent. */
+export function trendOf(current: number, previous: number): Trend {
   const trendDirection = current > previous ? 'up' : current < previous ? 'down' : 'stable'
   const change = Math.abs(current - previous)
   return { trend: previous === 0 ? (change === 0 ? 0 : 100) : ratio(change * 100, previous, 1), trendDirection }

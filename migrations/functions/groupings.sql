@@ -4,14 +4,22 @@
 create or replace function quarter_of_day(at timestamptz) returns smallint language sql immutable
 as $$ select (floor(extract(epoch from at) / 900)::bigint % 96)::smallint $$;
 
+-- The host that a click came from.
+create or replace function host_of_referrer(referrer_url text) returns text language sql immutable
+return left(substring(lower(referrer_url) from '^[a-z][a-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:]+)'), 200);
+
+-- The page that a click led to, without its query.
+create or replace function page_of_click(page_url text, affiliate_url text) returns text language sql immutable
+return left(nullif(substring(coalesce(nullif(page_url, ''), affiliate_url) from '^[^?#]+'), ''), 200);
+
 -- What a click was, under the names of groupings; of addresses the host that it came from and the page without its query.
 create or replace function values_of_click(click affiliate_click_events) returns jsonb language sql immutable
 return jsonb_strip_nulls(jsonb_build_object(
   'country', left(nullif((click).geo_country, ''), 200),
   'device', (click).device_type,
   'browser', left(nullif((click).browser_name, ''), 200),
-  'referrer', left(substring(lower((click).referrer_url) from '^[a-z][a-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:]+)'), 200),
-  'page', left(nullif(substring(coalesce(nullif((click).page_url, ''), (click).affiliate_url) from '^[^?#]+'), ''), 200)
+  'referrer', host_of_referrer((click).referrer_url),
+  'page', page_of_click((click).page_url, (click).affiliate_url)
 )) || coalesce((click).campaign, '{}');
 
 -- The values that something counts for. Who came by no link (null) has none of a link.
@@ -118,9 +126,21 @@ begin
   );
 end $$;
 
+-- What the click was that a customer counts for, whose latest one was at `clicked_at`: that one or, where it was on another link than the one they
+-- count for, their first one, whose time is in their click id.
+create or replace function origin_of_customer(c customers, clicked_at timestamptz) returns jsonb language sql stable
+set plan_cache_mode = force_generic_plan as $$
+  select coalesce((
+    select values_of_click(e) from affiliate_click_events e
+    where e.program_id = (c).program_id and not e.is_test and e.link_id = (c).link_id
+      and e.click_timestamp = any (array[clicked_at, timestamptz 'epoch'
+        + interval '1 millisecond' * substring((c).click_id from '^cust_([0-9]{13})_')::bigint])
+    order by e.customer_id = (c).id desc, e.click_timestamp desc, e.id limit 1
+  ), '{}')
+$$;
+
 -- Moves what leads, sales, refunds and corrections changed, at most `max_rows` of it, into the totals, and returns how many rows that were. It may
--- run twice at once, and beside count_clicks. A customer's origin is the click that they had when they were first counted: their latest one or, where that
--- was on another link than the one they count for, their first one, whose time is in their click id.
+-- run twice at once, and beside count_clicks. A customer's origin is the click that they had when they were first counted.
 create or replace function count_figures(max_rows integer) returns bigint language plpgsql as $$
 declare
   taken uncounted_figures[];
@@ -135,13 +155,7 @@ begin
     return 0;
   end if;
   insert into customer_origins (program_id, customer_id, origin)
-  select f.program_id, f.customer_id, coalesce((
-    select values_of_click(e) from affiliate_click_events e
-    where e.program_id = c.program_id and not e.is_test and e.link_id = c.link_id
-      and e.click_timestamp = any (array[f.clicked_at, timestamptz 'epoch'
-        + interval '1 millisecond' * substring(c.click_id from '^cust_([0-9]{13})_')::bigint])
-    order by e.customer_id = c.id desc, e.click_timestamp desc, e.id limit 1
-  ), '{}')
+  select f.program_id, f.customer_id, origin_of_customer(c, f.clicked_at)
   from (select distinct on (program_id, customer_id) * from unnest(taken) order by program_id, customer_id, at, clicked_at) f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   where not exists (select from customer_origins o where o.program_id = f.program_id and o.customer_id = f.customer_id)

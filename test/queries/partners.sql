@@ -29,8 +29,8 @@ select keep_made((
             where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
             order by "l"."id") as agg) as "links", (
           select count(*) as "sales"
-          from "commissions" as "c"
-          where "c"."program_id" = "p"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $5 and "c"."amount_cents" > $6) as "sales", (
+          from "sales" as "s"
+          where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
           select coalesce(json_agg(agg), '[]')
           from (
             select "b"."currency", "b"."balance_cents"
@@ -38,12 +38,12 @@ select keep_made((
             where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
             order by "b"."currency") as agg) as "balances"
         from "partners" as "p"
-        where "p"."program_id" = $7 and "p"."id" = (
+        where "p"."program_id" = $5 and "p"."id" = (
           select "l"."partner_id"
           from "referral_links" as "l"
-          where "l"."program_id" = $8 and lower("l"."code") = $9)
+          where "l"."program_id" = $6 and lower("l"."code") = $7)
         order by "p"."id" desc
-        limit $10)) m)) as "made";
+        limit $8)) m)) as "made";
 
 -- addLink
 insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "external_id", "metadata")
@@ -98,8 +98,8 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
-  from "commissions" as "c"
-  where "c"."program_id" = "p"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $5 and "c"."amount_cents" > $6) as "sales", (
+  from "sales" as "s"
+  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "b"."currency", "b"."balance_cents"
@@ -107,9 +107,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
     order by "b"."currency") as agg) as "balances"
 from "partners" as "p"
-where "p"."program_id" = $7 and "p"."id" = $8
+where "p"."program_id" = $5 and "p"."id" = $6
 order by "p"."id" desc
-limit $9;
+limit $7;
 
 -- listPartners
 select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
@@ -132,8 +132,8 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
-  from "commissions" as "c"
-  where "c"."program_id" = "p"."program_id" and "c"."partner_id" = "p"."id" and "c"."kind" = $5 and "c"."amount_cents" > $6) as "sales", (
+  from "sales" as "s"
+  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "b"."currency", "b"."balance_cents"
@@ -141,9 +141,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
     order by "b"."currency") as agg) as "balances"
 from "partners" as "p"
-where "p"."program_id" = $7 and "p"."id" < $8
+where "p"."program_id" = $5 and "p"."id" < $6
 order by "p"."id" desc
-limit $9;
+limit $7;
 
 -- listProgramsOfPartner
 select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (
@@ -156,10 +156,7 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
   ) as "leads", (
       select coalesce(sum(t."sales"), 0)::bigint
       from grouped_days t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text and t.currency = (
-        select g.currency
-        from programs g
-        where g.id = l.program_id)
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text
   ) as "sales", (
       select coalesce(sum(t."commission_cents"), 0)::bigint
       from grouped_days t
@@ -259,24 +256,3 @@ update "partners"
 set "payout_email" = $1
 where "user_id" = $2
 returning "payout_waits_until";
-
--- topPartners
-with "made" as not materialized (
-  select "partner_id", "sale_id", "amount_cents" - "reversed_cents" as "commission_cents"
-  from "commissions"
-  where "program_id" = $1 and "currency" = $2 and "amount_cents" > $3 and "created_at" >= $4 and "created_at" < $5), "top" as (
-  select "partner_id", cast(sum("commission_cents") as bigint) as "commission_cents"
-  from "made"
-  group by "partner_id"
-  order by "commission_cents" desc, "partner_id"
-  limit $6), "sold" as (
-  select "top"."partner_id", count(*) as "sales", cast(sum("s"."amount_cents") as bigint) as "revenue_cents"
-  from "top"
-  inner join "made" on "made"."partner_id" = "top"."partner_id"
-  inner join "sales" as "s" on "s"."program_id" = $7 and "s"."id" = "made"."sale_id"
-  group by "top"."partner_id")
-select "p"."id", "p"."name", coalesce("sold"."sales", 0) as "sales", coalesce("sold"."revenue_cents", 0) as "revenue_cents", "top"."commission_cents"
-from "top"
-inner join "partners" as "p" on "p"."program_id" = $8 and "p"."id" = "top"."partner_id"
-left join "sold" on "sold"."partner_id" = "top"."partner_id"
-order by "top"."commission_cents" desc, "p"."id";

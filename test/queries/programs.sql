@@ -8,7 +8,51 @@ select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "
 from "programs"
 where "id" = $1;
 
--- hasClicks
+-- readOverview
+select *
+from read_performance($1, $2, $3, $4, $5);
+select *
+from read_series($1, $2, $3, $4, $5, $6, $7, $8);
+select *
+from read_breakdowns($1, $2, $3, $4, $5, $6, $7);
+select (
+  select count(distinct "d"."partner_id") as "n"
+  from "payouts_due" as "d"
+  where "d"."program_id" = "p"."id" and "d"."left_out" is null) as "partners_due", (
+  select count(*) as "n"
+  from "payout_runs" as "r"
+  where "r"."program_id" = "p"."id" and "r"."paid_at" is null and exists (
+    select
+    from "withdrawals" as "w"
+    where "w"."program_id" = "r"."program_id" and "w"."payout_run_id" = "r"."id" and "w"."status" = $1)) as "runs_open", (
+  select count(*) as "n"
+  from "withdrawals" as "w"
+  where "w"."program_id" = "p"."id" and "w"."status" = $2 and "w"."payout_run_id" is null) as "withdrawals_asked", (
+  select count(*) as "n"
+  from "commissions" as "c"
+  where "c"."program_id" = "p"."id" and "c"."review_reason" is not null and "c"."credited_at" is null and "c"."rejected_at" is null and "c"."reversal" <> $3) as "commissions_to_review", (
+  select count(distinct "b"."partner_id") as "n"
+  from "balances" as "b"
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $4) as "partners_owing", (
+  select "b"."partner_id"
+  from "balances" as "b"
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $5
+  order by "b"."balance_cents"
+  limit $6) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
+  select count(*) as "n"
+  from "notifications" as "n"
+  where "n"."program_id" = "p"."id" and "n"."audience" = $7 and "n"."kind" = $8 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
+    select
+    from "notification_reads" as "s"
+    where "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id")) as "events_ignored", (
+  select count(*) as "n"
+  from "webhook_endpoints" as "w"
+  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $9 and "w"."deleted_at" is null) as "endpoints_off", not exists (
+  select
+  from "sales" as "s"
+  where "s"."program_id" = "p"."id") as "has_no_sale"
+from "programs" as "p"
+where "p"."id" = $10;
 select "id"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"

@@ -1,9 +1,9 @@
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { formatMoney } from '../../../lib/money.ts'
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { earningsByDay } from '../../../lib/money/commission-list.ts'
 import { Card, Heading, Metric } from '../parts/blocks.tsx'
-import { BarChart } from '../parts/chart.tsx'
-import { formatAmount, formatDate } from '../parts/format.tsx'
+import { Chart } from '../parts/chart.tsx'
+import { formatAxis } from '../parts/format.tsx'
 import { renderPartner } from '../parts/layout.tsx'
 import { Pager } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
@@ -37,14 +37,12 @@ earningsPages.get('/partner', requirePartner, async (c) => {
         ))}
         <Pager {...page} />
         <Card title={`Earned in the last ${chartDays} days`}>
-          <BarChart
+          <Chart
             title="Earned"
-            format={(value) => formatAmount(majorUnits(value, currency), currency, 'short')}
-            bars={days.map(({ date, amount_cents: cents }) => ({
-              label: formatDate(date),
-              value: cents,
-              text: formatMoney(cents, currency),
-            }))}
+            interval="day"
+            format={(value) => formatMoney(value, currency)}
+            formatShort={(value) => formatAxis(value, currency)}
+            points={days.map(({ date, amount_cents: value }) => ({ start: new Date(date), value }))}
           />
         </Card>
         {days.every(({ amount_cents: cents }) => cents === 0) && (

@@ -27,6 +27,9 @@ export function Card({ title, aside, children }: PropsWithChildren<{ title?: str
   )
 }
 
+/** An amount of many digits takes smaller ones, and then twice the room: it never breaks. */
+const widthOf = ({ length }: string) => (length > 15 ? ' huge' : length > 10 ? ' long' : '')
+
 /** One figure, with what stands below it. `bad` figures should be looked at. */
 export function Metric({
   label,
@@ -35,7 +38,7 @@ export function Metric({
   children,
 }: PropsWithChildren<{ label: string; value: string; bad?: boolean }>) {
   return (
-    <div class="card metric">
+    <div class={`card metric${widthOf(value)}`}>
       <dt>{label}</dt>
       <dd class={bad ? 'value bad' : 'value'}>{value}</dd>
       {children}

@@ -1,12 +1,37 @@
-/** One bar: its first day, and its value as a number and as people read it. */
-export interface Bar {
-  label: string
+import { formatDate } from './format.tsx'
+
+/** One point: its time, and its value as a number, of the same time before too where there is one. */
+export interface ChartPoint {
+  start: Date
   value: number
-  text: string
+  before?: number | undefined
+  /** Whether its time goes on. */
+  isOpen?: boolean
+}
+export type Interval = 'hour' | 'day' | 'week' | 'month'
+
+interface ChartProps {
+  /** What is shown. */
+  title: string
+  points: ChartPoint[]
+  interval: Interval
+  /** A value as people read it. */
+  format: (value: number) => string
+  /** The same on the axis, where there is little room. */
+  formatShort?: (value: number) => string
+  /** What a value of the time before is called. */
+  beforeName?: string
 }
 
-const width = 1000
-const height = 200
+const height = 100
+const locale = 'en-US'
+const dayMs = 86_400_000
+const inUtc = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(locale, { timeZone: 'UTC', ...options })
+const formats = {
+  hourOfDay: inUtc({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+  day: inUtc({ month: 'short', day: 'numeric' }),
+  month: inUtc({ month: 'short', year: 'numeric' }),
+}
 
 /** The smallest of 1, 2, 4 and 5 times a power of ten that is not below `value`, so that axes end at round numbers. */
 function niceCeiling(value: number): number {
@@ -14,66 +39,155 @@ function niceCeiling(value: number): number {
   return ([1, 2, 4, 5, 10].find((step) => step * power >= value) ?? 10) * power
 }
 
+/** A time as its interval is called. */
+function nameOf(start: Date, interval: Interval): string {
+  if (interval === 'hour') return `${formatDate(start)}, ${formats.hourOfDay.format(start)}`
+  if (interval === 'month') return formats.month.format(start)
+  return interval === 'week' ? `Week of ${formatDate(start)}` : formatDate(start)
+}
+
+const everyMonths = (count: number) => (start: Date) => start.getUTCDate() <= 7 && start.getUTCMonth() % count === 0
+const everyDays = (count: number) => (start: Date) =>
+  start.getUTCHours() === 0 && (start.getTime() / dayMs) % count === 0
+const everyHours = (count: number) => (start: Date) => start.getUTCHours() % count === 0
+// 5 January 1970 was a Monday.
+const everyWeeks = (count: number) => (start: Date) => (start.getTime() / dayMs - 4) % (7 * count) === 0
+const firstOfMonth = (count: number) => (start: Date) => start.getUTCDate() === 1 && everyMonths(count)(start)
+
+/** Times at which an axis may have its labels, the closest first. */
+const steps: Record<Interval, ((start: Date) => boolean)[]> = {
+  hour: [everyHours(1), everyHours(2), everyHours(3), everyHours(6), everyHours(12), everyDays(1)],
+  day: [everyDays(1), everyDays(2), everyDays(3), everyWeeks(1), everyWeeks(2), firstOfMonth(1)],
+  week: [everyWeeks(1), everyWeeks(2), everyWeeks(4), everyMonths(1), everyMonths(2), everyMonths(3), everyMonths(6)],
+  month: [1, 2, 3, 6, 12, 24, 60].map(everyMonths),
+}
+const mostLabels = 8
+
+/** Which points have a label: those at the closest times of which there are no more than eight. */
+function labelled(points: ChartPoint[], interval: Interval): { index: number; text: string }[] {
+  const fits = steps[interval]
+    .map((isAt) => points.flatMap(({ start }, index) => (isAt(start) ? [{ index, start }] : [])))
+    .find(({ length }) => length <= mostLabels)
+  const shown = fits && fits.length > 0 ? fits : points.slice(0, 1).map(({ start }) => ({ index: 0, start }))
+  return shown.map(({ index, start }) => {
+    const isHour = interval === 'hour' && start.getUTCHours() > 0
+    const format = isHour ? formats.hourOfDay : interval === 'month' ? formats.month : formats.day
+    return { index, text: format.format(start) }
+  })
+}
+
 /**
- * Bars over days, drawn on the server. Each bar names its day and value when pointed at, and the same numbers stand in a
- * table for those who do not see the picture.
+ * Values over time as a line, and those of the time before as a second one, drawn on the server. Each point names itself when it is pointed at, touched or
+ * reached by the arrow keys: it is a choice of a group of radio buttons, which takes no script. The same numbers stand in a table.
  */
-export function BarChart({ title, bars, format }: { title: string; bars: Bar[]; format: (value: number) => string }) {
+export function Chart({ title, points, interval, format, formatShort = format, beforeName }: ChartProps) {
+  const highest = Math.max(...points.map(({ value, before = 0 }) => Math.max(value, before)), 0)
   // Four at least, so that the middle of a scale of counts is a whole number.
-  const top = niceCeiling(Math.max(...bars.map(({ value }) => value), 4))
-  const step = width / Math.max(bars.length, 1)
-  const gap = Math.min(step * 0.25, 8)
-  const highest = bars.reduce<Bar | undefined>((best, bar) => (best && best.value >= bar.value ? best : bar), undefined)
+  const top = niceCeiling(Math.max(highest, 4))
+  const best = points.reduce<ChartPoint | undefined>(
+    (found, point) => (found && found.value >= point.value ? found : point),
+    undefined,
+  )
+  const isEmpty = highest === 0
+  const count = Math.max(points.length, 1)
+  const y = (value: number) => Number((height - (Math.max(value, 0) / top) * height).toFixed(1))
+  const lineOf = (values: [index: number, value: number][]) =>
+    values.map(([index, value], at) => `${at === 0 ? 'M' : 'L'}${index + 0.5} ${y(value)}`).join('')
+  const values = points.map(({ value }, index): [number, number] => [index, value])
+  const settled = points.at(-1)?.isOpen && points.length > 1 ? values.slice(0, -1) : values
+  const before = points.flatMap(({ before: value }, index): [number, number][] =>
+    value === undefined ? [] : [[index, value]],
+  )
+  const isCompared = beforeName !== undefined && before.length > 0
+  const textOf = (point: ChartPoint) => format(point.value) + (point.isOpen ? ' so far' : '')
   return (
     <figure class="chart stack tight">
       <div class="plot">
         <div class="scale" aria-hidden="true">
-          <span>{format(top)}</span>
-          <span>{format(top / 2)}</span>
-          <span>{format(0)}</span>
-        </div>
-        <svg
-          viewBox={`0 0 ${width} ${height}`}
-          preserveAspectRatio="none"
-          role="img"
-          aria-label={`${title} by day${highest && highest.value > 0 ? `, at most ${highest.text} on ${highest.label}` : ': none yet'}`}
-        >
-          {[0.5, height / 2, height - 0.5].map((y) => (
-            <line class="grid" x1="0" x2={width} y1={y} y2={y} />
+          {(isEmpty ? [] : [top, top / 2]).map((value) => (
+            <span>{formatShort(value)}</span>
           ))}
-          {bars.map(({ label, value, text }, index) => {
-            const tall = (Math.max(value, 0) / top) * height
-            return (
-              <g>
-                <title>{`${label}: ${text}`}</title>
-                <rect class="hit" x={index * step} y="0" width={step} height={height} />
-                <rect class="bar" x={index * step + gap / 2} y={height - tall} width={step - gap} height={tall} />
-              </g>
-            )
-          })}
+          <span>{formatShort(0)}</span>
+        </div>
+        <div class="area">
+          <svg
+            viewBox={`0 0 ${count} ${height}`}
+            preserveAspectRatio="none"
+            role="img"
+            aria-label={`${title} by ${interval}${best && best.value > 0 ? `, at most ${format(best.value)} at ${nameOf(best.start, interval)}` : ': none'}`}
+          >
+            {[0, height / 2, height].map((at) => (
+              <line class="grid" x1="0" x2={count} y1={at} y2={at} />
+            ))}
+            {!isEmpty && (
+              <>
+                <path class="fill" d={`${lineOf(values)}L${count - 0.5} ${height}L0.5 ${height}Z`} />
+                {isCompared && <path class="before" d={lineOf(before)} />}
+                <path class="line" d={points.length === 1 ? `M0 ${y(values[0]?.[1] ?? 0)}H1` : lineOf(settled)} />
+                {settled.length < values.length && <path class="line open" d={lineOf(values.slice(-2))} />}
+              </>
+            )}
+          </svg>
+          <div class="points" role="radiogroup" aria-label={`${title}, by the arrow keys`}>
+            {points.map((point, index) => (
+              <label class={index * 2 < points.length ? undefined : 'late'}>
+                <input type="radio" name={`point-${title}`} />
+                <span>
+                  <b>{textOf(point)}</b>
+                  {nameOf(point.start, interval)}
+                  {isCompared && point.before !== undefined && (
+                    <i>
+                      {format(point.before)} {beforeName}
+                    </i>
+                  )}
+                </span>
+              </label>
+            ))}
+          </div>
+          {isEmpty && <p class="nothing muted">No {title.toLowerCase()} in this time</p>}
+        </div>
+        <svg class="axis" aria-hidden="true">
+          {labelled(points, interval).map(({ index, text }, at) => (
+            <text
+              class={at % 2 === 1 ? 'odd' : undefined}
+              x={`${Number((((index + 0.5) / count) * 100).toFixed(2))}%`}
+              y="1em"
+            >
+              {text}
+            </text>
+          ))}
         </svg>
       </div>
-      <div class="axis" aria-hidden="true">
-        <span>{bars[0]?.label}</span>
-        <span>{bars.at(-1)?.label}</span>
-      </div>
+      {isCompared && (
+        <figcaption class="legend small muted">
+          <span class="now">{title}</span> <span class="then">{beforeName}</span>
+        </figcaption>
+      )}
       <details class="more small">
         <summary>As a table</summary>
-        <div class="scroll-y" tabindex={0} role="region" aria-label={`${title} by day`}>
+        <div class="scroll-y" tabindex={0} role="region" aria-label={`${title} by ${interval}`}>
           <table>
             <thead>
               <tr>
-                <th scope="col">Day</th>
+                <th scope="col">
+                  {interval === 'hour' ? 'Hour (UTC)' : interval[0]?.toUpperCase() + interval.slice(1)}
+                </th>
                 <th scope="col" class="right">
                   {title}
                 </th>
+                {isCompared && (
+                  <th scope="col" class="right">
+                    {beforeName}
+                  </th>
+                )}
               </tr>
             </thead>
             <tbody>
-              {bars.toReversed().map(({ label, text }) => (
+              {points.toReversed().map((point) => (
                 <tr>
-                  <td>{label}</td>
-                  <td class="right">{text}</td>
+                  <td>{nameOf(point.start, interval)}</td>
+                  <td class="right">{textOf(point)}</td>
+                  {isCompared && <td class="right">{point.before === undefined ? '' : format(point.before)}</td>}
                 </tr>
               ))}
             </tbody>

@@ -1,3 +1,5 @@
+import { majorUnits } from '../../../lib/money.ts'
+
 const locale = 'en-US'
 const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: 'UTC' })
 const timeFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
@@ -11,6 +13,13 @@ export function formatNumber(value: number): string {
 export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
   const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
   return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
+}
+
+/** An amount in minor units for an axis: `$0.50`, `$1,200`, `$12K`. */
+export function formatAxis(cents: number, currency: string): string {
+  const amount = majorUnits(cents, currency)
+  if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short')
+  return new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount)
 }
 
 export function formatDate(date: Date | string): string {

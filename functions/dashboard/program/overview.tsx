@@ -1,20 +1,28 @@
-import { may } from '../../../lib/access/roles.ts'
-import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney } from '../../../lib/money.ts'
-import { topPartners } from '../../../lib/programs/partners.ts'
-import { hasClicks } from '../../../lib/programs/programs.ts'
+import { readOverview } from '../../../lib/programs/overview.ts'
+import {
+  type BreakdownName,
+  type ChartMetric,
+  chartMetrics,
+  type Figures,
+  type Overview,
+} from '../../../lib/tracking/overview.ts'
 import { readPerformance } from '../../../lib/tracking/performance.ts'
-import type { Performance, Trend } from '../../../lib/tracking/performance-answer.ts'
-import { Card, Empty, Heading, Metric, Segments } from '../parts/blocks.tsx'
-import { type Bar, BarChart } from '../parts/chart.tsx'
+import { averageOf, type Performance, ratio, type Trend, trendOf } from '../../../lib/tracking/performance-answer.ts'
+import { Heading, Metric, Segments } from '../parts/blocks.tsx'
+import { Chart } from '../parts/chart.tsx'
+import { CountingHelp } from '../parts/counting.tsx'
 import { DateRange } from '../parts/date-range.tsx'
-import { formatAmount, formatDate, formatNumber } from '../parts/format.tsx'
+import { formatAmount, formatAxis, formatDate, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { createPages, requireProgram } from '../parts/page.ts'
+import { breakdownTexts, Breakdowns, nameOfValue } from './breakdowns.tsx'
 import { firstStepsOf } from './first-steps.tsx'
+import { NeedsYou } from './needs.tsx'
+import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
 
 /** A program at a glance. */
 export const overviewPages = createPages()
@@ -26,73 +34,66 @@ const periods = [
   ['all', 'All'],
 ] as const
 
-/** The figures of the range in the query; an address that holds no valid one shows the default. */
-async function readFigures(c: ProgramContext) {
-  const program = c.get('program')
-  const parsed = performanceQuery.safeParse(c.req.query())
-  const query = parsed.success ? parsed.data : {}
-  const performance = await readPerformance(
-    c.get('db'),
-    { id: program.id, currency: program.currency, createdAt: new Date(program.createdAt) },
-    query,
-  )
-  const { dateFrom, dateTo } = performance.meta
-  const asked = parsed.success ? {} : c.req.query()
-  return {
-    performance,
-    /** The days in the fields of the date range. */
-    from: asked['dateFrom'] ?? dateFrom.slice(0, 10),
-    to: asked['dateTo'] ?? dateTo.slice(0, 10),
-    refused: !parsed.success,
-    isCustom: query.dateFrom !== undefined && query.dateTo !== undefined,
-  }
-}
+const ofRead = ({ id, currency, createdAt }: ViewerProgram) => ({ id, currency, createdAt: new Date(createdAt) })
 
 overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
-  const db = c.get('db')
-  const [figures, isBegun] = await Promise.all([readFigures(c), hasClicks(db, program.id)])
+  const asked = askedOf(c, program)
+  const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), asked.query)
   if (!isBegun) return c.redirect(firstStepsOf(program.id), 303)
-  const { performance } = figures
-  const range = { from: new Date(performance.meta.dateFrom), to: new Date(performance.meta.dateTo) }
-  const top = may(program.roles, 'partner:list') ? await topPartners(db, program, range, 5) : undefined
-  const address = `/programs/${program.id}`
+  const page: PageProps = { ...figures, program, asked, given: c.req.query() }
   return renderProgram(c, {
     title: program.name,
     current: '',
     children: (
       <>
-        <Range {...figures} name={program.name} address={address} search={new URL(c.req.url).search} />
-        <Figures performance={performance} currency={program.currency} />
-        <Charts performance={performance} currency={program.currency} />
-        {top && <TopPartners partners={top} currency={program.currency} address={`${address}/partners`} />}
+        {needs && <NeedsYou needs={needs} program={program} />}
+        <Range {...page} />
+        <Filters {...page} />
+        <Tiles {...page} />
+        <ChartCard {...page} />
+        <BreakdownCards {...page} />
+        <CountingHelp note="Days and hours are those of UTC. The range is compared with as many days right before it; what goes on is compared with what had come by then." />
       </>
     ),
   })
 })
 
-interface RangeProps extends Awaited<ReturnType<typeof readFigures>> {
-  name: string
-  address: string
-  search: string
+interface PageProps {
+  program: ViewerProgram
+  asked: Asked
+  performance: Performance
+  /** Of the range before, without filters. */
+  before: Figures & { partners: number }
+  overview: Overview
+  /** The query as it was sent. */
+  given: Record<string, string>
 }
 
+const isFiltered = ({ query }: Asked) => Object.keys(query.filters).length > 0
+
 /** Which days the figures are of, and choosing others. */
-function Range({ performance: { meta }, from, to, refused, isCustom, name, address, search }: RangeProps) {
+function Range({ program, asked, performance: { meta }, overview, given }: PageProps) {
+  const { kept, refused, query } = asked
+  const { period: _, dateFrom: _from, dateTo: _to, ...others } = kept
+  const isCustom = query.dateFrom !== undefined && query.dateTo !== undefined
+  const address = overviewAddress(program.id, {})
+  const search = new URLSearchParams(kept).toString()
   return (
     <>
       <Heading
-        title={name}
+        title={program.name}
         lead={
           <>
-            {formatDate(meta.dateFrom)} to {formatDate(meta.dateTo)} (UTC), compared with as long before
+            {formatDate(meta.dateFrom)} to {formatDate(meta.dateTo)} (UTC)
+            {overview.isCompared && `, compared with the ${daysText(overview.days)} before`}
           </>
         }
       >
         <Segments
           label="Period"
           items={periods.map(([period, text]) => ({
-            href: `${address}?period=${period}`,
+            href: overviewAddress(program.id, others, { period, interval: undefined }),
             text,
             current: !isCustom && meta.period === period,
           }))}
@@ -100,51 +101,122 @@ function Range({ performance: { meta }, from, to, refused, isCustom, name, addre
       </Heading>
       <DateRange
         action={address}
-        from={from}
-        to={to}
+        from={(refused && given['dateFrom']) || meta.dateFrom.slice(0, 10)}
+        to={(refused && given['dateTo']) || meta.dateTo.slice(0, 10)}
         refused={refused}
-        aside={<ExportLink href={`${address}/performance.csv${search}`} />}
+        keep={others}
+        aside={!isFiltered(asked) && <ExportLink href={`${address}/performance.csv${search && `?${search}`}`} />}
       />
     </>
   )
 }
 
-interface PerformanceProps {
-  performance: Performance
-  currency: string
-}
+const daysText = (days: number) => (days === 1 ? 'day' : `${formatNumber(days)} days`)
 
-function Figures({ performance: { metrics }, currency }: PerformanceProps) {
-  const figures: [label: string, value: string, beside?: Trend | string][] = [
-    ['Clicks', formatNumber(metrics.totalClicks), metrics.clicksTrend],
-    ['Leads', formatNumber(metrics.totalLeads), metrics.leadsTrend],
-    ['Customers', formatNumber(metrics.totalConversions), metrics.conversionsTrend],
-    ['Sales', formatNumber(metrics.totalSales), metrics.salesTrend],
-    ['Revenue', formatAmount(metrics.totalRevenue, currency), metrics.revenueTrend],
-    ['Refunds', formatAmount(metrics.totalRefunds, currency), 'of this revenue'],
-    ['Commission', formatAmount(metrics.totalPartnersCommission, currency), metrics.commissionTrend],
-    ['Conversion rate', `${formatNumber(metrics.conversionRate)} %`],
-    ['Average order', formatAmount(metrics.averageOrderValue, currency)],
-    ['New partners', formatNumber(metrics.totalPartners), metrics.partnersTrend],
-  ]
+/** What the page is filtered by: each can be taken away. */
+function Filters({ program, asked: { kept, query }, overview }: PageProps) {
+  const names = breakdownsFor(program).filter((name) => query.filters[name] !== undefined)
+  if (names.length === 0) return null
+  const without = Object.fromEntries(names.map((name) => [name, undefined]))
   return (
-    <>
-      <dl class="cards">
-        {figures.map(([label, value, beside]) => (
-          <Metric label={label} value={value}>
-            {typeof beside === 'string' ? <dd class="trend">{beside}</dd> : beside && <TrendOf trend={beside} />}
-          </Metric>
-        ))}
-      </dl>
-      <OtherCurrencies others={metrics.otherCurrencies} currency={currency} />
-    </>
+    <nav class="row" aria-label="Filters">
+      {names.map((name) => {
+        const label = name === 'partner' || name === 'link' ? overview.labels[name] : undefined
+        return (
+          <a class="chip" href={overviewAddress(program.id, kept, { [name]: undefined })}>
+            <span>
+              <span class="hidden">Take away the filter </span>
+              {breakdownTexts[name].one}: <bdi>{nameOfValue(name, query.filters[name] ?? null, label)}</bdi>
+            </span>
+          </a>
+        )
+      })}
+      {names.length > 1 && (
+        <a class="small" href={overviewAddress(program.id, kept, without)}>
+          Clear all
+        </a>
+      )}
+    </nav>
   )
 }
 
-function TrendOf({ trend: { trend, trendDirection: direction } }: { trend: Trend }) {
+type Tile = [label: string, value: string, beside?: { trend: Trend; isNew: boolean } | string]
+
+/** The figures of all that the filters fit, or of the program. */
+function Tiles(props: PageProps) {
+  const { program, asked, performance, overview } = props
+  const { currency } = asked.query
+  const tiles = isFiltered(asked) ? tilesOfFiltered(overview, currency) : tilesOfProgram(props)
+  const others = Object.keys(performance.metrics.otherCurrencies)
+  const currencies = [...new Set([program.currency, currency, ...others])]
+  return (
+    <section class="stack" aria-label="Figures">
+      <dl class="cards">
+        {tiles.map(([label, value, beside]) => (
+          <Metric label={label} value={value}>
+            {typeof beside === 'string' ? <dd class="trend">{beside}</dd> : beside && <TrendOf {...beside} />}
+          </Metric>
+        ))}
+      </dl>
+      {currencies.length > 1 && (
+        <Segments
+          label="Currency"
+          items={currencies.map((one) => ({
+            href: overviewAddress(program.id, asked.kept, { currency: one === program.currency ? undefined : one }),
+            text: one.toUpperCase(),
+            current: one === currency,
+          }))}
+        />
+      )}
+      {!isFiltered(asked) && <OtherCurrencies others={performance.metrics.otherCurrencies} currency={currency} />}
+    </section>
+  )
+}
+
+const beside = (trend: Trend, was: number) => ({ trend, isNew: was === 0 && trend.trendDirection === 'up' })
+
+function tilesOfProgram({ performance: { metrics }, before, asked }: PageProps): Tile[] {
+  const { currency } = asked.query
+  return [
+    ['Clicks', formatNumber(metrics.totalClicks), beside(metrics.clicksTrend, before.clicks)],
+    ['Leads', formatNumber(metrics.totalLeads), beside(metrics.leadsTrend, before.leads)],
+    ['Customers', formatNumber(metrics.totalConversions), beside(metrics.conversionsTrend, before.conversions)],
+    ['Sales', formatNumber(metrics.totalSales), beside(metrics.salesTrend, before.sales)],
+    ['Revenue', formatAmount(metrics.totalRevenue, currency), beside(metrics.revenueTrend, before.revenue_cents)],
+    ['Refunds', formatAmount(metrics.totalRefunds, currency), 'of this revenue'],
+    [
+      'Commission',
+      formatAmount(metrics.totalPartnersCommission, currency),
+      beside(metrics.commissionTrend, before.commission_cents),
+    ],
+    ['Conversion', `${formatNumber(metrics.conversionRate)} %`],
+    ['Average order', formatAmount(metrics.averageOrderValue, currency)],
+    ['New partners', formatNumber(metrics.totalPartners), beside(metrics.partnersTrend, before.partners)],
+  ]
+}
+
+function tilesOfFiltered({ total, before, isCompared }: Overview, currency: string): Tile[] {
+  const trend = (name: keyof Figures) =>
+    isCompared ? beside(trendOf(total[name], before[name]), before[name]) : undefined
+  return [
+    ['Clicks', formatNumber(total.clicks), trend('clicks')],
+    ['Leads', formatNumber(total.leads), trend('leads')],
+    ['Customers', formatNumber(total.conversions), trend('conversions')],
+    ['Sales', formatNumber(total.sales), trend('sales')],
+    ['Revenue', formatMoney(total.revenue_cents, currency), trend('revenue_cents')],
+    ['Refunds', formatMoney(total.refunded_cents, currency), 'of this revenue'],
+    ['Commission', formatMoney(total.commission_cents, currency), trend('commission_cents')],
+    ['Conversion', `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))} %`],
+    ['Average order', formatAmount(averageOf(total.revenue_cents, total.conversions, currency), currency)],
+  ]
+}
+
+function TrendOf({ trend: { trend, trendDirection: direction }, isNew }: { trend: Trend; isNew: boolean }) {
   return (
     <dd class="trend">
-      {direction === 'stable' ? (
+      {isNew ? (
+        <span class="good">New</span>
+      ) : direction === 'stable' ? (
         'No change'
       ) : (
         <span class={direction === 'up' ? 'good' : 'bad'}>
@@ -166,7 +238,7 @@ function OtherCurrencies({ others, currency: own }: OtherCurrenciesProps) {
   if (entries.length === 0) return null
   return (
     <p class="muted small">
-      The figures above are in {own.toUpperCase()} only, and nothing is converted. In other currencies:{' '}
+      Amounts of the figures above are in {own.toUpperCase()} only, and nothing is converted. In other currencies:{' '}
       {entries
         .map(
           ([currency, other]) =>
@@ -178,79 +250,81 @@ function OtherCurrencies({ others, currency: own }: OtherCurrenciesProps) {
   )
 }
 
-function Charts({ performance, currency }: PerformanceProps) {
+const metricNames: Record<ChartMetric, string> = {
+  clicks: 'Clicks',
+  leads: 'Leads',
+  sales: 'Sales',
+  revenue: 'Revenue',
+  commission: 'Commission',
+  conversion: 'Conversion',
+}
+const intervalNames = { hour: 'Hour', day: 'Day', week: 'Week', month: 'Month' }
+
+/** How values of a metric are written, and how on an axis. */
+function formatsOf(metric: ChartMetric, currency: string) {
+  if (metric === 'revenue' || metric === 'commission') {
+    return {
+      format: (cents: number) => formatMoney(cents, currency),
+      formatShort: (cents: number) => formatAxis(cents, currency),
+    }
+  }
+  const unit = metric === 'conversion' ? ' %' : ''
+  const format = (value: number) => formatNumber(value) + unit
+  return { format, formatShort: format }
+}
+
+function ChartCard({ program, asked, overview }: PageProps) {
+  const { metric, interval, intervals, points, days, isCompared } = overview
   return (
-    <div class="halves">
-      <Card title="Clicks">
-        <BarChart
-          title="Clicks"
-          format={formatNumber}
-          bars={barsOf(performance, ({ clicks }) => clicks, formatNumber)}
+    <section class="card stack" aria-label="Chart">
+      <div class="row apart">
+        <Segments
+          label="Metric"
+          items={chartMetrics.map((name) => ({
+            href: overviewAddress(program.id, asked.kept, { metric: name }),
+            text: metricNames[name],
+            current: name === metric,
+          }))}
         />
-      </Card>
-      <Card title="Revenue">
-        <BarChart
-          title="Revenue"
-          format={(value) => formatAmount(value, currency, 'short')}
-          bars={barsOf(
-            performance,
-            ({ revenue }) => revenue,
-            (value) => formatAmount(value, currency),
-          )}
+        <Segments
+          label="Interval"
+          items={intervals.map((name) => ({
+            href: overviewAddress(program.id, asked.kept, { interval: name }),
+            text: intervalNames[name],
+            current: name === interval,
+          }))}
         />
-      </Card>
-    </div>
+      </div>
+      <Chart
+        title={metricNames[metric]}
+        points={points}
+        interval={interval}
+        {...formatsOf(metric, asked.query.currency)}
+        {...(isCompared && { beforeName: `${daysText(days)} before` })}
+      />
+    </section>
   )
 }
 
-/** A bar for each day, or for each seven or thirty days where the range is too long for that. */
-function barsOf(
-  { data }: Performance,
-  valueOf: (day: Performance['data'][number]) => number,
-  format: (value: number) => string,
-): Bar[] {
-  const size = data.length > 400 ? 30 : data.length > 100 ? 7 : 1
-  return Array.from({ length: Math.ceil(data.length / size) }, (_, index) => {
-    const days = data.slice(index * size, (index + 1) * size)
-    const value = days.reduce((sum, day) => sum + valueOf(day), 0)
-    const first = formatDate(days[0]?.date ?? '')
-    const label = days.length > 1 ? `${first} to ${formatDate(days.at(-1)?.date ?? '')}` : first
-    return { label, value, text: format(value) }
-  })
-}
-
-interface TopPartnersProps {
-  partners: Awaited<ReturnType<typeof topPartners>>
-  currency: string
-  /** Of all partners. */
-  address: string
-}
-
-function TopPartners({ partners, currency, address }: TopPartnersProps) {
+function BreakdownCards({ program, asked, overview }: PageProps) {
   return (
-    <Card title="Top partners" aside={<a href={address}>All partners</a>}>
-      {partners.length === 0 ? (
-        <Empty title="No sales through partners in these days">
-          <p>Who brings the most stands here as soon as the first sale is recorded.</p>
-        </Empty>
-      ) : (
-        <Table
-          caption="Partners who earned most in this period"
-          rows={partners}
-          columns={[
-            { label: 'Partner', cell: ({ name }) => <strong>{name}</strong> },
-            { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-            { label: 'Revenue', right: true, cell: (row) => formatMoney(row.revenue_cents, currency) },
-            { label: 'Commission', right: true, cell: (row) => formatMoney(row.commission_cents, currency) },
-          ]}
-        />
-      )}
-    </Card>
+    <section class="stack" aria-label={`${metricNames[overview.metric]} by`}>
+      <Breakdowns
+        names={breakdownsFor(program)}
+        overview={overview}
+        format={formatsOf(overview.metric, asked.query.currency).format}
+        isFilter={(name: BreakdownName) => asked.query.filters[name] !== undefined}
+        addressWith={(name, value) => overviewAddress(program.id, asked.kept, { [name]: value })}
+        allPartners={`/programs/${program.id}/partners`}
+      />
+    </section>
   )
 }
 
 overviewPages.get('/programs/:programId/performance.csv', requireProgram('performance:read'), async (c) => {
-  const { performance } = await readFigures(c)
+  const program = c.get('program')
+  const { query } = askedOf(c, program)
+  const { data } = await readPerformance(c.get('db'), { ...ofRead(program), currency: query.currency }, query)
   const columns = ['date', 'clicks', 'leads', 'conversions', 'revenue', 'partners', 'commission'] as const
-  return await exportCsv(c, `performance-${c.get('program').id}`, toCsv(columns, performance.data))
+  return await exportCsv(c, `performance-${program.id}`, toCsv(columns, data))
 })

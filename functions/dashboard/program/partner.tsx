@@ -10,6 +10,7 @@ import { addressOf, idInPath } from '../parts/address.ts'
 import { Card, Heading, Metric } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
+import { CountingHelp } from '../parts/counting.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
@@ -55,10 +56,10 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
       <Money program={program} partner={partner} />
       <Card title="Links">
         <Table caption="Links of this partner" rows={partner.links} columns={linkColumns(program)} />
-        <p class="muted small">
-          Leads, sales and commission are counted within a minute and are those of all time; money in{' '}
-          {program.currency.toUpperCase()}.
-        </p>
+        <CountingHelp
+          names={['Clicks', 'Leads', 'Sales', 'Commission']}
+          note={`Of all time; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
+        />
       </Card>
       {sees('commission:list') && (
         <Newest
@@ -140,7 +141,7 @@ function Money({ program, partner }: PartnerProps) {
   const money = (cents = 0) => formatMoney(cents, balance?.currency ?? program.currency)
   return (
     <section class="stack tight" aria-label="Money">
-      <dl class="metrics">
+      <dl class="cards">
         <Metric label="Pending" value={money(balance?.pending_cents)} />
         <Metric label="Balance" value={money(balance?.balance_cents)} bad={(balance?.balance_cents ?? 0) < 0} />
         <Metric label="Open withdrawals" value={money(balance?.requested_cents)} />

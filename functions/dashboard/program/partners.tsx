@@ -16,6 +16,7 @@ import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
 import { addressOf, backTo, cameFrom, idInPath } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
+import { CountingHelp } from '../parts/counting.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
@@ -112,6 +113,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
             open={shown !== emptyForm || (page.rows.length === 0 && !isFiltered)}
           />
         )}
+        <CountingHelp names={['Clicks', 'Sales']} note="Of all time." />
       </ListPage>
     ),
   })

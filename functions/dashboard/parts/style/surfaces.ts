@@ -25,7 +25,18 @@ export const surfaces = css`
     font-weight: 620;
     letter-spacing: -0.01em;
     font-variant-numeric: tabular-nums;
-    overflow-wrap: anywhere;
+    white-space: nowrap;
+  }
+  .metric.long dd.value {
+    font-size: 1.0625rem;
+  }
+  .metric.huge {
+    grid-column: span 2;
+  }
+  @media (max-width: 44rem) {
+    .metric.huge {
+      grid-column: 1 / -1;
+    }
   }
   .metric dd.trend {
     font-size: var(--small);

@@ -1,0 +1,31 @@
+/** How figures are counted, wherever they stand: in the overview, the breakdowns, the list of partners and the page of each. */
+const definitions = {
+  Clicks: 'Visits by a link of a partner. Bots are left out.',
+  Leads: 'Customers who signed up after such a visit.',
+  Customers: 'Leads and others who bought for the first time.',
+  Sales:
+    'Paid sales with a partner, renewals included, in any currency. One that earned no commission counts, and so does one that was refunded since.',
+  Revenue: 'What these sales brought in the currency shown, before refunds. Nothing is converted.',
+  Refunds: 'How much of this revenue was refunded or charged back until now.',
+  Commission: 'Commissions made in this time, in the currency shown, less what was reversed of them until now.',
+  Conversion: 'First purchases of a hundred clicks.',
+} as const
+
+/** The help of pages with figures: what each of them counts. `names` are the ones on the page. */
+export function CountingHelp({ names, note }: { names?: (keyof typeof definitions)[]; note?: string }) {
+  const shown = Object.entries(definitions).filter(([name]) => !names || names.some((one) => one === name))
+  return (
+    <details class="more small">
+      <summary>What the figures count</summary>
+      <dl class="terms">
+        {shown.map(([name, text]) => (
+          <>
+            <dt>{name}</dt>
+            <dd>{text}</dd>
+          </>
+        ))}
+      </dl>
+      {note && <p class="muted">{note}</p>}
+    </details>
+  )
+}

@@ -1,0 +1,86 @@
+import { type Action, may } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import type { Needs } from '../../../lib/programs/needs.ts'
+import { Card } from '../parts/blocks.tsx'
+import { formatNumber } from '../parts/format.tsx'
+
+const counted = (count: number, one: string, many: string) =>
+  count === 1 ? `1 ${one}` : `${formatNumber(count)} ${many}`
+
+const of = (count: number | null) => count ?? 0
+
+/** What waits for somebody with these roles, each with the page where it is dealt with. */
+function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; href: string }[] {
+  const owing = of(needs.partners_owing)
+  const lines: [isThere: boolean, action: Action, text: string, page: string][] = [
+    [
+      needs.is_disconnected,
+      'program:update',
+      'Stripe is disconnected: payments earn nothing until it is connected again',
+      '/settings',
+    ],
+    [
+      of(needs.endpoints_off) > 0,
+      'webhook:list',
+      `${counted(of(needs.endpoints_off), 'webhook endpoint is', 'webhook endpoints are')} switched off after days of failures`,
+      '/webhooks',
+    ],
+    [
+      of(needs.partners_due) > 0,
+      'withdrawal:list',
+      `${counted(of(needs.partners_due), 'partner is', 'partners are')} due a payout`,
+      '/payouts',
+    ],
+    [
+      of(needs.runs_open) > 0,
+      'withdrawal:list',
+      `${counted(of(needs.runs_open), 'payout run waits', 'payout runs wait')} to be paid`,
+      '/payouts',
+    ],
+    [
+      of(needs.withdrawals_asked) > 0,
+      'withdrawal:list',
+      `${counted(of(needs.withdrawals_asked), 'withdrawal was', 'withdrawals were')} asked for`,
+      '/withdrawals?status=requested',
+    ],
+    [
+      of(needs.commissions_to_review) > 0,
+      'commission:list',
+      `${counted(of(needs.commissions_to_review), 'commission waits', 'commissions wait')} for your review`,
+      '/commissions?status=pending',
+    ],
+    [
+      owing > 0,
+      'partner:list',
+      `${counted(owing, 'partner has', 'partners have')} a balance below zero`,
+      owing === 1 || !may(roles, 'notice:list') ? `/partners/${needs.owing_partner_id}` : '/notices',
+    ],
+    [
+      of(needs.events_ignored) > 0,
+      'notice:list',
+      `${counted(of(needs.events_ignored), 'payment', 'payments')} of your partners’ customers could not be recorded`,
+      '/notices',
+    ],
+    [needs.has_no_sale, 'program:read', 'No sale has come yet: check your set-up', '/check'],
+  ]
+  return lines
+    .filter(([isThere, action]) => isThere && may(roles, action))
+    .map(([, , text, page]) => ({ text, href: `/programs/${id}${page}` }))
+}
+
+/** What waits for the reader; nothing where nothing does. */
+export function NeedsYou({ needs, program }: { needs: Needs; program: ViewerProgram }) {
+  const lines = linesOf(needs, program)
+  if (lines.length === 0) return null
+  return (
+    <Card title="Needs you">
+      <ul class="needs">
+        {lines.map(({ text, href }) => (
+          <li>
+            <a href={href}>{text}</a>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  )
+}

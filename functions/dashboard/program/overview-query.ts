@@ -1,0 +1,78 @@
+import type { Context } from 'hono'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { may } from '../../../lib/access/roles.ts'
+import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
+import { isCurrency } from '../../../lib/money.ts'
+import {
+  breakdowns,
+  type ChartInterval,
+  chartMetrics,
+  type Filters,
+  type OverviewQuery,
+} from '../../../lib/tracking/overview.ts'
+import { positiveInteger } from '../parts/address.ts'
+
+/** What the overview's address asks for. What it asks for and is not there is left out; a range that is none is `refused`. */
+export interface Asked {
+  query: OverviewQuery
+  /** The parameters that hold, as they stand in every link of the page. One that is empty filters by what has no such value. */
+  kept: Record<string, string>
+  refused: boolean
+}
+
+export function askedOf(c: Context, program: ViewerProgram): Asked {
+  const parsed = performanceQuery.safeParse(c.req.query())
+  const range = parsed.success ? parsed.data : {}
+  const metric = chartMetrics.find((name) => name === c.req.query('metric'))
+  const interval = intervals.find((name) => name === c.req.query('interval'))
+  const currency = c.req.query('currency') ?? ''
+  const isForeign = isCurrency(currency) && currency !== program.currency
+  const filters: Filters = {}
+  for (const name of breakdownsFor(program)) {
+    const value = filterOf(c.req.query(name), name === 'partner' || name === 'link')
+    if (value !== undefined) filters[name] = value
+  }
+  const given = c.req.query()
+  const kept: Record<string, string> = {}
+  for (const name of ['period', 'dateFrom', 'dateTo']) {
+    if (parsed.success && given[name] !== undefined) kept[name] = given[name]
+  }
+  if (metric) kept['metric'] = metric
+  if (interval) kept['interval'] = interval
+  if (isForeign) kept['currency'] = currency
+  for (const [name, value] of Object.entries(filters)) kept[name] = value ?? ''
+  return {
+    query: { ...range, metric, interval, currency: isForeign ? currency : program.currency, filters },
+    kept,
+    refused: !parsed.success,
+  }
+}
+
+const intervals = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
+
+/** The breakdowns that somebody sees: who may not list partners does not see them here. */
+export function breakdownsFor(program: ViewerProgram) {
+  const seesPartners = may(program.roles, 'partner:list')
+  return breakdowns.filter((name) => seesPartners || (name !== 'partner' && name !== 'link'))
+}
+
+/** A value to filter by, null for none; undefined where it can be no value. */
+function filterOf(text: string | undefined, isId: boolean): string | null | undefined {
+  if (text === undefined) return undefined
+  if (text === '') return isId ? undefined : null
+  if (isId) return positiveInteger(text)?.toString()
+  return text.replaceAll(/\0|\p{Surrogate}/gu, '').slice(0, 200) || undefined
+}
+
+/** The page with other parameters; undefined takes one away. */
+export function overviewAddress(
+  programId: number,
+  kept: Record<string, string>,
+  changes: Record<string, string | undefined> = {},
+): string {
+  const entries = Object.entries({ ...kept, ...changes }).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  )
+  const search = new URLSearchParams(entries).toString()
+  return `/programs/${programId}${search && `?${search}`}`
+}

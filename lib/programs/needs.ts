@@ -1,0 +1,100 @@
+import { type InferResult, sql } from 'kysely'
+import { kysely } from '../kysely.ts'
+
+/** How long something that Stripe told and that was ignored stays among what waits. */
+const ignoredDays = 30
+
+export type Needs = InferResult<ReturnType<typeof needsStatement>>[number]
+
+/** What of a program waits for a person, as counts, in one statement. The partner is the one whose balance is the lowest. */
+export function needsStatement(programId: number) {
+  return kysely
+    .selectFrom('programs as p')
+    .where('p.id', '=', programId)
+    .select((eb) => [
+      eb
+        .selectFrom('payouts_due as d')
+        .select((due) => due.fn.count<number>('d.partner_id').distinct().as('n'))
+        .whereRef('d.program_id', '=', 'p.id')
+        .where('d.left_out', 'is', null)
+        .as('partners_due'),
+      eb
+        .selectFrom('payout_runs as r')
+        .select((run) => run.fn.countAll<number>().as('n'))
+        .whereRef('r.program_id', '=', 'p.id')
+        .where('r.paid_at', 'is', null)
+        .where((run) =>
+          run.exists(
+            run
+              .selectFrom('withdrawals as w')
+              .whereRef('w.program_id', '=', 'r.program_id')
+              .whereRef('w.payout_run_id', '=', 'r.id')
+              .where('w.status', '=', 'requested'),
+          ),
+        )
+        .as('runs_open'),
+      eb
+        .selectFrom('withdrawals as w')
+        .select((asked) => asked.fn.countAll<number>().as('n'))
+        .whereRef('w.program_id', '=', 'p.id')
+        .where('w.status', '=', 'requested')
+        .where('w.payout_run_id', 'is', null)
+        .as('withdrawals_asked'),
+      eb
+        .selectFrom('commissions as c')
+        .select((held) => held.fn.countAll<number>().as('n'))
+        .whereRef('c.program_id', '=', 'p.id')
+        .where('c.review_reason', 'is not', null)
+        .where('c.credited_at', 'is', null)
+        .where('c.rejected_at', 'is', null)
+        .where('c.reversal', '<>', 'full')
+        .as('commissions_to_review'),
+      eb
+        .selectFrom('balances as b')
+        .select((owed) => owed.fn.count<number>('b.partner_id').distinct().as('n'))
+        .whereRef('b.program_id', '=', 'p.id')
+        .where('b.balance_cents', '<', 0)
+        .as('partners_owing'),
+      eb
+        .selectFrom('balances as b')
+        .select('b.partner_id')
+        .whereRef('b.program_id', '=', 'p.id')
+        .where('b.balance_cents', '<', 0)
+        .orderBy('b.balance_cents')
+        .limit(1)
+        .as('owing_partner_id'),
+      eb
+        .and([eb('p.processor_account_id', 'is', null), eb('p.processor_former_account_id', 'is not', null)])
+        .$castTo<boolean>()
+        .as('is_disconnected'),
+      eb
+        .selectFrom('notifications as n')
+        .select((told) => told.fn.countAll<number>().as('n'))
+        .whereRef('n.program_id', '=', 'p.id')
+        .where('n.audience', '=', 'advertiser')
+        .where('n.kind', '=', 'payment_ignored')
+        .where('n.created_at', '>', sql<Date>`now() - make_interval(days => ${sql.lit(ignoredDays)})`)
+        .where((told) =>
+          told.not(
+            told.exists(
+              told
+                .selectFrom('notification_reads as s')
+                .whereRef('s.program_id', '=', 'n.program_id')
+                .whereRef('s.notification_id', '=', 'n.id'),
+            ),
+          ),
+        )
+        .as('events_ignored'),
+      eb
+        .selectFrom('webhook_endpoints as w')
+        .select((endpoint) => endpoint.fn.countAll<number>().as('n'))
+        .whereRef('w.program_id', '=', 'p.id')
+        .where('w.disabled_because', '=', 'failures')
+        .where('w.deleted_at', 'is', null)
+        .as('endpoints_off'),
+      eb
+        .not(eb.exists(eb.selectFrom('sales as s').whereRef('s.program_id', '=', 'p.id')))
+        .$castTo<boolean>()
+        .as('has_no_sale'),
+    ])
+}

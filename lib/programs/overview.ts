@@ -1,0 +1,41 @@
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import { asOverview, type OverviewQuery, overviewStatements } from '../tracking/overview.ts'
+import { asPerformance, totalsBefore } from '../tracking/performance-answer.ts'
+import { performanceStatement } from '../tracking/performance.ts'
+import { needsStatement } from './needs.ts'
+
+interface OverviewProgram {
+  id: number
+  currency: string
+  createdAt: Date
+}
+
+/** All that the overview of a program shows, in one request. `isBegun` is false until a click by a partner's link has come. */
+export async function readOverview(db: Database, program: OverviewProgram, query: OverviewQuery, now = Date.now()) {
+  const inCurrency = { ...program, currency: query.currency }
+  const [series, groups] = overviewStatements(program, query, now)
+  const [performance, points, breakdowns, [needs], [click]] = await db.batch([
+    performanceStatement(program.id, query, now),
+    series,
+    groups,
+    needsStatement(program.id),
+    firstClick(program.id),
+  ])
+  return {
+    isBegun: click !== undefined,
+    needs,
+    performance: asPerformance(performance, inCurrency, query, now),
+    before: totalsBefore(performance, query.currency),
+    overview: asOverview(points, breakdowns, program, query, now),
+  }
+}
+
+function firstClick(programId: number) {
+  return kysely
+    .selectFrom('affiliate_click_events')
+    .select('id')
+    .where('program_id', '=', programId)
+    .where((eb) => eb.not('is_test'))
+    .limit(1)
+}

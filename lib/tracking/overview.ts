@@ -1,0 +1,255 @@
+import { call } from '../database.ts'
+import type { DatabaseFunctions, GroupingName } from '../schema.ts'
+import { ratio } from './performance-answer.ts'
+import { dayMs, fixedRange, type PerformanceQuery, startOfDay } from './performance-range.ts'
+
+/** By what the overview breaks its figures down, and can be filtered. */
+export const breakdowns = [
+  'partner',
+  'link',
+  'referrer',
+  'utm_source',
+  'country',
+  'device',
+  'page',
+] as const satisfies GroupingName[]
+export type BreakdownName = (typeof breakdowns)[number]
+
+/** What the overview's chart can show. Conversion is conversions per hundred clicks. */
+export const chartMetrics = ['clicks', 'leads', 'sales', 'revenue', 'commission', 'conversion'] as const
+export type ChartMetric = (typeof chartMetrics)[number]
+
+/** The intervals of a chart, and how many days it can cut into them: nobody tells more than a hundred points apart. */
+export const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as const
+export type ChartInterval = keyof typeof chartIntervals
+
+export interface OverviewQuery extends PerformanceQuery {
+  /** Undefined: revenue where there was any, else clicks. */
+  metric?: ChartMetric | undefined
+  interval?: ChartInterval | undefined
+  /** Of money, lower case. Sales are counted in all currencies. */
+  currency: string
+  /** What is counted alone: null is what had no such value. */
+  filters: Filters
+}
+/** Ids of partners and links as text. */
+export type Filters = { [Name in BreakdownName]?: string | null }
+
+/** Figures of a time; money in minor units. */
+export interface Figures {
+  clicks: number
+  leads: number
+  conversions: number
+  sales: number
+  revenue_cents: number
+  commission_cents: number
+  refunded_cents: number
+}
+
+export interface Point {
+  /** The first of its days that belongs to the range, or its hour. */
+  start: Date
+  /** Whether it goes on. */
+  isOpen: boolean
+  /** A count, minor units, or a percentage. */
+  value: number
+  /** The same of the time before. Undefined where there is none. */
+  before: number | undefined
+}
+
+/** One value of a breakdown, null where there was none, empty where it is not kept apart. */
+export interface BreakdownRow {
+  value: string | null
+  /** A partner's name, a link's code. */
+  label: string | null
+  /** Of the metric: a count, minor units, or of a conversion rate the conversions. */
+  amount: number
+  /** With a conversion rate alone. */
+  clicks: number
+}
+
+export interface Overview {
+  metric: ChartMetric
+  interval: ChartInterval
+  /** Those that the range can be cut into. */
+  intervals: ChartInterval[]
+  /** How many days the range has, and whether the same number before it is compared. */
+  days: number
+  isCompared: boolean
+  points: Point[]
+  /** What the range has in all, and what the one before it had as far into it as now is. */
+  total: Figures
+  before: Figures
+  /** What the partner and the link are called that it is filtered by. */
+  labels: { partner?: string; link?: string }
+  /** The values that come first, and how many there are. */
+  breakdowns: Record<BreakdownName, { count: number; rows: BreakdownRow[] }>
+}
+
+const rowsOfBreakdown = 8
+
+/** The whole days (UTC) of a query, as Unix milliseconds; `until` is the end of the last one, of today at the latest. */
+function daysOf(query: PerformanceQuery, createdAt: Date, now: number) {
+  const { from, to } = fixedRange(query, now) ?? { from: createdAt.getTime(), to: now }
+  const today = startOfDay(now)
+  const first = Math.min(Math.max(startOfDay(from), 0), today)
+  const until = Math.min(Math.max(startOfDay(to), first), today) + dayMs
+  const isAll = query.period === 'all' && !(query.dateFrom && query.dateTo)
+  return { from: first, until, days: Math.round((until - first) / dayMs), isCompared: !isAll }
+}
+
+/** The interval that is asked for, else the finest that a range of days reads well in. */
+function intervalOf({ interval }: OverviewQuery, days: number): ChartInterval {
+  if (interval && days <= chartIntervals[interval]) return interval
+  return intervalNames.find((name) => days <= (name === 'hour' ? 2 : chartIntervals[name])) ?? 'month'
+}
+
+/** The statements whose rows `asOverview` makes the overview of, for the same query and `now`. */
+export function overviewStatements(program: { id: number; createdAt: Date }, query: OverviewQuery, now: number) {
+  const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
+  const filters = JSON.stringify(query.filters)
+  return [
+    call('read_series', {
+      of_program_id: program.id,
+      filters,
+      previous_from: new Date(isCompared ? from - days * dayMs : from),
+      current_from: new Date(from),
+      until: new Date(until),
+      every: intervalOf(query, days),
+      of_currency: query.currency,
+      moment: new Date(now),
+    }),
+    call('read_breakdowns', {
+      of_program_id: program.id,
+      filters,
+      from_time: new Date(from),
+      until: new Date(until),
+      asked_metric: query.metric ?? null,
+      of_currency: query.currency,
+      max_values: rowsOfBreakdown,
+    }),
+  ] as const
+}
+
+type SeriesRow = DatabaseFunctions['read_series']['row']
+type GroupRow = DatabaseFunctions['read_breakdowns']['row']
+
+export function asOverview(
+  series: SeriesRow[],
+  groups: GroupRow[],
+  program: { createdAt: Date },
+  query: OverviewQuery,
+  now: number,
+): Overview {
+  const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
+  const interval = intervalOf(query, days)
+  const known: string | null | undefined = groups[0]?.of_metric
+  const metric =
+    query.metric ??
+    chartMetrics.find((name) => name === known) ??
+    (series.some(({ revenue_cents: cents }) => (cents ?? 0) > 0) ? 'revenue' : 'clicks')
+  const current = new Map<number, Figures>()
+  const previous = new Map<number, Figures>()
+  const total = noFigures()
+  const before = noFigures()
+  for (const row of series) {
+    const at = row.starts?.getTime() ?? 0
+    const side = row.is_before ? previous : current
+    const figures = side.get(at) ?? noFigures()
+    side.set(at, figures)
+    add(figures, row)
+    if (!row.is_before) add(total, row)
+    else if (!row.not_yet) add(before, row)
+  }
+  const points = startsOf(interval, from, until).map((start, index, starts): Point => {
+    return {
+      start: new Date(Math.max(start, from)),
+      isOpen: (starts[index + 1] ?? until) > now && Math.max(start, from) <= now,
+      value: valueOf(metric, current.get(start)),
+      before: isCompared ? valueOf(metric, previous.get(start)) : undefined,
+    }
+  })
+  const rowsOf = (name: BreakdownName) => {
+    const rows = groups.filter(({ breakdown }) => breakdown === name)
+    return {
+      count: rows[0]?.values ?? 0,
+      rows: rows.map(({ value, label, amount, clicks }) => ({
+        value,
+        label,
+        amount: amount ?? 0,
+        clicks: clicks ?? 0,
+      })),
+    }
+  }
+  return {
+    metric,
+    interval,
+    intervals: intervalNames.filter((name) => days <= chartIntervals[name]),
+    days,
+    isCompared,
+    points,
+    total,
+    before,
+    labels: Object.fromEntries(
+      groups.flatMap(({ breakdown, value, label }) =>
+        breakdown === 'label' && value && label ? [[value, label]] : [],
+      ),
+    ),
+    breakdowns: {
+      partner: rowsOf('partner'),
+      link: rowsOf('link'),
+      referrer: rowsOf('referrer'),
+      utm_source: rowsOf('utm_source'),
+      country: rowsOf('country'),
+      device: rowsOf('device'),
+      page: rowsOf('page'),
+    },
+  }
+}
+
+const intervalNames = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
+
+/** The beginnings of the intervals (UTC, weeks on Mondays) that have a part of a range, the first one of which may be before it. */
+function startsOf(interval: ChartInterval, from: number, until: number): number[] {
+  const starts: number[] = []
+  if (interval === 'month') {
+    const first = new Date(from)
+    for (let month = first.getUTCMonth(); ; month++) {
+      const start = Date.UTC(first.getUTCFullYear(), month, 1)
+      if (start >= until) return starts
+      starts.push(start)
+    }
+  }
+  // 1 January 1970 was a Thursday.
+  const first = interval === 'week' ? from - ((from / dayMs + 3) % 7) * dayMs : from
+  const step = interval === 'hour' ? dayMs / 24 : interval === 'day' ? dayMs : 7 * dayMs
+  for (let start = first; start < until; start += step) starts.push(start)
+  return starts
+}
+
+function valueOf(metric: ChartMetric, figures = noFigures()): number {
+  if (metric === 'revenue') return figures.revenue_cents
+  if (metric === 'commission') return figures.commission_cents
+  if (metric === 'conversion') return ratio(figures.conversions * 100, figures.clicks, 2)
+  return figures[metric]
+}
+
+const noFigures = (): Figures => ({
+  clicks: 0,
+  leads: 0,
+  conversions: 0,
+  sales: 0,
+  revenue_cents: 0,
+  commission_cents: 0,
+  refunded_cents: 0,
+})
+
+function add(sum: Figures, row: { [Name in keyof Figures]: number | null }): void {
+  sum.clicks += row.clicks ?? 0
+  sum.leads += row.leads ?? 0
+  sum.conversions += row.conversions ?? 0
+  sum.sales += row.sales ?? 0
+  sum.revenue_cents += row.revenue_cents ?? 0
+  sum.commission_cents += row.commission_cents ?? 0
+  sum.refunded_cents += row.refunded_cents ?? 0
+}
