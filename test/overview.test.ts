@@ -1,0 +1,247 @@
+import { readFileSync } from 'node:fs'
+import type { AxeResults } from 'axe-core'
+import { expect, test } from 'vitest'
+import { apiKeyHash } from '../lib/access/api-keys.ts'
+import { sessionCookie } from '../lib/access/sessions.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { refundSale } from '../lib/money/refunds.ts'
+import { recordSale } from '../lib/money/sales.ts'
+import { addPartner } from '../lib/programs/partners.ts'
+import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
+import { launchBrowser } from './support/browser.ts'
+import { noClick, noSale } from './support/ledger.ts'
+import { startStack } from './support/stack.ts'
+
+const [stack, browser] = await Promise.all([startStack({ functions: ['dashboard'] }), launchBrowser()])
+const { db, sql } = stack
+const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
+const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+
+const shop = await createSandbox(db, env, { currency: 'usd' })
+const keyHash = await apiKeyHash(`Bearer ${shop.apiKey}`)
+const { partnerId } = await addPartner(db, { programId: shop.programId, name: 'Nora', email: null, code: 'nora' })
+const other = await addPartner(db, { programId: shop.programId, name: 'Tom', email: null, code: 'tom' })
+
+const visit = (code: string, more: object = {}) =>
+  recordClick(db, { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: code, ...more }, null)
+const buy = (id: string, clickId: string, amount: number, currency: string, key = 'buyer', hash = keyHash) =>
+  recordSale(
+    db,
+    hash,
+    { ...noSale, transaction_id: id, customer_key: key, click_id: clickId, amount_cents: amount, currency },
+    null,
+    crypto.randomUUID(),
+  )
+
+// Nora has four sales: one without commission, one that is refunded, one in another currency; Tom has one.
+const { click_id: clickId } = await visit('nora', { geo_country: 'DE', device_type: 'mobile' })
+await visit('nora', { geo_country: 'DE', device_type: 'bot' })
+await buy('paid', clickId, 10_000, 'usd')
+await buy('refunded', clickId, 5000, 'usd')
+await buy('foreign', clickId, 7000, 'eur')
+await sql.query('update programs set commission_bp = 0 where id = $1', [shop.programId])
+await buy('without', clickId, 2500, 'usd')
+await sql.query('update programs set commission_bp = 2000 where id = $1', [shop.programId])
+const refund = { amount_cents: null, refund_id: null, reason: 'refund' as const, reason_text: null }
+await refundSale(db, keyHash, 'refunded', refund, crypto.randomUUID())
+const tom = await visit('tom', { geo_country: 'US', device_type: 'desktop' })
+await buy('of-tom', tom.click_id, 100, 'usd', 'other buyer')
+
+const address = `/programs/${shop.programId}`
+const cookieOf = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
+async function get(path: string, { dashboardToken } = shop): Promise<string> {
+  const response = await fetch(new URL(path, stack.baseUrl), { headers: { cookie: cookieOf(dashboardToken) } })
+  expect([path, response.status]).toEqual([path, 200])
+  return await response.text()
+}
+const tileIn = (html: string, label: string) =>
+  new RegExp(`<dt>${label}</dt><dd class="value">([^<]+)<`).exec(html)?.[1]
+const rowIn = (html: string, name: string) =>
+  new RegExp(`<bdi>${name}</bdi></span><span>([^<]+)</span>`).exec(html)?.[1]
+const cellIn = (html: string, row: string, column: string) =>
+  new RegExp(`${row}(?:(?!</tr>).)*?data-label="${column}"[^>]*>(?:<[^>]+>)*([^<]+)<`, 's').exec(html)?.[1]
+
+test('a partner has the same count of sales on every page, before and after they are counted', async () => {
+  for (const when of ['waiting', 'counted']) {
+    const overview = await get(`${address}?metric=sales`)
+    const ofNora = await get(`${address}?metric=sales&partner=${partnerId}`)
+    const inEuro = await get(`${address}?metric=sales&currency=eur`)
+    expect([
+      when,
+      tileIn(overview, 'Sales'),
+      rowIn(overview, 'Nora'),
+      rowIn(overview, 'nora'),
+      rowIn(inEuro, 'Nora'),
+      tileIn(inEuro, 'Sales'),
+      tileIn(ofNora, 'Sales'),
+      rowIn(ofNora, 'nora'),
+      cellIn(await get(`${address}/partners`), '>Nora<', 'Sales'),
+      cellIn(await get(`${address}/partners?sort=sales`), '>Nora<', 'Sales'),
+    ]).toEqual([when, '5', '4', '4', '4', '5', '4', '4', '4', '4'])
+    if (when === 'waiting') while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+  }
+  expect(cellIn(await get(`${address}/partners/${partnerId}`), '<code>nora</code>', 'Sales')).toBe('4')
+  const list = await get(`${address}/partners?sort=sales`)
+  expect(list.indexOf('>Nora<')).toBeLessThan(list.indexOf('>Tom<'))
+})
+
+const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = [
+  ['the revenue where there was any', '', /aria-label="Revenue by day, at most \$176\.00/],
+  ['what a filter fits alone', '?country=DE', /<dt>Revenue<\/dt><dd class="value">\$175\.00</, /<bdi>Tom<\/bdi>/],
+  ['money in another currency', '?currency=eur', /<dt>Revenue<\/dt><dd class="value">€70\.00</],
+  ['no clicks of bots', '?metric=clicks&country=DE', /<dt>Clicks<\/dt><dd class="value">1</],
+  [
+    'what is new as new',
+    '',
+    /<dt>Sales<\/dt><dd class="value">5<\/dd><dd class="trend"><span class="good">New</,
+    /100 %<\/span>/,
+  ],
+  ['what had no value', '?referrer=', /Site: <bdi>Direct or unknown<\/bdi>/],
+  [
+    'the partner of a filter by their name, though nothing fits',
+    `?partner=${other.partnerId}&country=DE`,
+    /Partner: <bdi>Tom<\/bdi>/,
+  ],
+  ['nothing at all', '?country=ZZ&metric=leads', /No leads in this time/, /\$0\.02/],
+  ['hours of a day', `?interval=hour&${today()}`, /aria-label="Revenue by hour/],
+  ['days where hours are too many', '?interval=hour&period=30d', /aria-label="Revenue by day/],
+  ['months', '?interval=month&period=90d', /aria-label="Revenue by month/],
+  [
+    'the default where the address asks for nonsense',
+    '?metric=x&interval=y&currency=zz&partner=a&link=-1&period=7d',
+    /Revenue by day/,
+  ],
+  ['a range that is none', '?dateFrom=2026-02-02&dateTo=2026-02-01', /This range cannot be shown/],
+  ['the first years', '?dateFrom=0001-01-01&dateTo=0001-01-03', /No clicks in this time/],
+  ['the last years', '?dateFrom=9999-12-30&dateTo=9999-12-31', /aria-label="(Revenue|Clicks) by/],
+]
+
+function today() {
+  const day = new Date().toISOString().slice(0, 10)
+  return `dateFrom=${day}&dateTo=${day}`
+}
+
+test.each(states)('the overview shows %s', async (_what, query, shown, hidden) => {
+  const before = stack.neon.requests
+  const html = await get(address + query)
+  expect(stack.neon.requests - before).toBeLessThanOrEqual(3)
+  expect(html).toMatch(shown)
+  if (hidden) expect(html).not.toMatch(hidden)
+})
+
+const needs: [what: string, change: string, undo: string, line: RegExp][] = [
+  [
+    'a withdrawal that was asked for',
+    `insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents) values ($1, ${partnerId}, 'usd', 1, 1)`,
+    `delete from withdrawals where program_id = $1`,
+    /href="[^"]+\/withdrawals\?status=requested">1 withdrawal was asked for/,
+  ],
+  [
+    'a commission to review',
+    `update commissions set review_reason = 'unverified_customer' where program_id = $1 and id = (select min(id) from commissions where program_id = $1 and reversal = 'none')`,
+    'update commissions set review_reason = null where program_id = $1',
+    /href="[^"]+\/commissions\?status=pending">1 commission waits for your review/,
+  ],
+  [
+    'Stripe, where it is disconnected',
+    'update programs set processor_former_account_id = processor_account_id, processor_account_id = null where id = $1',
+    'update programs set processor_account_id = processor_former_account_id, processor_former_account_id = null where id = $1',
+    /href="[^"]+\/settings">Stripe is disconnected/,
+  ],
+  [
+    'an endpoint that is switched off',
+    `insert into webhook_endpoints (program_id, url, types, disabled_at, disabled_because) values ($1, 'https://example.com', '{sale.created}', now(), 'failures')`,
+    'update webhook_endpoints set deleted_at = now() where program_id = $1',
+    /href="[^"]+\/webhooks">1 webhook endpoint is switched off/,
+  ],
+]
+
+test.each(needs)('what needs somebody is %s, and goes with its cause', async (_what, change, undo, line) => {
+  expect(await get(address)).not.toContain('Needs you')
+  await sql.query('set session_replication_role = replica')
+  await sql.query(change, [shop.programId])
+  expect(await get(address)).toMatch(line)
+  await sql.query(undo, [shop.programId])
+  await sql.query('set session_replication_role = origin')
+  expect(await get(address)).not.toContain('Needs you')
+})
+
+test('by mouse, by keyboard and without scripts a value filters the page, and its chip takes the filter away', async () => {
+  const context = await browser.newContext({ baseURL: stack.baseUrl, javaScriptEnabled: false })
+  await context.addCookies([
+    {
+      name: sessionCookie,
+      value: encodeURIComponent(shop.dashboardToken),
+      domain: '127.0.0.1',
+      path: '/',
+      secure: true,
+    },
+  ])
+  const page = await context.newPage()
+  const sales = page.locator('.metric', { has: page.getByText('Sales', { exact: true }) }).locator('.value')
+  await page.goto(address)
+  await page.getByRole('link', { name: 'Germany' }).click()
+  await expect.poll(() => sales.textContent()).toBe('4')
+  const device = page.getByRole('link', { name: 'Mobile' })
+  await device.focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'Take away the filter Device: Mobile' }).waitFor()
+  await page.getByRole('link', { name: 'Clicks', exact: true }).click()
+  await page.getByRole('link', { name: 'Take away the filter Country: Germany' }).click()
+  await page.getByRole('link', { name: 'Take away the filter Device: Mobile' }).click()
+  expect(new URL(page.url()).search).toBe('?metric=clicks')
+  await expect.poll(() => sales.textContent()).toBe('5')
+
+  // One stop of the tab key leads into the chart, and arrows along its points.
+  const points = page.getByRole('radiogroup').getByRole('radio')
+  await points.first().focus()
+  for (let n = 0; n < 6; n++) await page.keyboard.press('ArrowRight')
+  const last = points.last()
+  expect(await last.isChecked()).toBe(true)
+  expect(await last.evaluate((point) => getComputedStyle(point.nextElementSibling as Element).opacity)).toBe('1')
+  expect(await points.count()).toBe(7)
+  await context.close()
+})
+
+test('amounts of any size and currency stay whole on a phone, and an empty program has its page', async () => {
+  const yen = await createSandbox(db, env, { currency: 'jpy' })
+  const hash = await apiKeyHash(`Bearer ${yen.apiKey}`)
+  const context = await browser.newContext({ baseURL: stack.baseUrl, viewport: { width: 390, height: 844 } })
+  await context.addCookies([
+    {
+      name: sessionCookie,
+      value: encodeURIComponent(yen.dashboardToken),
+      domain: '127.0.0.1',
+      path: '/',
+      secure: true,
+    },
+  ])
+  const page = await context.newPage()
+  const { click_id: first } = await visit(yen.partnerCode)
+  for (const isEmpty of [true, false]) {
+    if (!isEmpty) for (const n of [1, 2]) await buy(`huge-${n}`, first, 9_999_999_999_999, 'jpy', 'rich', hash)
+    await page.goto(`/programs/${yen.programId}?metric=revenue`)
+    await page
+      .getByText(isEmpty ? 'No revenue in this time' : '¥19,999,999,999,998')
+      .first()
+      .waitFor()
+    expect(await page.content()).not.toMatch(/[$¥]0\.\d/)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0)
+    // A value stands on one line, inside its card.
+    const broken = await page.locator('.metric .value').evaluateAll((values) =>
+      values.flatMap((value) => {
+        const range = document.createRange()
+        range.selectNodeContents(value)
+        return range.getClientRects().length === 1 && value.scrollWidth <= value.clientWidth ? [] : [value.textContent]
+      }),
+    )
+    expect(broken).toEqual([])
+    await page.evaluate(() => {
+      for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
+    })
+    await page.evaluate(axe)
+    const { violations } = await page.evaluate<AxeResults>('axe.run()')
+    expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([])
+  }
+  await context.close()
+})
