@@ -34,7 +34,8 @@ export function refusalOfAddress(address: string, env: LoopbackEnv): string | un
   if (url.username || url.password) return 'must not hold a password'
   const host = hostOf(url)
   if (isAddress(host)) return isPublicAddress(host) ? undefined : 'must be a public address'
-  return !host.includes('.') || privateNames.test(host) ? 'must have a public host' : undefined
+  // An empty part, as in `localhost..`, would hide what the name ends with.
+  return !/^[^.]+(\.[^.]+)+$/.test(host) || privateNames.test(host) ? 'must have a public host' : undefined
 }
 
 function isLoopbackAllowed({ protocol, hostname }: URL, env: LoopbackEnv): boolean {
