@@ -33,6 +33,9 @@ app.get('/docs/:page?', (c) => {
   return c.html(<DocsPage page={page} html={fillIn(page.html, c.env.API_BASE_URL, htmlTable)} />)
 })
 
+/** GET /docs.md, public: the first page as Markdown, for who adds `.md` to any address. */
+app.get('/docs.md', (c) => c.redirect('/docs/index.md', 301))
+
 /** GET /llms.txt, public: what the documentation holds, for language models; see https://llmstxt.org. */
 app.get('/llms.txt', (c) => {
   const base = c.env.API_BASE_URL
@@ -41,7 +44,7 @@ app.get('/llms.txt', (c) => {
   const api = `- [OpenAPI](${base}/api/v1/openapi.json): every endpoint and field`
   return text(base, `${intro}\n\n## Documentation\n\n${lines.join('\n')}\n${api}\n`, 'text/plain')
 })
-for (const path of ['/docs', '/docs/*', '/llms.txt']) app.all(path, onlyMethods('GET', 'HEAD'))
+for (const path of ['/docs', '/docs.md', '/docs/*', '/llms.txt']) app.all(path, onlyMethods('GET', 'HEAD'))
 
 export default app
 

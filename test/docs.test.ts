@@ -49,6 +49,10 @@ test('llms.txt names each page, and each is there for people and as Markdown', a
   }
 })
 
+test('the first page too is Markdown where .md is added to its address', async () => {
+  expect(await get('/docs.md')).toEqual(await get('/docs/index.md'))
+})
+
 test('every link within the documentation leads to a place that is there', async () => {
   for (const name of ['', ...pages]) {
     const { text } = await get(`/docs/${name}`.replace(/\/$/, ''))
@@ -67,6 +71,7 @@ test.each([
   ['safari cookie', '/docs/own-domain'],
   ['duplicate_transaction', '/docs/errors'],
   ['TCF', '/docs/consent#iab-tcf'],
+  ['nginx', '/docs/own-domain#php-python-ruby-go'],
 ])('a search for %s finds %s', async (query, address) => {
   expect((await get(`/docs/search?q=${encodeURIComponent(query)}`)).text).toContain(`<a href="${address}`)
 })

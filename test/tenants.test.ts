@@ -215,6 +215,7 @@ const routes = {
     'POST /api/auth/sign-in/social',
     'GET /api/auth/callback/:provider',
     'GET /docs/:page?',
+    'GET /docs.md',
     'GET /docs/search',
     'GET /llms.txt',
     'GET /svc-tracker.tgz',
