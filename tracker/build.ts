@@ -125,7 +125,7 @@ const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pac
 const [pack] = Object.values<{ filename: string }>(JSON.parse(packed.toString()))
 if (!pack) throw new Error('npm pack named no tarball.')
 const tarball = readFileSync(join(dist, 'served', pack.filename))
-serve('package', { base64: tarball.toString('base64'), etag: `"${hash(tarball)}"` })
+serve('package', { base64: tarball.toString('base64'), etag: `"${hash(tarball)}"`, baseUrl })
 const page = `{ name: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
 serve('docs', { pages: renderDocs() }, `${page}[]`)
 

@@ -1,6 +1,7 @@
 import { chmodSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { baseUrl as builtFor } from '../../tracker/dist/served/package.js'
 import { explain, runCommand } from '../commands/command.ts'
 import { migrate } from '../commands/migrate.ts'
 import { LocalStackError, startPostgres } from '../local/postgres.ts'
@@ -76,6 +77,12 @@ async function start(settings: Settings): Promise<void> {
     placeOf,
   })
   running.push({ name: 'the server', stop: () => server.stop() })
+  if (builtFor !== settings.environment['BASE_URL']) {
+    const host = new URL(settings.environment['BASE_URL'] ?? '').host
+    console.warn(
+      `The package for integrators calls ${builtFor} unless it is told another address. Build it for this one: API_HOST=${host} npm run build -w tracker`,
+    )
+  }
   console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
 }
 

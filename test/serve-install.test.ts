@@ -1,0 +1,205 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import * as z from 'zod/mini'
+import { freePort } from '../lib/local/postgres.ts'
+import { givenSecrets, settingsOf, startMailApi } from './support/serve.ts'
+import { createDatabase } from './support/stack.ts'
+
+/**
+ * The image's folder as the Containerfile makes it, with the packages that `npm prune --omit=dev` leaves, and the steps of "Run it on one
+ * box" as they stand there, on that folder. What needs root, systemd or the registry is stood in for by scripts.
+ */
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('../', import.meta.url))
+const folder = mkdtempSync(path.join(tmpdir(), 'svc-install-'))
+const image = path.join(folder, 'opt')
+const isRoot = process.getuid?.() === 0
+const nobody = 65_534
+
+const lock = z.object({
+  packages: z.record(z.string(), z.object({ dev: z.optional(z.boolean()), link: z.optional(z.boolean()) })),
+})
+
+beforeAll(async () => {
+  chmodSync(folder, 0o755)
+  const lines = readFileSync(path.join(root, 'lib/serve/Containerfile'), 'utf8').split('\n')
+  const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')))
+  expect(last.filter((line) => line.startsWith('COPY')).length).toBeGreaterThan(5)
+  for (const line of last) {
+    const [, from, names] = /^COPY (--from=build )?(.+)$/.exec(line) ?? []
+    if (names === undefined) continue
+    const sources = names.split(' ').slice(0, -1)
+    const target = path.join(image, names.split(' ').at(-1) ?? '')
+    for (const source of sources) {
+      const name = from ? path.relative('/srv/svc', source) : source
+      if (name === 'node_modules') continue
+      const isInto = target.endsWith('/') || sources.length > 1
+      cpSync(path.join(root, name), isInto ? path.join(target, path.basename(name)) : target, { recursive: true })
+    }
+  }
+  const { packages } = lock.parse(JSON.parse(readFileSync(path.join(root, 'package-lock.json'), 'utf8')))
+  for (const [name, { dev }] of Object.entries(packages)) {
+    if (
+      !name.startsWith('node_modules/') ||
+      dev ||
+      name.includes('/node_modules/', 1) ||
+      !existsSync(path.join(root, name))
+    )
+      continue
+    mkdirSync(path.dirname(path.join(image, name)), { recursive: true })
+    await run('cp', ['-a', path.join(root, name), path.join(image, name)])
+  }
+})
+afterAll(() => {
+  const running = path.join(folder, 'svc.pid')
+  // Where a step failed.
+  if (existsSync(running)) process.kill(Number(readFileSync(running, 'utf8')), 'SIGKILL')
+  rmSync(folder, { recursive: true, force: true })
+})
+
+test('the image starts as a user without rights, on a folder that it cannot write to', async () => {
+  const { databaseUrl } = await createDatabase()
+  const mailApi = await startMailApi()
+  const port = await freePort()
+  const child = spawn(process.execPath, ['lib/serve/serve.ts'], {
+    cwd: image,
+    env: { ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl },
+    ...(isRoot && { uid: nobody, gid: nobody }),
+  })
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const exited = once(child, 'exit')
+  await vi.waitFor(() => expect(output).toContain('"serving"'), { timeout: 60_000, interval: 100 })
+  const answers = await Promise.all(
+    ['/healthz', '/sign-in', '/docs', '/js/svc-tracker.js', '/svc-tracker.tgz', '/api/v1/openapi.json'].map(
+      async (address) => (await fetch(`http://127.0.0.1:${port}${address}`)).status,
+    ),
+  )
+  expect(answers).toEqual([200, 200, 200, 200, 200, 200])
+  child.kill('SIGTERM')
+  expect(await exited).toEqual([0, null])
+}, 120_000)
+
+test.each(['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'backfill'])(
+  'the image has what %s needs',
+  async (name) => {
+    const { stdout } = await run(process.execPath, [`lib/commands/${name}.ts`, '--help'], { cwd: image })
+    expect(stdout).toContain('npm run')
+  },
+)
+
+const readme = readFileSync(path.join(root, 'lib/serve/README.md'), 'utf8')
+const places: Record<string, string> = {
+  '/opt/svc': image,
+  '/var/lib/svc': path.join(folder, 'var'),
+  '/var/backups/svc': path.join(folder, 'backups'),
+  '/etc/svc.env': path.join(folder, 'svc.env'),
+  '/etc/systemd/system': path.join(folder, 'units'),
+}
+const bin = path.join(folder, 'bin')
+const data = path.join(folder, 'var')
+const units = path.join(folder, 'units')
+
+/** A step of the page, in the test's own places. */
+async function step(name: string): Promise<string> {
+  const [, block] = new RegExp(`\`\`\`sh ${name}\\n([^]*?)\`\`\``).exec(readme) ?? []
+  if (block === undefined) throw new Error(`The page has no step ${name}.`)
+  const { stdout, stderr } = await run('bash', ['-euo', 'pipefail', '-c', placed(block)], {
+    env: { PATH: `${bin}:${path.dirname(process.execPath)}:${process.env['PATH']}`, HOME: folder, NO_COLOR: '1' },
+  })
+  return stdout + stderr
+}
+
+const placed = (text: string) =>
+  Object.entries(places).reduce((replaced, [there, here]) => replaced.replaceAll(there, here), text)
+
+const scripts = (npm: string) => ({
+  // Whoever runs the test stands for root and for the service's user.
+  sudo: `case "$1" in
+  -u) shift 2 ;;
+  useradd) exit ;;
+  install) shift; exec install $(printf '%s\\n' "$@" | sed 's/^svc$/DROP/; s/^-[og]$/DROP/' | grep -v DROP) ;;
+esac
+exec "$@"`,
+  npm: `case "$1" in ci|prune) echo "\${API_HOST:-} npm $*" >> ${folder}/npm.log ;; *) exec ${npm} "$@" ;; esac`,
+  systemctl: `start() {
+  unit=${folder}/running-$1; sed ${Object.entries(places)
+    .map(([there, here]) => `-e 's#${there}#${here}#g'`)
+    .join(' ')} ${units}/$1.service > $unit
+  value() { sed -n "s/^$1=//p" $unit; }
+  cd "$(value WorkingDirectory)"; set -a; . "$(value EnvironmentFile)"; eval "$(value Environment)"; set +a
+  if [ "$(value Type)" = oneshot ]; then sh -c "$(value ExecStart)"; return; fi
+  setsid sh -c "exec $(value ExecStart)" > ${folder}/$1.log 2>&1 < /dev/null & echo $! > ${folder}/$1.pid
+  sh -c "$(value ExecStartPost)"
+}
+stop() { pid=$(cat ${folder}/$1.pid); kill -TERM $pid; while kill -0 $pid 2>/dev/null; do sleep 0.1; done; }
+case "$1 \${2:-}" in
+  daemon-reload*) ;;
+  'enable --now') start $3 ;;
+  restart*) stop $2; start $2 ;;
+  start*) start $2 ;;
+  stop*) stop $2 ;;
+esac`,
+})
+
+/** The rows of one statement. */
+async function query(connectionString: string, text: string): Promise<unknown[]> {
+  const client = new Client({ connectionString })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+test('the steps of the page, pasted, install it, back it up, upgrade it and restore it', async () => {
+  const port = await freePort()
+  mkdirSync(bin)
+  mkdirSync(units)
+  const npm = (await run('which', ['npm'])).stdout.trim()
+  for (const [name, script] of Object.entries(scripts(npm))) {
+    writeFileSync(path.join(bin, name), `#!/bin/bash\nset -eu\n${script}\n`, { mode: 0o755 })
+  }
+  await step('install')
+  const file = path.join(folder, 'svc.env')
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  // What the page says to fill in.
+  const filled = readFileSync(file, 'utf8')
+    .replace('PORT=8787', `PORT=${port}`)
+    .replace('MAIL_API_KEY=', 'MAIL_API_KEY=key')
+  writeFileSync(file, filled)
+  places['127.0.0.1:8787'] = `127.0.0.1:${port}`
+  expect(await step('start')).toContain('{"ok":true}')
+  const url = () => readFileSync(path.join(data, 'database-url'), 'utf8')
+  const insert = `insert into users (id, name, email) values (gen_random_uuid(), 'Ada', 'ada@example.com')`
+  await query(url(), insert)
+  await step('backup')
+  const secrets = readFileSync(path.join(data, 'secrets.json'), 'utf8')
+  await step('upgrade')
+  expect(readFileSync(path.join(folder, 'npm.log'), 'utf8')).toContain('partners.yourdomain.com npm ci')
+  expect(await step('restore')).toMatch(/is restored[^]*agree/)
+  expect(await query(url(), 'select email from users')).toEqual([{ email: 'ada@example.com' }])
+  expect(readFileSync(path.join(data, 'secrets.json'), 'utf8')).toBe(secrets)
+  expect((await fetch(`http://127.0.0.1:${port}/sign-in`)).status).toBe(200)
+  await run(path.join(bin, 'systemctl'), ['stop', 'svc'])
+  rmSync(path.join(folder, 'svc.pid'))
+}, 240_000)

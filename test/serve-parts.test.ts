@@ -1,0 +1,239 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { request as send } from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, describe, expect, test } from 'vitest'
+import { fetchOutside } from '../lib/serve/outside.ts'
+import { openGeoFile } from '../lib/serve/geo.ts'
+import { openRateLimits } from '../lib/serve/rate-limits.ts'
+import { startServer } from '../lib/serve/server.ts'
+import { readSettings, readTrusted } from '../lib/serve/settings.ts'
+import { visitorAddress } from '../lib/serve/visitor-address.ts'
+import { givenSecrets } from './support/serve.ts'
+import { mmdb } from './support/mmdb.ts'
+
+const folder = mkdtempSync(path.join(tmpdir(), 'svc-serve-parts-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const whole = {
+  ...givenSecrets,
+  DATABASE_URL: 'postgresql://svc:secret@db.example.com/svc',
+  BASE_URL: 'https://partners.example.com',
+  MAIL_API_URL: 'https://api.example.com/emails',
+  MAIL_API_KEY: 'key',
+  MAIL_FROM: 'Partners <partners@example.com>',
+  TRUST_PROXY: '127.0.0.1, 10.0.0.0/8 ::1',
+}
+const options = { embedded: false, data: path.join(folder, 'data'), migrates: true }
+const problemsOf = (given: Record<string, string | undefined>, more = {}) =>
+  readSettings({ ...whole, ...given }, { ...options, ...more }).problems
+
+test('nothing lacks where everything is given', () => {
+  expect(problemsOf({})).toEqual([])
+  expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true })).toEqual([])
+})
+
+test.each(Object.keys(whole))('without %s, or with it empty, the service is not started, and says so', (name) => {
+  for (const value of [undefined, '', ' ']) {
+    expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} is not set\\. .+`))])
+  }
+})
+
+test.each([
+  [{ BASE_URL: 'http://partners.example.com' }, 'https://'],
+  [{ BASE_URL: 'https://partners.example.com/' }, 'without a path'],
+  [{ BASE_URL: 'partners.example.com' }, 'must be an address'],
+  [{ DATABASE_URL: 'mysql://db' }, 'connection string'],
+  [{ AUTH_SECRET: 'short' }, 'too short'],
+  [{ STRIPE_SECRET_KEY: 'sk_live_x' }, 'STRIPE_WEBHOOK_SECRET'],
+  [{ STRIPE_WEBHOOK_SECRET: 'whsec_x' }, 'STRIPE_SECRET_KEY'],
+  [{ GITHUB_CLIENT_ID: 'x' }, 'GITHUB_CLIENT_SECRET'],
+  [{ TRUST_PROXY: 'proxy.example.com' }, 'neither an address nor a network'],
+  [{ TRUST_PROXY: '10.0.0.0/33' }, 'neither an address nor a network'],
+  [{ TRUST_PROXY: '0.0.0.0/0' }, 'All addresses cannot be trusted'],
+  [{ PORT: 'http' }, 'PORT must be'],
+  [{ GEOIP_FILE: '/nowhere.mmdb' }, 'not there'],
+])('%o is refused in a sentence', (given, said) => {
+  expect(problemsOf(given)).toEqual([expect.stringContaining(said)])
+})
+
+test('a database beside secrets that are gone is not opened with others', () => {
+  const data = mkdtempSync(path.join(folder, 'lost-'))
+  writeFileSync(path.join(data, 'postgres'), '')
+  expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
+    expect.stringContaining('is gone'),
+  ])
+})
+
+const { trusted } = readTrusted('127.0.0.1 10.0.0.0/8 fd00::/8')
+describe('the address of a visitor', () => {
+  test.each([
+    ['a stranger', '198.51.100.7', undefined, '198.51.100.7'],
+    ['a stranger who says to be another', '198.51.100.7', '203.0.113.9', '198.51.100.7'],
+    ['the proxy', '127.0.0.1', '203.0.113.9', '203.0.113.9'],
+    ['the proxy on a socket of IPv6', '::ffff:127.0.0.1', '203.0.113.9', '203.0.113.9'],
+    ['the proxy, of a visitor who wrote something before it', '127.0.0.1', '1.2.3.4, 203.0.113.9', '203.0.113.9'],
+    ['a proxy behind another', '127.0.0.1', '1.2.3.4, 203.0.113.9, 10.1.2.3', '203.0.113.9'],
+    ['the proxy, of an address of IPv6', '127.0.0.1', '2001:db8::1', '2001:db8::1'],
+    ['the proxy, with a port', '127.0.0.1', '203.0.113.9:4711', '203.0.113.9'],
+    ['the proxy, with a port of IPv6', '127.0.0.1', '[2001:db8::1]:4711', '2001:db8::1'],
+    ['the proxy, without a word', '127.0.0.1', undefined, '127.0.0.1'],
+    ['the proxy, with what is no address', '127.0.0.1', '203.0.113.9, unknown', '127.0.0.1'],
+    ['a proxy of IPv6', 'fd00::1', '203.0.113.9', '203.0.113.9'],
+  ])('from %s', (_who, from, forwarded, expected) => {
+    expect(visitorAddress(from, forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, trusted)).toBe(
+      expected,
+    )
+  })
+})
+
+describe('over HTTP', async () => {
+  const baseUrl = 'https://partners.example.com'
+  const server = await startServer({
+    service: {
+      answer: async (request) => {
+        const { cf } = request as Request & { cf?: unknown }
+        const seen = Object.fromEntries(request.headers)
+        return Response.json({ url: request.url, seen, cf, length: (await request.arrayBuffer()).byteLength })
+      },
+    },
+    baseUrl,
+    host: '127.0.0.1',
+    port: 0,
+    trusted: readTrusted('127.0.0.2').trusted,
+    placeOf: (address) => (address === '203.0.113.9' ? { country: 'DE' } : {}),
+  })
+  afterAll(() => server.stop())
+
+  /** One request from an address of this machine, as it is on the wire. */
+  async function ask(from: string, headers: Record<string, string> = {}, address = '/x', body?: Buffer) {
+    const request = send({
+      host: '127.0.0.1',
+      port: server.port,
+      localAddress: from,
+      path: address,
+      headers,
+      method: body ? 'POST' : 'GET',
+    })
+    const answered = new Promise<string>((resolve, reject) => {
+      request.on('response', (response) => void text(response).then(resolve))
+      request.on('error', reject)
+    })
+    request.end(body)
+    return JSON.parse(await answered)
+  }
+
+  const forged = {
+    'cf-connecting-ip': '1.1.1.1',
+    'CF-Connecting-IP': '1.1.1.1',
+    'x-real-ip': '1.1.1.1',
+    'x-forwarded-for': '203.0.113.9',
+    'cloudfront-viewer-country': 'FR',
+    'x-geo-country': 'FR',
+    'x-geo-city': Buffer.from('Łódź').toString('latin1'),
+    host: 'evil.example',
+  }
+  test('a visitor says nothing of where they are, and a trusted proxy does', async () => {
+    expect(await ask('127.0.0.1', forged)).toMatchObject({
+      url: `${baseUrl}/x`,
+      seen: { 'cf-connecting-ip': '::ffff:127.0.0.1' },
+      cf: {},
+    })
+    expect(await ask('127.0.0.2', forged)).toMatchObject({
+      seen: { 'cf-connecting-ip': '203.0.113.9' },
+      cf: { country: 'FR', city: 'Łódź' },
+    })
+    expect(await ask('127.0.0.2', { 'x-forwarded-for': '203.0.113.9' })).toMatchObject({ cf: { country: 'DE' } })
+    for (const from of ['127.0.0.1', '127.0.0.2']) {
+      const { seen } = await ask(from, forged)
+      expect(Object.keys(seen).filter((name) => /^(x-|cloudfront-)/.test(name))).toEqual([])
+    }
+  })
+
+  test.each(['//evil.example/x', 'http://evil.example/x', '/%00', '/..//x'])(
+    '%s stays an address of the service',
+    async (address) => {
+      const { url = baseUrl } = await ask('127.0.0.1', {}, address)
+      expect(new URL(url).origin).toBe(baseUrl)
+    },
+  )
+
+  test('a body is taken whole up to a mebibyte, and of more so much that it is known', async () => {
+    expect((await ask('127.0.0.1', {}, '/x', Buffer.alloc(1024 * 1024))).length).toBe(1024 * 1024)
+    expect((await ask('127.0.0.1', {}, '/x', Buffer.alloc(3 * 1024 * 1024))).length).toBeGreaterThan(1024 * 1024)
+  })
+})
+
+describe('rate limits', () => {
+  const minute = { limit: 20, period: 60 }
+
+  test('so many are let through in a window, each key by itself', async () => {
+    let now = 0
+    const limiter = openRateLimits(() => now).limiter('1', minute)
+    const let_through = async (key: string, times: number) =>
+      (await Promise.all(Array.from({ length: times }, () => limiter.limit({ key })))).filter(({ success }) => success)
+        .length
+    expect([await let_through('a', 30), await let_through('b', 5)]).toEqual([20, 5])
+    now = 60_000
+    expect(await let_through('a', 30)).toBe(20)
+  })
+
+  test('processes that hear of each other count together, and keep addresses to themselves', async () => {
+    const [here, there] = [openRateLimits(() => 0), openRateLimits(() => 0)]
+    const [one, other] = [here.limiter('1', minute), there.limiter('1', minute)]
+    for (let times = 0; times < 15; times++) await one.limit({ key: '203.0.113.9' })
+    const messages = here.takeMessages()
+    expect(messages.join()).not.toContain('203.0.113.9')
+    for (const message of messages) there.hear(message)
+    expect(here.takeMessages()).toEqual([])
+    const answers = []
+    for (let times = 0; times < 10; times++) answers.push((await other.limit({ key: '203.0.113.9' })).success)
+    expect(answers.filter(Boolean)).toHaveLength(5)
+    expect((await other.limit({ key: '203.0.113.10' })).success).toBe(true)
+  })
+
+  test('what stays far below a limit is told to nobody', async () => {
+    const limits = openRateLimits(() => 0)
+    await limits.limiter('1', minute).limit({ key: 'a' })
+    expect(limits.takeMessages()).toEqual([])
+  })
+})
+
+test.each([24, 28, 32])('a MaxMind DB with records of %i bits says where an address is', (bits) => {
+  const file = path.join(folder, `places-${bits}.mmdb`)
+  const berlin = {
+    country: { iso_code: 'DE' },
+    subdivisions: [{ names: { en: 'Land Berlin' } }],
+    city: { names: { en: 'Berlin' } },
+  }
+  writeFileSync(
+    file,
+    mmdb(bits, [
+      ['203.0.113.0', 24, berlin],
+      ['2001:db8::', 32, { country: { iso_code: 'JP' } }],
+    ]),
+  )
+  const placeOf = openGeoFile(file)
+  expect(placeOf('203.0.113.9')).toEqual({ country: 'DE', region: 'Land Berlin', city: 'Berlin' })
+  expect(placeOf('2001:db8:1::5')).toEqual({ country: 'JP' })
+  for (const address of ['203.0.112.9', '198.51.100.1', '::1', '2001:db9::', 'unknown', ''])
+    expect(placeOf(address)).toEqual({})
+})
+
+test('a file that is no MaxMind DB is refused', () => {
+  const file = path.join(folder, 'other.mmdb')
+  writeFileSync(file, 'x'.repeat(1000))
+  expect(() => openGeoFile(file)).toThrow('is no MaxMind DB')
+})
+
+test('a webhook to a name that leads to this machine is not sent', async () => {
+  const request = {
+    method: 'POST',
+    headers: {},
+    body: '',
+    redirect: 'manual',
+    signal: AbortSignal.timeout(5000),
+  } as const
+  await expect(fetchOutside('https://localhost:1/x', request)).rejects.toThrow('not a public address')
+})

@@ -1,0 +1,250 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import { afterAll, describe, expect, test, vi } from 'vitest'
+import { audit } from '../lib/commands/audit.ts'
+import { Database } from '../lib/database.ts'
+import { freePort } from '../lib/local/postgres.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { makeEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { openPool } from '../lib/serve/postgres.ts'
+import { startReceiver } from './support/receiver.ts'
+import { givenSecrets, type Served, startMailApi, startServe, settingsOf } from './support/serve.ts'
+import { createDatabase } from './support/stack.ts'
+
+const mailApi = await startMailApi()
+const folder = mkdtempSync(path.join(tmpdir(), 'svc-serve-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const run = promisify(execFile)
+
+async function post(baseUrl: string, address: string, body: unknown, key?: string) {
+  const response = await fetch(baseUrl + address, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) },
+    body: JSON.stringify(body),
+  })
+  return { status: response.status, body: await response.json() }
+}
+
+/** Sends a form as the dashboard's own page does; the answer is not followed. */
+async function sendForm(baseUrl: string, address: string, fields: Record<string, string>, cookie = '') {
+  return await fetch(baseUrl + address, {
+    method: 'POST',
+    headers: { origin: baseUrl, cookie },
+    body: new URLSearchParams(fields),
+    redirect: 'manual',
+  })
+}
+
+const cookieOf = (response: Response) =>
+  response.headers
+    .getSetCookie()
+    .map((cookie) => cookie.split(';')[0])
+    .join('; ')
+
+describe('with a database of its own', async () => {
+  const port = await freePort()
+  const dataFolder = path.join(folder, 'data')
+  const environment = { ...settingsOf(port, mailApi), WEBHOOK_LOOPBACK: 'on', LOGGED_PART: '1' }
+  const started: Served[] = []
+  const start = async () => {
+    const served = await startServe(environment, ['--embedded', '--data', dataFolder])
+    started.push(served)
+    return served
+  }
+  let madeUp: Record<string, string> = {}
+  const receiver = await startReceiver()
+
+  async function withDatabase<Result>(work: (sql: Client, db: Database) => Promise<Result>): Promise<Result> {
+    const connectionString = readFileSync(path.join(dataFolder, 'database-url'), 'utf8')
+    const sql = new Client({ connectionString })
+    const pool = openPool(connectionString, 2)
+    await sql.connect()
+    try {
+      return await work(sql, new Database({ DATABASE_URL: connectionString, POSTGRES: pool }))
+    } finally {
+      await sql.end()
+      await pool.end()
+    }
+  }
+
+  test('a person signs up and makes a program, and from a click to the refund everything is recorded and told', async () => {
+    const served = await start()
+    const { baseUrl } = served
+    madeUp = secrets()
+    const [email, password] = ['ada@example.com', 'correct horse battery']
+    await sendForm(baseUrl, '/sign-up', { name: 'Ada', email, password })
+    await vi.waitFor(() => expect(mailApi.to(email)?.text).toContain('/verify-email?token='), 10_000)
+    const cookie = cookieOf(await sendForm(baseUrl, '/sign-in', { email, password }))
+    const link = /http:\S+(\/verify-email\?token=\S+)/.exec(mailApi.to(email)?.text ?? '')?.[1] ?? ''
+    expect((await sendForm(baseUrl, link, {}, cookie)).headers.get('location')).toBe('/')
+    const made = await sendForm(
+      baseUrl,
+      '/programs/new',
+      {
+        workspace: 'Acme',
+        name: 'Shop',
+        domain: 'shop.example.com',
+        commission_bp: '20',
+        currency: 'usd',
+        hold_days: '0',
+        cookie_window_days: '30',
+        attribution_model: 'last_click',
+        lead_auth_policy: 'server_verified',
+      },
+      cookie,
+    )
+    const page = await made.text()
+    const key = /svc_live_\w+/.exec(page)?.[0] ?? ''
+    const programId = Number(/\/programs\/(\d+)/.exec(page)?.[1])
+    expect([made.status, key.length > 20, programId > 0]).toEqual([200, true, true])
+
+    // Of a partner who is told, and an endpoint that hears of it.
+    const partner = { name: 'Bob', email: 'bob@example.com', code: 'bob' }
+    expect((await sendForm(baseUrl, `/programs/${programId}/partners`, partner, cookie)).status).toBe(303)
+    const endpoint = await withDatabase((_, db) =>
+      makeEndpoint(db, { ...environment, WEBHOOK_SECRET: secrets().WEBHOOK_SECRET ?? '' }, programId, {
+        url: receiver.urlOf('shop', 'ok'),
+        description: 'shop',
+        types: ['sale.created', 'commission.reversed'],
+      }),
+    )
+    receiver.expect('shop', endpoint.secret)
+
+    const click = await post(baseUrl, '/api/v1/track/click', { affiliate_url: 'https://shop.example.com/?aff=bob' })
+    const lead = { customer_key: 'user-1', click_id: click.body.click_id, email: 'visitor@example.com' }
+    expect(await post(baseUrl, '/api/v1/track/lead', lead, key)).toMatchObject({ status: 200, body: { success: true } })
+    const sale = { transaction_id: 'order-1', customer_key: 'user-1', amount_cents: 10_000 }
+    expect(await post(baseUrl, '/api/v1/track/sale', sale, key)).toMatchObject({ body: { commission_cents: 2000 } })
+    await vi.waitFor(() => expect(receiver.of('shop').map(({ signed }) => signed)).toEqual([true]), 10_000)
+
+    // What was left undone is done by whoever leads next: the commission's hold is over.
+    expect(await served.end('SIGTERM')).toBe(0)
+    const again = await start()
+    await vi.waitFor(async () => {
+      const { rows } = await withDatabase((sql) => sql.query('select balance_cents from balances'))
+      expect(rows).toEqual([{ balance_cents: '2000' }])
+    }, 20_000)
+    const refund = { transaction_id: 'order-1', reason: 'chargeback' }
+    expect(await post(baseUrl, '/api/v1/track/refund', refund, key)).toMatchObject({ body: { status: 'reversed' } })
+    await vi.waitFor(async () => {
+      const { rows } = await withDatabase((sql) => sql.query('select kind, audience from notifications'))
+      expect(rows).toContainEqual({ kind: 'commission_reversed', audience: 'partner' })
+    }, 10_000)
+    await vi.waitFor(() => expect(receiver.of('shop')).toHaveLength(2), 10_000)
+
+    const token = (await post(baseUrl, '/api/auth/sign-in/email', { email, password })).body.token
+    const read = await fetch(`${baseUrl}/api/tracking/performance/${programId}`, {
+      headers: { authorization: `Bearer ${token}` },
+    })
+    expect(await read.json()).toMatchObject({
+      metrics: { totalClicks: 1, totalLeads: 1, totalSales: 1, totalRefunds: 100 },
+    })
+    const health = await fetch(`${baseUrl}/healthz`, {
+      headers: { authorization: `Bearer ${secrets().METRICS_TOKEN}` },
+    })
+    expect(await health.json()).toMatchObject({ ok: true, problems: [] })
+    expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
+    expect(again.errors()).toBe('')
+  }, 180_000)
+
+  const secrets = () =>
+    JSON.parse(readFileSync(path.join(dataFolder, 'secrets.json'), 'utf8')) as Record<string, string>
+
+  test('the secrets that it made up are for its own user to read, stay the same, and stand in no log', () => {
+    for (const name of ['secrets.json', 'database-url'])
+      expect(statSync(path.join(dataFolder, name)).mode & 0o777).toBe(0o600)
+    const values = Object.values(secrets())
+    expect(values.every((secret) => secret.length >= 40)).toBe(true)
+    expect(new Set(values).size).toBe(6)
+    expect(madeUp).toEqual(secrets())
+    const logged = JSON.stringify(started.flatMap((served) => served.logs()))
+    expect(logged).toContain('/api/v1/track/sale')
+    for (const hidden of [...values, 'ada@example.com', 'visitor@example.com', 'svc_live_'])
+      expect(logged).not.toContain(hidden)
+  })
+})
+
+describe('several processes on one database', async () => {
+  const { databaseUrl, sql } = await createDatabase()
+  const pool = openPool(databaseUrl, 2)
+  afterAll(() => pool.end())
+  const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
+  const sandbox = await createSandbox(db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
+  const start = async () => {
+    const port = await freePort()
+    return await startServe({ ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl })
+  }
+  const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
+  const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
+
+  test('one leads; where it is killed the other does, and a limit counts what came to both', async () => {
+    const first = await start()
+    await vi.waitFor(() => expect(leads(first)).toBe(true), 10_000)
+    const second = await start()
+    // More than the limit of an address go to the first. A minute may begin in between, hence again.
+    const ask = async ({ baseUrl }: typeof first) =>
+      (await fetch(`${baseUrl}/api/v1/cli/status`, { headers: { authorization: 'Bearer svc_live_x' } })).status
+    await vi.waitFor(
+      async () => {
+        const answers = await Promise.all(Array.from({ length: 610 }, () => ask(first)))
+        expect(answers).toContain(429)
+        await new Promise((resolve) => setTimeout(resolve, 1500))
+        expect(await ask(second)).toBe(429)
+      },
+      { timeout: 25_000, interval: 10 },
+    )
+    expect(leads(second)).toBe(false)
+    await first.end('SIGKILL')
+    await vi.waitFor(() => expect(leads(second)).toBe(true), 10_000)
+    expect(await second.end('SIGTERM')).toBe(0)
+  }, 180_000)
+
+  test('one that is told to stop under load answers what it took, and nothing that it acknowledged is lost', async () => {
+    const served = await start()
+    const acknowledged: string[] = []
+    const broken: number[] = []
+    let stopping = false
+    const clicking = async () => {
+      for (;;) {
+        try {
+          const { status, body } = await post(served.baseUrl, '/api/v1/track/click', { affiliate_url })
+          if (status === 200) acknowledged.push(body.click_id)
+          else broken.push(status)
+        } catch {
+          if (stopping) return
+          throw new Error('A request broke before the stop.')
+        }
+      }
+    }
+    const clicks = Promise.all(Array.from({ length: 16 }, clicking))
+    await vi.waitFor(() => expect(acknowledged.length).toBeGreaterThan(100), 20_000)
+    stopping = true
+    expect(await served.end('SIGTERM')).toBe(0)
+    await clicks
+    expect(broken).toEqual([])
+    const { rows } = await sql.query<{ click_id: string }>('select click_id from customers where click_id = any ($1)', [
+      acknowledged,
+    ])
+    expect(rows.length).toBe(acknowledged.length)
+    expect(new Set(acknowledged).size).toBe(acknowledged.length)
+  }, 120_000)
+})
+
+test('what cannot be started is refused before anything is changed, with all that lacks', async () => {
+  const refused = await run(
+    process.execPath,
+    ['lib/serve/serve.ts', '--embedded', '--data', path.join(folder, 'none')],
+    {
+      env: { PATH: process.env['PATH'], BASE_URL: 'https://partners.example.com' },
+    },
+  ).catch((error: unknown) => error)
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/MAIL_API_URL is not set[^]*MAIL_API_KEY[^]*MAIL_FROM[^]*TRUST_PROXY/),
+  })
+  expect(existsSync(path.join(folder, 'none'))).toBe(false)
+})
