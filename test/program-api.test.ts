@@ -137,6 +137,38 @@ test.for(lists)('%s: pages show each once, newest first, whatever is added meanw
   expect(others.body.data.filter(({ id }: { id: number }) => ids.includes(id))).toEqual([])
 })
 
+interface Sorted {
+  id: number
+  name: string
+  sales: number
+  amount_cents: number
+  hold_until: string
+}
+
+test.for<[path: string, sort: string, by: (row: Sorted) => number | string]>([
+  ['/api/v1/partners', 'oldest', ({ id }) => id],
+  ['/api/v1/partners', 'name', ({ name }) => name.toLowerCase()],
+  ['/api/v1/partners', 'sales', ({ sales }) => -sales],
+  ['/api/v1/commissions', 'amount', ({ amount_cents: amount }) => -amount],
+  ['/api/v1/commissions', 'hold', ({ hold_until: until }) => until],
+  ['/api/v1/payouts', 'amount', ({ amount_cents: amount }) => -amount],
+  ['/api/v1/payout-runs', 'oldest', ({ id }) => id],
+])('%s?sort=%s: pages show each once in that order', async ([path, sort, by]) => {
+  const rows: Sorted[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const { body } = await get(`${path}?sort=${sort}&limit=3${cursor && `&cursor=${cursor}`}`)
+    rows.push(...body.data)
+    cursor = body.next_cursor
+  }
+  expect(rows.length).toBeGreaterThan(3)
+  const { body } = await get(`${path}?limit=100`)
+  expect(rows.map(({ id }) => id).toSorted((a, b) => b - a)).toEqual(body.data.map(({ id }: { id: number }) => id))
+  const values = rows.map(by)
+  expect(values).toEqual(values.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0)))
+  const refused = await get(`${path}?sort=size`, { databaseRequests: 1 })
+  expect([refused.status, refused.body.error.details[0].field]).toEqual([400, 'sort'])
+})
+
 const creations: [path: string, body: (tag: string) => Record<string, unknown>, table: string][] = [
   ['/api/v1/partners', (tag) => ({ name: 'Once', email: `${tag}@example.com`, code: tag }), 'partners'],
   ['/api/v1/links', (tag) => ({ partner_id: program.partnerId, code: tag }), 'referral_links'],

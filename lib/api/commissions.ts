@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
+import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { cents, currency, id, success, text, time } from './response-fields.ts'
@@ -8,6 +8,7 @@ export const commissionsQuery = listQuery({
   status: z.optional(oneOf(commissionStatuses)),
   partner_id: z.optional(idIn()),
   transaction_id: z.optional(z.string()),
+  sort: z.optional(oneOf(commissionSorts)),
 })
 
 export const commissionPath = z.object({ commission_id: idIn() })
@@ -90,6 +91,10 @@ export const commissionOperations = (): Operation[] => [
         status: { description: 'Only commissions in this state.' },
         partner_id: { description: 'Only commissions of this partner.', values: { type: 'integer', minimum: 1 } },
         transaction_id: { description: 'Only the commission of this sale.' },
+        sort: {
+          description:
+            '`newest` first, where it is not given; the largest `amount` first; whose `hold` ends next first.',
+        },
       }),
     ],
     success: { schemas: [listResponse(commission())], description: 'A page of commissions.', fields },

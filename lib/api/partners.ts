@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { type PartnerOfProgram, partnerStates } from '../programs/partners.ts'
+import { type PartnerOfProgram, partnerSorts, partnerStates } from '../programs/partners.ts'
 import type { Made } from '../idempotency.ts'
 import { nameField } from '../names.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
@@ -13,6 +13,7 @@ export const partnersQuery = listQuery({
   external_id: z.optional(z.string()),
   code: z.optional(z.string()),
   search: z.optional(z.string()),
+  sort: z.optional(oneOf(partnerSorts)),
 })
 
 export const partnerPath = z.object({ partner_id: idIn() })
@@ -176,6 +177,10 @@ export const partnerOperations = (): Operation[] => [
         external_id: { description: 'Only the partner with this id of yours.' },
         code: { description: 'Only the partner whose link has this code, in letters of either case.' },
         search: { description: 'Only partners with this text in their name, address or a code.' },
+        sort: {
+          description:
+            '`newest` first, where it is not given; by `name`; most `clicks`, `sales` or `balance` in the program’s currency first.',
+        },
       }),
     ],
     success: { schemas: [listResponse(partner())], description: 'A page of partners.', fields },

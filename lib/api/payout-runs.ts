@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
-import type { PayoutRun, readPayoutRun } from '../money/payout-runs.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
+import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
 import { cents, count, currency, day, id, success, text, time } from './response-fields.ts'
 
-export const payoutRunsQuery = listQuery({})
+export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
 export const payoutRunPath = z.object({ payout_run_id: idIn() })
 
 /** Body of POST /api/v1/payout-runs: who is due is the program's rules' to say. */
@@ -130,7 +130,11 @@ export const payoutRunOperations = (): Operation[] => [
     description: 'The payout runs of the program, the newest first.',
     auth: 'key',
     scope: 'read',
-    parameters: [listParameters(payoutRunsQuery, {})],
+    parameters: [
+      listParameters(payoutRunsQuery, {
+        sort: { description: '`newest` first, where it is not given; those with the most `payments` first.' },
+      }),
+    ],
     success: { schemas: [listResponse(z.object(run()))], description: 'A page of payout runs.', fields },
     errors: ['invalid_request', ...keyErrors, ...serverErrors],
     examples: [

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Withdrawal } from '../money/withdrawals.ts'
+import { type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { cents, currency, day, id, success, text, time } from './response-fields.ts'
@@ -10,6 +10,7 @@ export const payoutsQuery = listQuery({
   status: z.optional(oneOf(states)),
   partner_id: z.optional(idIn()),
   payout_run_id: z.optional(idIn()),
+  sort: z.optional(oneOf(withdrawalSorts)),
 })
 
 export const payoutPath = z.object({ payout_id: idIn() })
@@ -113,6 +114,7 @@ export const payoutOperations = (): Operation[] => [
         status: { description: 'Only payouts in this state.' },
         partner_id: { description: 'Only payouts to this partner.', values: { type: 'integer', minimum: 1 } },
         payout_run_id: { description: 'Only payouts of this run.', values: { type: 'integer', minimum: 1 } },
+        sort: { description: '`newest` first, where it is not given; the largest `amount` first.' },
       }),
     ],
     success: { schemas: [listResponse(payout())], description: 'A page of payouts.', fields },

@@ -51,6 +51,8 @@ export interface ApiOperations {
       code?: string | undefined
       /** Only partners with this text in their name, address or a code. */
       search?: string | undefined
+      /** `newest` first, where it is not given; by `name`; most `clicks`, `sales` or `balance` in the program’s currency first. */
+      sort?: 'newest' | 'oldest' | 'name' | 'clicks' | 'sales' | 'balance' | undefined
     }
     body: undefined
     answer: {
@@ -515,6 +517,8 @@ export interface ApiOperations {
       partner_id?: number | undefined
       /** Only the commission of this sale. */
       transaction_id?: string | undefined
+      /** `newest` first, where it is not given; the largest `amount` first; whose `hold` ends next first. */
+      sort?: 'newest' | 'oldest' | 'amount' | 'hold' | undefined
     }
     body: undefined
     answer: {
@@ -592,6 +596,8 @@ export interface ApiOperations {
       limit?: number | undefined
       /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
       cursor?: string | undefined
+      /** `newest` first, where it is not given; those with the most `payments` first. */
+      sort?: 'newest' | 'oldest' | 'payments' | undefined
     }
     body: undefined
     answer: {
@@ -651,6 +657,8 @@ export interface ApiOperations {
       partner_id?: number | undefined
       /** Only payouts of this run. */
       payout_run_id?: number | undefined
+      /** `newest` first, where it is not given; the largest `amount` first. */
+      sort?: 'newest' | 'oldest' | 'amount' | undefined
     }
     body: undefined
     answer: {

@@ -11,6 +11,8 @@ interface List<Of> {
   path: string
   /** Filters of the list, by their option. */
   filters: Record<string, string>
+  /** Its orders, where it has several. */
+  sorts?: string
   columns: Column<Of>[]
 }
 
@@ -33,6 +35,7 @@ const lists = [
       'external-id': 'id of yours',
       search: 'text in name, address or code',
     },
+    sorts: 'newest, oldest, name, clicks, sales or balance',
     columns: [
       ['ID', ({ id }) => id],
       ['NAME', ({ name }) => name],
@@ -86,6 +89,7 @@ const lists = [
       'partner-id': 'id of the partner',
       'transaction-id': 'the sale',
     },
+    sorts: 'newest, oldest, amount or hold',
     columns: [
       ['ID', ({ id }) => id],
       ['MADE', ({ created_at: at }) => day(at)],
@@ -104,6 +108,7 @@ const lists = [
       'partner-id': 'id of the partner',
       'payout-run-id': 'id of the run',
     },
+    sorts: 'newest, oldest or amount',
     columns: [
       ['ID', ({ id }) => id],
       ['MADE', ({ created_at: at }) => day(at)],
@@ -197,16 +202,17 @@ export const given = (flags: Flags, options: string[]) =>
   )
 
 function addList<Of>(parent: Command, list: List<Of>, subcommand: Subcommand, print: Print): void {
-  const { noun, path, filters, columns } = list
+  const { noun, path, filters, sorts, columns } = list
   const command = subcommand(parent, 'list', `List ${noun}, the newest first.`)
     .option('--limit <number>', 'How many at most.', wholeNumber, 25)
     .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
   for (const [option, what] of Object.entries(filters))
     command.option(`--${option} <${option}>`, `Only with this: ${what}.`)
+  if (sorts) command.option('--sort <sort>', `In this order: ${sorts}.`)
   command
     .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
     .action(async (flags: Flags & { limit: number; cursor?: string }) => {
-      const wanted = given(flags, Object.keys(filters))
+      const wanted = given(flags, [...Object.keys(filters), 'sort'])
       const page = await read<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
       const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
       const text =
