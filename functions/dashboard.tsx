@@ -34,6 +34,7 @@ import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
 import { checkPages } from './dashboard/program/check.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
+import { customerPages } from './dashboard/program/customer.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
 import { firstStepsPages } from './dashboard/program/first-steps.tsx'
 import { newProgramPages } from './dashboard/program/new-program.tsx'
@@ -145,6 +146,7 @@ const groups = [
   partnerWithdrawalPages,
   checkPages,
   commissionPages,
+  customerPages,
   eventPages,
   firstStepsPages,
   newProgramPages,

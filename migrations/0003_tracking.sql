@@ -99,6 +99,7 @@ create table affiliate_lead_events (
   check (not provisional or customer_key is null),
   check (is_test or customer_id is not null)
 ) partition by range (lead_timestamp);
+create index affiliate_lead_events_customer_idx on affiliate_lead_events (program_id, customer_id) where customer_id is not null;
 create table affiliate_lead_events_default partition of affiliate_lead_events default;
 
 create domain click_count as bigint check (value > 0);

@@ -111,6 +111,7 @@ create table affiliate_lead_events (
   constraint affiliate_lead_events_check CHECK (((NOT provisional) OR (customer_key IS NULL))),
   constraint affiliate_lead_events_check1 CHECK ((is_test OR (customer_id IS NOT NULL)))
 ) partition by RANGE (lead_timestamp);
+CREATE INDEX affiliate_lead_events_customer_idx ON ONLY public.affiliate_lead_events USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 
 create table affiliate_lead_events_default partition of affiliate_lead_events DEFAULT;
 
@@ -4060,6 +4061,73 @@ begin
       awaited_name(event.account_id, 'setting', event.program_id::text)];
   end if;
   return became(event, 'ignored', 'Its metadata names no program, and the program does not attribute known customers'' payments.');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.list_clicks(of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean, max_rows integer)
+ RETURNS SETOF affiliate_click_events
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+declare
+  links constant bigint[] := case when of_link_id is not null or of_partner_id is not null then array(
+    select l.id from referral_links l
+    where l.program_id = of_program_id and l.id = coalesce(of_link_id, l.id) and l.partner_id = coalesce(of_partner_id, l.partner_id)
+  ) end;
+  name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
+  wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
+  -- Quarters of clicks that no total has yet, by the day; a minute's worth.
+  uncounted constant timestamptz[] := array(
+    select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
+    where u.program_id = of_program_id and (links is null or u.link_id = any (links))
+  );
+  first_day date := (
+    select min(t.day) from grouped_totals t
+    where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
+  );
+  last_day date := utc_day(now());
+  of_day date;
+  begins timestamptz;
+  quarters timestamptz[];
+  rows_left integer := max_rows;
+  found_rows integer;
+begin
+  first_day := least(first_day, (select utc_day(min(u)) from unnest(uncounted) u));
+  last_day := greatest(last_day, (select utc_day(max(u)) from unnest(uncounted) u));
+  first_day := greatest(first_day, utc_day(from_time), case when rises then utc_day(edge) end,
+    (select utc_day(k.since) from clicks_kept k));
+  last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
+  of_day := case when rises then first_day else last_day end;
+  while of_day between first_day and last_day and rows_left > 0 loop
+    begins := of_day::timestamp at time zone 'UTC';
+    quarters := array(
+      select begins + q.quarter * interval '15 minutes'
+      from grouped_totals t cross join lateral unnest(t.quarters) q (quarter)
+      where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
+        and t.day = of_day and t.value = wanted
+      union
+      select u from unnest(uncounted) u where u >= begins and u < begins + interval '1 day'
+    );
+    if cardinality(quarters) > 0 then
+      return query
+        select e.* from unnest(quarters) q (begins)
+        cross join lateral (
+          select e.* from affiliate_click_events e
+          where e.program_id = of_program_id and not e.is_test
+            and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
+          offset 0
+        ) e
+        where (links is null or e.link_id = any (links)) and (of_country is null or e.geo_country = of_country)
+          and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
+          and (edge is null or case when rises then (e.click_timestamp, e.id) > (edge, edge_id) else (e.click_timestamp, e.id) < (edge, edge_id) end)
+        order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
+        limit rows_left;
+      get diagnostics found_rows = row_count;
+      rows_left := rows_left - found_rows;
+    end if;
+    of_day := case when rises then of_day + 1 else of_day - 1 end;
+  end loop;
 end $function$
 ;
 

@@ -522,6 +522,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/events',
       '/partners',
       '/partners/1',
+      '/customers/1',
       '/commissions',
       '/sales/t1',
       '/payouts',

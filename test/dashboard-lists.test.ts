@@ -2,20 +2,26 @@ import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
+import { countClicks } from '../lib/tracking/clicks.ts'
 import { fillEvents } from './support/events.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ functions: ['dashboard', 'tracking-events', 'tracking-performance'] })
 const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env)
+const listing = await createSandbox(stack.db, env)
 await fillEvents(stack.sql, sandbox.programId, 400)
 
 async function get(path: string): Promise<string> {
-  const cookie = `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`
+  const { dashboardToken } = path.startsWith(`/programs/${listing.programId}/`) ? listing : sandbox
+  const cookie = `${sessionCookie}=${encodeURIComponent(dashboardToken)}`
   const response = await fetch(new URL(path, stack.baseUrl), { headers: { cookie } })
   expect(response.status).toBe(200)
   return await response.text()
 }
+
+/** What a page shows beside its frame, in which each form has a token of its own. */
+const mainOf = (html: string) => html.slice(html.indexOf('<main'))
 
 /** Sends a form as a page of the dashboard does, and returns where it leads. */
 async function post(path: string, fields: Record<string, string>, from = path): Promise<[number, string | null]> {
@@ -35,13 +41,13 @@ async function post(path: string, fields: Record<string, string>, from = path): 
 /** The events of a program within a filter, newest first, as plain SQL lists them: in earnest, or the test events. */
 async function listed(list: List, where: string): Promise<{ at: string; type: string; id: string }[]> {
   const { rows } = await stack.sql.query(
-    `select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, type, id from (
+    `select to_char(event.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, type, id from (
       select 'click' as type, click_timestamp as at, id from affiliate_click_events where program_id = $1 and is_test = $2
       union all
       select 'lead', lead_timestamp, id from affiliate_lead_events where program_id = $1 and is_test = $2
       union all
       select 'conversion', sale_date, id from sales where program_id = $1 and is_test = $2 and (customer_id is not null or is_test)
-    ) event where ${where} order by date_trunc('milliseconds', at) desc, type, id desc`,
+    ) event where ${where} order by event.at desc, type, id desc`,
     [sandbox.programId, list === 'test/events'],
   )
   return rows
@@ -265,4 +271,144 @@ test('payout runs and who is due are found by the name of a partner', async () =
   expect(await runs('?sort=payments')).toEqual([first, second])
   expect(await runs('?q=zo')).toEqual([first])
   expect(await get(`${base}/payouts?q=nobody`)).toContain('Nobody of that name is due.')
+})
+
+const eventsPage = `/programs/${listing.programId}/events`
+await fillEvents(stack.sql, listing.programId, 400)
+const other = await addPartner(stack.db, { programId: listing.programId, name: 'Otto', email: null, code: 'otto' })
+await stack.sql.query(
+  `update affiliate_click_events e set link_id = l.id, geo_country = case when e.id % 3 = 0 then 'FR' else 'DE' end
+  from referral_links l where e.program_id = $1 and not e.is_test and e.id % 2 = 0 and l.code = 'otto'`,
+  [listing.programId],
+)
+await stack.sql.query('delete from daily_totals where program_id = $1', [listing.programId])
+const uncounted = `insert into uncounted_clicks (program_id, link_id, clicked_at, event_id)
+  select program_id, link_id, click_timestamp, id from affiliate_click_events where program_id = $1 and not is_test`
+
+const timesOn = (html: string) =>
+  Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? '')
+
+/** The times of the events of all pages: down from the top and back up from the last. */
+async function turned(query: string): Promise<[down: string[], up: string[]]> {
+  const down: string[] = []
+  const pages: string[][] = []
+  let path: string | undefined = `${eventsPage}?${query}`
+  let html = ''
+  while (path) {
+    html = await get(path)
+    down.push(...timesOn(html))
+    path = /href="([^"]+)" rel="next"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
+  }
+  while (html) {
+    pages.unshift(timesOn(html))
+    const newer: string | undefined = /href="([^"]+)" rel="prev"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
+    html = newer ? await get(newer) : ''
+  }
+  return [down, pages.flat()]
+}
+
+const isOtto = `link_id = (select id from referral_links where code = 'otto')`
+const choices: [query: string, where: string][] = [
+  ['partner=otto', isOtto],
+  [`partner=${other.partnerId}&country=fr`, `${isOtto} and geo_country = 'FR'`],
+  ['code=OTTO&dateFrom=2026-11-01', `${isOtto} and click_timestamp >= '2026-11-01'`],
+  ['country=FR', `geo_country = 'FR'`],
+  ['country=DE&dateTo=2026-10-31', `geo_country = 'DE' and click_timestamp < '2026-11-01'`],
+  ['partner=nobody', 'false'],
+  ['code=nothing', 'false'],
+]
+
+test.each(['before they are counted', 'once they are counted'])(
+  'clicks are filtered by partner, link and country at any depth, downwards and upwards, %s',
+  { timeout: 120_000 },
+  async (when) => {
+    if (when.startsWith('before')) await stack.sql.query(uncounted, [listing.programId])
+    else while ((await countClicks(stack.db, 1000)) > 0);
+    for (const [query, where] of choices) {
+      const { rows } = await stack.sql.query<{ at: string }>(
+        `select to_char(click_timestamp at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at from affiliate_click_events
+        where program_id = $1 and not is_test and ${where} order by click_timestamp desc, id desc`,
+        [listing.programId],
+      )
+      const times = rows.map(({ at }) => at)
+      expect([query, ...(await turned(`eventType=click&${query}`))]).toEqual([query, times, times])
+    }
+  },
+)
+
+test('all types of events turn in one order, down and back up', async () => {
+  const { rows } = await stack.sql.query<{ count: string }>(
+    `select (select count(*) from affiliate_click_events where program_id = $1 and not is_test)
+      + (select count(*) from affiliate_lead_events where program_id = $1 and not is_test)
+      + (select count(*) from sales where program_id = $1 and not is_test and customer_id is not null) as count`,
+    [listing.programId],
+  )
+  const [down, up] = await turned('')
+  expect(down).toHaveLength(Number(rows[0]?.count))
+  expect(up).toEqual(down)
+})
+
+const countOf = async (query: string) => (await turned(query))[0].length
+
+test('a customer is found by key and by click id, a sale by its transaction id, and nobody by an address', async () => {
+  const { rows } = await stack.sql.query<{ id: string; click_id: string; customer_key: string; events: string }>(
+    `select id, click_id, customer_key, (select count(*) from affiliate_lead_events e where e.program_id = c.program_id and e.customer_id = c.id
+      and not e.is_test) as events from customers c where program_id = $1 order by id limit 1`,
+    [listing.programId],
+  )
+  const [customer] = rows
+  expect(await countOf(`eventType=lead&q=${customer?.customer_key}`)).toBe(Number(customer?.events))
+  expect(await countOf(`eventType=lead&q=${customer?.click_id}`)).toBe(Number(customer?.events))
+  expect(await countOf('q=401')).toBe(0)
+  expect(await countOf('q=11')).toBe(1)
+  const html = await get(`${eventsPage}?q=11`)
+  expect(html).toContain(`/programs/${listing.programId}/sales/11`)
+  expect(html).toMatch(/\/customers\/\d+/)
+  expect(await get(`${eventsPage}?q=somebody@example.com`)).toContain('Nothing fits')
+})
+
+test("a customer's timeline goes from the first click to the payout, and is the program's alone", async () => {
+  const { programId } = listing
+  const { rows } = await stack.sql.query<{ customer_id: string; click_id: string; sale_id: string }>(
+    `select s.customer_id, c.click_id, s.id as sale_id from sales s join customers c using (program_id)
+    where s.program_id = $1 and s.transaction_id = '11' and c.id = s.customer_id and not s.is_test`,
+    [programId],
+  )
+  const [sale] = rows
+  await stack.sql.query(
+    `with withdrawal as (
+      insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at, reference, paid_on)
+      select program_id, partner_id, 'eur', 2, 2, 'paid', now(), 'transfer 77', '2026-11-20' from sales where program_id = $1 and id = $2
+      returning id)
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, credited_at, paid_at, withdrawal_id)
+    select program_id, 'sale', partner_id, customer_id, s.id, 'eur', 2, '2026-11-10', '2026-11-10', now(), withdrawal.id
+    from sales s, withdrawal where program_id = $1 and s.id = $2`,
+    [programId, sale?.sale_id],
+  )
+  await stack.sql.query(
+    `insert into refunds (program_id, sale_id, refund_key, applied_cents, reason, returned_at) values ($1, $2, 'id:1', 0, 'chargeback', null)`,
+    [programId, sale?.sale_id],
+  )
+  const page = await get(`/programs/${programId}/customers/${sale?.customer_id}`)
+  for (const text of [
+    '>click<',
+    '>lead<',
+    '>sale<',
+    '>commission<',
+    '>approved<',
+    '>paid<',
+    '>chargeback<',
+    'transfer 77',
+    '+€0.02',
+  ])
+    expect(page).toContain(text)
+  expect(mainOf(await get(`/programs/${programId}/customers/${sale?.click_id}`))).toBe(mainOf(page))
+  expect(await get(`/programs/${programId}/sales/11`)).toContain(`/programs/${programId}/customers/${sale?.click_id}`)
+  expect(await get(`/programs/${programId}/commissions`)).toContain(
+    `/programs/${programId}/customers/${sale?.customer_id}`,
+  )
+  const partner = await fetch(`${stack.baseUrl}/partner/sales/${programId}/11`, {
+    headers: { cookie: `${sessionCookie}=${encodeURIComponent(listing.partnerToken)}` },
+  })
+  expect([partner.status, (await partner.text()).includes('/customers/')]).toEqual([200, false])
 })

@@ -100,6 +100,7 @@ const programPaths = [
   '/commissions',
   '/commissions.csv',
   '/sales/secret-transaction',
+  '/customers/1',
   '/withdrawals',
   '/withdrawals.csv',
   '/payouts',

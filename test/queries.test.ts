@@ -28,7 +28,8 @@ import { addPartner, listPartners, updatePartner } from '../lib/programs/partner
 import { readOverview } from '../lib/programs/overview.ts'
 import { createProgram, programDefaults, readProgram } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
-import { newestEvents, newestTestEvents } from '../lib/tracking/events.ts'
+import { listedEvents } from '../lib/tracking/event-list.ts'
+import { readTimeline } from '../lib/money/timeline.ts'
 import { readTestFigures } from '../lib/programs/test-data.ts'
 import { readStatus } from '../lib/tracking/status.ts'
 
@@ -139,8 +140,17 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listWithdrawals of a partner': () => listWithdrawals(db, { userId: 'user' }, { limit: 25 }),
   },
   events: {
-    newestEvents: () => newestEvents(db, 1, { dateFrom: range.from, dateTo: range.to }, 30),
-    newestTestEvents: () => newestTestEvents(db, 1, { dateFrom: range.from, dateTo: range.to }, 30),
+    events: () => listedEvents(db, { programId: 1, isTest: false, ...range }, { limit: 51 }),
+    'events of a partner': () => listedEvents(db, { programId: 1, isTest: false, partner: '2' }, { limit: 51 }),
+    'events of a link and a country, upwards': () =>
+      listedEvents(
+        db,
+        { programId: 1, isTest: false, code: 'ann', country: 'DE' },
+        { limit: 51, after: { at_us: 1, event_type: 'lead', id: 2 } },
+      ),
+    'events of a search': () => listedEvents(db, { programId: 1, isTest: false, search: 'user-1' }, { limit: 51 }),
+    'test events': () => listedEvents(db, { programId: 1, isTest: true, search: 'user-1' }, { limit: 51 }),
+    timeline: () => readTimeline(db, 1, '2').catch(() => null),
   },
   tracking: {
     readStatus: () => readStatus(db, '00'),

@@ -26,6 +26,7 @@ const routes = {
     'GET /programs/:programId/first-steps': 'performance:read',
     'POST /programs/:programId/first-steps/key': 'api-key:manage',
     'GET /programs/:programId/check': 'program:read',
+    'GET /programs/:programId/customers/:customerId': 'tracking:list',
     'GET /programs/:programId/events': 'tracking:list',
     'GET /programs/:programId/events.csv': 'tracking:list',
     'GET /programs/:programId/test': 'performance:read',
@@ -339,10 +340,11 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
   const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
   const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
   const message = await testEndpoint(stack.db, programId, endpoint.id)
-  const ids = await stack.sql.query<{ key: string; invitation: string; link: string }>(
+  const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation,
-      (select max(id) from referral_links where program_id = $1) as link`,
+      (select max(id) from referral_links where program_id = $1) as link,
+      (select min(id) from customers where program_id = $1) as customer`,
     [programId, workspaceId],
   )
   return {
@@ -352,6 +354,7 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':partnerId': String(partnerId),
     ':partner_id': String(partnerId),
     ':link_id': String(ids.rows[0]?.link),
+    ':customerId': String(ids.rows[0]?.customer),
     ':customer': 'secret-customer',
     ':transaction_id': 'secret-transaction',
     ':transactionId': 'pending-transaction',

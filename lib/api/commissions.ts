@@ -28,7 +28,7 @@ export const commissionDecision = z
 
 /** A commission as the API answers it. */
 export function asCommission(commission: ListedCommission) {
-  const { program_id: _, partner_name: _name, refunds: _refunds, ...shown } = commission
+  const { program_id: _, partner_name: _name, customer_id: _customer, refunds: _refunds, ...shown } = commission
   return shown
 }
 

@@ -53,6 +53,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.id',
       'c.kind',
       'c.partner_id',
+      'c.customer_id',
       'p.name as partner_name',
       'c.status',
       'c.currency',

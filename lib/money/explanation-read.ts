@@ -1,4 +1,4 @@
-import { type InferResult, sql } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
@@ -33,7 +33,50 @@ export async function readForExplanation(
 /** Any id of a payment that the processor told of means its sale, as in a refund. */
 function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleAsked) {
   const isTest = sql.lit(test)
-  const query = kysely
+  const query = explainedSales(programId)
+    .where('s.is_test', '=', isTest)
+    .where((eb) =>
+      eb(
+        's.id',
+        '=',
+        eb.fn.coalesce(
+          kysely
+            .selectFrom('sales as named')
+            .select('named.id')
+            .where('named.program_id', '=', programId)
+            .where('named.is_test', '=', isTest)
+            .where('named.transaction_id', '=', transaction_id)
+            .$asScalar(),
+          saleOfProcessor(programId, transaction_id, test),
+        ),
+      ),
+    )
+  return partnerUserId === undefined ? query : query.where('r.user_id', '=', partnerUserId)
+}
+
+/** The entries of a commission in the partner's balance, in their order. */
+export function entriesOf(programId: Expression<number | null>, commissionId: Expression<number | null>) {
+  return jsonArrayFrom(
+    kysely
+      .selectFrom('balance_entries as b')
+      .select(['b.entry_number', 'b.cause', 'b.amount_cents', 'b.balance_after_cents', 'b.correction_number'])
+      .select(['b.refund_id', 'b.created_at'])
+      .where('b.program_id', '=', programId)
+      .where('b.commission_id', '=', commissionId)
+      // All causes that name a commission, so that the key that begins with the cause finds them.
+      .where('b.cause', 'in', [
+        'commission_credited',
+        'commission_corrected',
+        'commission_reversed',
+        'reversal_returned',
+      ])
+      .orderBy('b.entry_number'),
+  )
+}
+
+/** All that is kept of sales of a program. */
+export function explainedSales(programId: number) {
+  return kysely
     .selectFrom('sales as s')
     .innerJoin('programs as p', 'p.id', 's.program_id')
     .leftJoin('partners as r', (join) =>
@@ -93,42 +136,9 @@ function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleA
           .whereRef('f.sale_id', '=', 's.id')
           .orderBy('f.id'),
       ).as('refunds'),
-      jsonArrayFrom(
-        eb
-          .selectFrom('balance_entries as b')
-          .select(['b.entry_number', 'b.cause', 'b.amount_cents', 'b.balance_after_cents', 'b.correction_number'])
-          .select(['b.refund_id', 'b.created_at'])
-          .whereRef('b.program_id', '=', 'm.program_id')
-          .whereRef('b.commission_id', '=', 'm.id')
-          // All causes that name a commission, so that the key that begins with the cause finds them.
-          .where('b.cause', 'in', [
-            'commission_credited',
-            'commission_corrected',
-            'commission_reversed',
-            'reversal_returned',
-          ])
-          .orderBy('b.entry_number'),
-      ).as('entries'),
+      entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
     ])
     .where('s.program_id', '=', programId)
-    .where('s.is_test', '=', isTest)
-    .where((eb) =>
-      eb(
-        's.id',
-        '=',
-        eb.fn.coalesce(
-          kysely
-            .selectFrom('sales as named')
-            .select('named.id')
-            .where('named.program_id', '=', programId)
-            .where('named.is_test', '=', isTest)
-            .where('named.transaction_id', '=', transaction_id)
-            .$asScalar(),
-          saleOfProcessor(programId, transaction_id, test),
-        ),
-      ),
-    )
-  return partnerUserId === undefined ? query : query.where('r.user_id', '=', partnerUserId)
 }
 
 /** The id of the sale of a payment, by one of the processor's ids of it or by the id of an event that tells of it. */

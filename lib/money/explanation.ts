@@ -402,7 +402,51 @@ function commissionText(
   return `${ofBase}${percent(bp)} of ${money(base)} is ${money(amount)}${rounded}.`
 }
 
-function historyOf(sale: ExplainedSale): Happening[] {
+/** What was kept of a commission and of the refunds of its sale, if it has one. */
+type CommissionFacts = Pick<
+  ExplainedSale,
+  | 'currency'
+  | 'entries'
+  | 'corrections'
+  | 'commission_made_at'
+  | 'commission_cents'
+  | 'hold_until'
+  | 'review_reason'
+  | 'refunds'
+  | 'credited_at'
+  | 'rejected_at'
+  | 'reason'
+  | 'reversed_cents'
+  | 'paid_at'
+  | 'payout_id'
+  | 'reference'
+  | 'paid_on'
+>
+
+/** What happened to a sale and its commission, the oldest first. */
+export function historyOf(sale: ExplainedSale): Happening[] {
+  const recorded: Happening = {
+    at: iso(sale.created_at),
+    kind: 'recorded',
+    text: `Recorded, with ${formatMoney(sale.amount_cents, sale.currency)} as its amount now.`,
+    change_cents: 0,
+    entry: null,
+  }
+  return inOrder([recorded, ...happeningsOf(sale)])
+}
+
+/** The same of a commission. */
+export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission))
+
+/** By their time; at one moment as they stand. */
+function inOrder(history: Happening[]): Happening[] {
+  return history
+    .map((happening, index) => ({ happening, index }))
+    .toSorted((a, b) => a.happening.at.localeCompare(b.happening.at) || a.index - b.index)
+    .map(({ happening }) => happening)
+}
+
+function happeningsOf(sale: CommissionFacts): Happening[] {
   const { currency, entries } = sale
   const money = (cents: number) => formatMoney(cents, currency)
   const corrections = sale.corrections === null ? [] : correctionsSchema.parse(sale.corrections)
@@ -412,24 +456,18 @@ function historyOf(sale: ExplainedSale): Happening[] {
       ? { number: entry.entry_number, amount_cents: entry.amount_cents, balance_cents: entry.balance_after_cents }
       : null
   }
-  const history: Happening[] = [
-    {
-      at: iso(sale.created_at),
-      kind: 'recorded',
-      text: `Recorded, with ${money(sale.amount_cents)} as its amount now.`,
-      change_cents: 0,
+  const history: Happening[] = []
+  const { commission_made_at: madeAt, commission_cents: cents, hold_until: holdUntil } = sale
+  if (madeAt !== null && cents !== null && holdUntil !== null) {
+    const first = corrections[0]?.was_cents ?? cents
+    history.push({
+      at: iso(madeAt),
+      kind: 'commission',
+      text: `A commission of ${money(first)} was made, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
+      change_cents: first,
       entry: null,
-    },
-  ]
-  if (sale.commission_made_at === null || sale.commission_cents === null || sale.hold_until === null) return history
-  const first = corrections[0]?.was_cents ?? sale.commission_cents
-  history.push({
-    at: iso(sale.commission_made_at),
-    kind: 'commission',
-    text: `A commission of ${money(first)} was made, on hold until ${day(sale.hold_until)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
-    change_cents: first,
-    entry: null,
-  })
+    })
+  }
   corrections.forEach((correction, index) => {
     history.push({
       at: iso(correction.at),
@@ -464,7 +502,7 @@ function historyOf(sale: ExplainedSale): Happening[] {
     }
   }
   if (sale.credited_at !== null) {
-    const early = sale.credited_at < sale.hold_until
+    const early = holdUntil !== null && sale.credited_at < holdUntil
     history.push({
       at: iso(sale.credited_at),
       kind: 'approved',
@@ -481,7 +519,7 @@ function historyOf(sale: ExplainedSale): Happening[] {
       at: iso(sale.rejected_at),
       kind: 'rejected',
       text: `Rejected.${sale.reason === null ? '' : ` ${sale.reason}`}`,
-      change_cents: sale.commission_cents - (sale.reversed_cents ?? 0) - left,
+      change_cents: (cents ?? 0) - (sale.reversed_cents ?? 0) - left,
       entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === null),
     })
   }
@@ -494,8 +532,5 @@ function historyOf(sale: ExplainedSale): Happening[] {
       entry: null,
     })
   }
-  const order = history.map((happening, index) => ({ happening, index }))
-  return order
-    .toSorted((a, b) => a.happening.at.localeCompare(b.happening.at) || a.index - b.index)
-    .map(({ happening }) => happening)
+  return history
 }

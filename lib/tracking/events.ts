@@ -15,14 +15,6 @@ export type ConversionEvent = Answered<Row<typeof conversionEvents>>
 
 export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
-/** An event of test mode. */
-export type TestEvent = WithTime<TestClick> | WithTime<TestLead> | WithTime<TestSale>
-type WithTime<Selected> = Omit<Selected, 'timestamp'> & { timestamp: string }
-type TestClick = Row<typeof testClicks>
-type TestLead = Row<typeof testLeads>
-type TestSale = Row<typeof testSales>
-type TestEventRow = TestClick | TestLead | TestSale
-
 export interface EventPage {
   data: TrackingEvent[]
   /** `total` counts what was read: the newest `3 * pageSize` of each type at most. */
@@ -33,7 +25,7 @@ export interface EventPage {
   }
 }
 
-type EventType = 'click' | 'lead' | 'conversion'
+export type EventType = 'click' | 'lead' | 'conversion'
 
 interface EventFilter {
   eventType?: EventType | undefined
@@ -65,7 +57,7 @@ export function eventPageStatements(programId: number, query: EventsQuery) {
 type ClicksKept = Row<typeof clicksKept>
 
 /** From when on click events are there: one row, or none where no month was dropped. */
-function clicksKept() {
+export function clicksKept() {
   return kysely.selectFrom('clicks_kept').select('since as clicks_since')
 }
 
@@ -101,45 +93,6 @@ export function asEventPage(
 }
 
 /**
- * The newest events of each type, up to `limit` of each, in the order of `asEventPage`. `completeAfter` is the moment after
- * which none is missing: that of the oldest event of a type which reached the limit. Null where all are there. `clicksSince` is from when
- * on clicks are kept, undefined where none was dropped.
- */
-export async function newestEvents(
-  db: Database,
-  programId: number,
-  filter: EventFilter,
-  limit: number,
-): Promise<Newest<TrackingEvent>> {
-  const results = await db.batch([...eventsStatements(programId, filter, limit), clicksKept()])
-  const { rows, clicksSince } = takeClicksKept<EventRow>(results)
-  return { events: newestFirst(rows).map(asEvent), clicksSince, completeAfter: completeAfterOf(rows, limit) }
-}
-
-interface Newest<Event> {
-  events: Event[]
-  completeAfter: string | null
-  clicksSince: string | undefined
-}
-
-/**
- * The same of test events, which belong to no customer: nobody is made by them. Test sales without attribution are among them. Nothing of these counts
- * anywhere.
- */
-export async function newestTestEvents(
-  db: Database,
-  programId: number,
-  filter: EventFilter,
-  limit: number,
-): Promise<Newest<TestEvent>> {
-  const types = filter.eventType ? [filter.eventType] : eventTypes
-  const statementsOfTypes = types.map((type): Statement<TestEventRow> => testStatements[type](programId, filter, limit))
-  const { rows, clicksSince } = takeClicksKept<TestEventRow>(await db.batch([...statementsOfTypes, clicksKept()]))
-  const events = newestFirst(rows).map((row) => ({ ...row, timestamp: row.timestamp.toISOString() }))
-  return { events, clicksSince, completeAfter: completeAfterOf(rows, limit) }
-}
-
-/**
  * Events of a program, the newest first and in an order that no later one changes: by their time to the microsecond, by type, then the later recorded
  * first; `limit` of them at most, from `after` on. Each with its place.
  */
@@ -160,14 +113,6 @@ export async function listEvents(
 const positionOf = ({ at_us, event_type, id }: EventRow): EventPosition => ({ at_us, event_type, id })
 
 export const eventTypes = ['click', 'lead', 'conversion'] as const
-
-/** Of the newest rows of each type, `limit` of each at most, the moment after which none is missing. */
-function completeAfterOf(rows: OrderedRow[], limit: number): string | null {
-  const cutAt = Object.values(Object.groupBy(rows, ({ event_type }) => event_type))
-    .filter((ofType = []) => ofType.length >= limit)
-    .map((ofType = []) => Math.min(...ofType.map(({ timestamp }) => timestamp.getTime())))
-  return cutAt.length === 0 ? null : new Date(Math.max(...cutAt)).toISOString()
-}
 
 interface OrderedRow {
   timestamp: Date
@@ -191,7 +136,7 @@ function asEvent(placed: EventRow): TrackingEvent {
   return { ...lead, ...times, ...(!provisional && { customer_key: customerKey }) }
 }
 
-function compare(a: string, b: string): number {
+export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
@@ -217,7 +162,7 @@ export function eventsStatement(
 const statements = { click: clickEvents, lead: leadEvents, conversion: conversionEvents }
 
 function clickEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = newestClicks(programId, false, filter, limit)
+  const newest = newestClicks(programId, filter, limit)
   return (
     kysely
       .selectFrom(newest.as('e'))
@@ -251,7 +196,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
 }
 
 function leadEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = newestLeads(programId, false, filter, limit)
+  const newest = newestLeads(programId, filter, limit)
   return kysely
     .selectFrom(newest.as('e'))
     .innerJoin('customers as c', (join) =>
@@ -274,7 +219,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
 }
 
 function conversionEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = newestSales(programId, false, filter, limit).where('customer_id', 'is not', null)
+  const newest = newestSales(programId, filter, limit).where('customer_id', 'is not', null)
   return kysely
     .selectFrom(newest.as('e'))
     .innerJoin('customers as c', (join) =>
@@ -299,87 +244,36 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
     ])
 }
 
-const testStatements = { click: testClicks, lead: testLeads, conversion: testSales }
-
-function testClicks(programId: number, filter: EventFilter, limit: number) {
-  return kysely
-    .selectFrom(newestClicks(programId, true, filter, limit).as('e'))
-    .select((eb) => [
-      'e.id',
-      eb.val<'click'>('click').as('event_type'),
-      'e.click_timestamp as timestamp',
-      'e.session_id',
-      'e.page_url',
-      'e.referrer_url',
-      'e.geo_country',
-      'e.geo_city',
-      'e.device_type',
-      'e.device_os',
-      'e.browser_name',
-    ])
-}
-
-function testLeads(programId: number, filter: EventFilter, limit: number) {
-  return kysely
-    .selectFrom(newestLeads(programId, true, filter, limit).as('e'))
-    .select((eb) => [
-      'e.id',
-      eb.val<'lead'>('lead').as('event_type'),
-      'e.lead_timestamp as timestamp',
-      'e.session_id',
-      'e.page_url',
-      'e.customer_key',
-    ])
-}
-
-function testSales(programId: number, filter: EventFilter, limit: number) {
-  return kysely
-    .selectFrom(newestSales(programId, true, filter, limit).as('e'))
-    .select((eb) => [
-      'e.id',
-      eb.val<'conversion'>('conversion').as('event_type'),
-      'e.sale_date as timestamp',
-      'e.transaction_id',
-      'e.customer_key',
-      'e.amount_cents',
-      'e.refunded_cents',
-      'e.currency',
-      'e.sale_type',
-      'e.payment_status',
-      'e.is_recurring',
-    ])
-}
-
-function newestClicks(programId: number, isTest: boolean, filter: EventFilter, limit: number) {
+function newestClicks(programId: number, filter: EventFilter, limit: number) {
   return kysely
     .selectFrom('affiliate_click_events')
     .selectAll()
     .where('program_id', '=', programId)
-    .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
+    .where((eb) => eb.not('is_test'))
     .where((eb) => within(eb.ref('click_timestamp'), eb.ref('id'), 'click', filter))
     .orderBy('click_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
 }
 
-function newestLeads(programId: number, isTest: boolean, filter: EventFilter, limit: number) {
+function newestLeads(programId: number, filter: EventFilter, limit: number) {
   return kysely
     .selectFrom('affiliate_lead_events')
     .selectAll()
     .where('program_id', '=', programId)
-    .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
+    .where((eb) => eb.not('is_test'))
     .where((eb) => within(eb.ref('lead_timestamp'), eb.ref('id'), 'lead', filter))
     .orderBy('lead_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
 }
 
-function newestSales(programId: number, isTest: boolean, filter: EventFilter, limit: number) {
+function newestSales(programId: number, filter: EventFilter, limit: number) {
   return kysely
     .selectFrom('sales')
     .selectAll()
     .where('program_id', '=', programId)
-    .where((eb) => (isTest ? eb('is_test', '=', eb.lit(true)) : eb.not('is_test')))
+    .where((eb) => eb.not('is_test'))
     .where((eb) => within(eb.ref('sale_date'), eb.ref('id'), 'conversion', filter))
     .orderBy('sale_date', 'desc')
     .orderBy('id', 'desc')
@@ -408,5 +302,5 @@ function comesAfter(time: Expression<Date>, id: Expression<number>, type: EventT
 }
 
 /** Column: a time to the microsecond, which a `Date` cuts. */
-const microseconds = (time: Expression<Date>) =>
+export const microseconds = (time: Expression<Date>) =>
   sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

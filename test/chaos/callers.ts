@@ -127,6 +127,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':partnerId': String(other.partnerId),
       ':commissionId': String(commissions[2]),
       ':withdrawalId': String(withdrawal),
+      ':customerId': '1',
       ':runId': String(run),
       ':keyId': String(key?.id),
       ':invitationId': String(memberInvitation?.id),

@@ -1,55 +1,332 @@
--- newestEvents
-select "e"."id", $1 as "event_type", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", coalesce("c"."click_id", "e"."click_id") as "click_id", "e"."session_id", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_region", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", coalesce("c"."customer_status" = 'conversion', false) as "converted", "e"."created_at" as "createdAt"
+-- events
+select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
-  select *
-  from "affiliate_click_events"
-  where "program_id" = $2 and not "is_test" and ("click_timestamp" >= $3 and "click_timestamp" < $4)
-  order by "click_timestamp" desc, "id" desc
-  limit $5) as "e"
+  select "e".*
+  from "affiliate_click_events" as "e"
+  where "e"."program_id" = $1 and not "e"."is_test" and ("e"."click_timestamp" >= $2 and "e"."click_timestamp" < $3)
+  order by "e"."click_timestamp" desc, "e"."id" desc
+  limit $4) as "e"
+left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
+left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select "e"."id", $1 as "event_type", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "c"."click_id", "e"."session_id", "e"."page_url", "e"."customer_key", "e"."provisional", "c"."customer_status" = 'conversion' as "converted", "e"."created_at" as "createdAt"
-from (
-  select *
-  from "affiliate_lead_events"
-  where "program_id" = $2 and not "is_test" and ("lead_timestamp" >= $3 and "lead_timestamp" < $4)
-  order by "lead_timestamp" desc, "id" desc
-  limit $5) as "e"
-inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "c"."click_id", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."processor_event_id", "e"."is_recurring", "e"."created_at" as "createdAt"
-from (
-  select *
-  from "sales"
-  where "program_id" = $2 and not "is_test" and ("sale_date" >= $3 and "sale_date" < $4) and "customer_id" is not null
-  order by "sale_date" desc, "id" desc
-  limit $5) as "e"
-inner join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
+select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from "affiliate_lead_events" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp" >= $2 and "e"."lead_timestamp" < $3)
+order by "e"."lead_timestamp" desc, "e"."id" desc
+limit $4;
+select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+from "sales" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and ("e"."sale_date" >= $2 and "e"."sale_date" < $3) and "e"."customer_id" is not null
+order by "e"."sale_date" desc, "e"."id" desc
+limit $4;
 select "since" as "clicks_since"
 from "clicks_kept";
 
--- newestTestEvents
-select "e"."id", $1 as "event_type", "e"."click_timestamp" as "timestamp", "e"."session_id", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name"
+-- events of a partner
+select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
-  from "affiliate_click_events"
-  where "program_id" = $2 and "is_test" = true and ("click_timestamp" >= $3 and "click_timestamp" < $4)
-  order by "click_timestamp" desc, "id" desc
-  limit $5) as "e";
-select "e"."id", $1 as "event_type", "e"."lead_timestamp" as "timestamp", "e"."session_id", "e"."page_url", "e"."customer_key"
-from (
-  select *
-  from "affiliate_lead_events"
-  where "program_id" = $2 and "is_test" = true and ("lead_timestamp" >= $3 and "lead_timestamp" < $4)
-  order by "lead_timestamp" desc, "id" desc
-  limit $5) as "e";
-select "e"."id", $1 as "event_type", "e"."sale_date" as "timestamp", "e"."transaction_id", "e"."customer_key", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
-from (
-  select *
-  from "sales"
-  where "program_id" = $2 and "is_test" = true and ("sale_date" >= $3 and "sale_date" < $4)
-  order by "sale_date" desc, "id" desc
-  limit $5) as "e";
+  from list_clicks($1, $2::bigint, null, $3,
+      $4, $5, null, $6, $7, $8) as "e") as "e"
+left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
+left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
+select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from "affiliate_lead_events" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id" = $2::bigint
+order by "e"."lead_timestamp" desc, "e"."id" desc
+limit $3;
+select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+from "sales" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" is not null and "e"."partner_id" = $2::bigint
+order by "e"."sale_date" desc, "e"."id" desc
+limit $3;
 select "since" as "clicks_since"
 from "clicks_kept";
+
+-- events of a link and a country, upwards
+select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from (
+  select *
+  from list_clicks($1, null, coalesce((
+        select "id"
+        from "referral_links"
+        where "program_id" = $2 and lower("code") = $3), 0), $4,
+      $5, $6, (timestamptz 'epoch' + $7::bigint * interval '1 microsecond'), $8, $9, $10) as "e") as "e"
+left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
+left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
+select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from "affiliate_lead_events" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "c"."link_id" = (
+  select "id"
+  from "referral_links"
+  where "program_id" = $4 and lower("code") = $5) and o.origin->>'country' = $6
+order by "e"."lead_timestamp" asc, "e"."id" asc
+limit $7;
+select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+from "sales" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and ("e"."sale_date", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "e"."customer_id" is not null and "c"."link_id" = (
+  select "id"
+  from "referral_links"
+  where "program_id" = $4 and lower("code") = $5) and o.origin->>'country' = $6
+order by "e"."sale_date" asc, "e"."id" asc
+limit $7;
+select "since" as "clicks_since"
+from "clicks_kept";
+
+-- events of a search
+select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from (
+  select "e".*
+  from "affiliate_click_events" as "e"
+  where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
+    select "id"
+    from "customers"
+    where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4)) and "e"."click_timestamp" >= (
+    select min(first_click_at) - interval '1 day'
+    from ((
+        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+        from "customers"
+        where "program_id" = $5 and ("customer_key" = $6 or "click_id" = $7))) n) and "e"."click_timestamp" <= (
+    select max(last_click_at)
+    from ((
+        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+        from "customers"
+        where "program_id" = $8 and ("customer_key" = $9 or "click_id" = $10))) n)
+  order by "e"."click_timestamp" desc, "e"."id" desc
+  limit $11) as "e"
+left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
+left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
+select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from "affiliate_lead_events" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4))
+order by "e"."lead_timestamp" desc, "e"."id" desc
+limit $5;
+select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+from "sales" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" is not null and "e"."id" in (
+  select "s"."id"
+  from "sales" as "s"
+  where "s"."program_id" = $2 and not "s"."is_test" and "s"."transaction_id" = $3
+  union all
+  select "s"."id"
+  from "sales" as "s"
+  where "s"."program_id" = $4 and not "s"."is_test" and "s"."customer_id" in (
+    select "id"
+    from "customers"
+    where "program_id" = $5 and ("customer_key" = $6 or "click_id" = $7)))
+order by "e"."sale_date" desc, "e"."id" desc
+limit $8;
+select "since" as "clicks_since"
+from "clicks_kept";
+
+-- test events
+select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", null as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from (
+  select "e".*
+  from "affiliate_click_events" as "e"
+  where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."customer_id" in (
+    select "id"
+    from "customers"
+    where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4)) and "e"."click_timestamp" >= (
+    select min(first_click_at) - interval '1 day'
+    from ((
+        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+        from "customers"
+        where "program_id" = $5 and ("customer_key" = $6 or "click_id" = $7))) n) and "e"."click_timestamp" <= (
+    select max(last_click_at)
+    from ((
+        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+        from "customers"
+        where "program_id" = $8 and ("customer_key" = $9 or "click_id" = $10))) n)
+  order by "e"."click_timestamp" desc, "e"."id" desc
+  limit $11) as "e"
+left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
+left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
+select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from "affiliate_lead_events" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."customer_key" = $2
+order by "e"."lead_timestamp" desc, "e"."id" desc
+limit $3;
+select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+from "sales" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."id" in (
+  select "s"."id"
+  from "sales" as "s"
+  where "s"."program_id" = $2 and "s"."is_test" = true and "s"."transaction_id" = $3
+  union all
+  select "s"."id"
+  from "sales" as "s"
+  where "s"."program_id" = $4 and "s"."is_test" = true and "s"."customer_key" = $5)
+order by "e"."sale_date" desc, "e"."id" desc
+limit $6;
+select "since" as "clicks_since"
+from "clicks_kept";
+
+-- timeline
+select "c"."id", "c"."click_id", "c"."customer_key", "c"."customer_status", "c"."created_at", "c"."last_click_at", "c"."partner_id", "p"."name" as "partner_name", "l"."code" as "link_code"
+from "customers" as "c"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+where "c"."program_id" = $1 and "c"."id" = $2;
+select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from (
+  select "e".*
+  from "affiliate_click_events" as "e"
+  where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
+    select "id"
+    from "customers"
+    where "program_id" = $2 and "id" = (
+      select "c"."id"
+      from "customers" as "c"
+      where "c"."program_id" = $3 and "c"."id" = $4)) and "e"."click_timestamp" >= (
+    select min(first_click_at) - interval '1 day'
+    from ((
+        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+        from "customers"
+        where "program_id" = $5 and "id" = (
+          select "c"."id"
+          from "customers" as "c"
+          where "c"."program_id" = $6 and "c"."id" = $7))) n) and "e"."click_timestamp" <= (
+    select max(last_click_at)
+    from ((
+        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+        from "customers"
+        where "program_id" = $8 and "id" = (
+          select "c"."id"
+          from "customers" as "c"
+          where "c"."program_id" = $9 and "c"."id" = $10))) n)
+  order by "e"."click_timestamp" desc, "e"."id" desc
+  limit $11) as "e"
+left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
+left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
+select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+from "affiliate_lead_events" as "e"
+left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
+left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
+left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
+  select "id"
+  from "customers"
+  where "program_id" = $2 and "id" = (
+    select "c"."id"
+    from "customers" as "c"
+    where "c"."program_id" = $3 and "c"."id" = $4))
+order by "e"."lead_timestamp" desc, "e"."id" desc
+limit $5;
+select "s"."transaction_id", "s"."is_test", "s"."sale_date", "s"."created_at", "s"."amount_cents", "s"."amount_source", "s"."commission_base_cents", "s"."commission_bp", "s"."commission_months", "s"."refunded_cents", "s"."currency", "s"."payment_status", "s"."resolution", "s"."customer_id", "s"."customer_key", "s"."partner_id", "r"."name" as "partner_name", "l"."id" as "link_id", "l"."code" as "link_code", "p"."name" as "program_name", "c"."click_id", "c"."first_purchase_date", "c"."signup_date", "c"."provisional_lead_at", "m"."id" as "commission_id", "m"."status", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_made_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", (
+  select to_json(obj)
+  from (
+    select "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."device_type", "k"."code"
+    from "affiliate_click_events" as "e"
+    left join "referral_links" as "k" on "k"."program_id" = "e"."program_id" and "k"."id" = "e"."link_id"
+    where "e"."program_id" = "s"."program_id" and not "e"."is_test" and "e"."click_timestamp" = ("s"."resolution"->>'clicked_at')::timestamptz and "e"."customer_id" = "s"."customer_id"
+    limit $1) as obj) as "click", (
+  select to_json(obj)
+  from (
+    select "x"."id", "x"."amount_cents", "x"."reversed_cents", "x"."currency", "x"."status", "x"."created_at"
+    from "commissions" as "x"
+    where "x"."program_id" = "s"."program_id" and "x"."customer_id" = "s"."customer_id" and "x"."kind" = $2) as obj) as "lead_commission", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "f"."id", "f"."requested_cents", "f"."applied_cents", "f"."deduction_cents", "f"."returned_cents", "f"."reason", "f"."reason_text", "f"."continues_refund_id", "f"."created_at", "f"."returned_at"
+    from "refunds" as "f"
+    where "f"."program_id" = "s"."program_id" and "f"."sale_id" = "s"."id"
+    order by "f"."id") as agg) as "refunds", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "b"."entry_number", "b"."cause", "b"."amount_cents", "b"."balance_after_cents", "b"."correction_number", "b"."refund_id", "b"."created_at"
+    from "balance_entries" as "b"
+    where "b"."program_id" = "m"."program_id" and "b"."commission_id" = "m"."id" and "b"."cause" in ($3, $4, $5, $6)
+    order by "b"."entry_number") as agg) as "entries"
+from "sales" as "s"
+inner join "programs" as "p" on "p"."id" = "s"."program_id"
+left join "partners" as "r" on "r"."program_id" = "s"."program_id" and "r"."id" = "s"."partner_id"
+left join "customers" as "c" on "c"."program_id" = "s"."program_id" and "c"."id" = "s"."customer_id"
+left join "referral_links" as "l" on "l"."program_id" = "s"."program_id" and "l"."id" = ("s"."resolution"->>'link_id')::bigint
+left join "commissions" as "m" on "m"."program_id" = "s"."program_id" and "m"."sale_id" = "s"."id"
+left join "withdrawals" as "w" on "w"."program_id" = "m"."program_id" and "w"."id" = "m"."withdrawal_id"
+where "s"."program_id" = $7 and "s"."customer_id" = (
+  select "c"."id"
+  from "customers" as "c"
+  where "c"."program_id" = $8 and "c"."id" = $9) and "s"."is_test" = false
+order by "s"."id" desc
+limit $10;
+select "m"."currency", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_made_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "b"."entry_number", "b"."cause", "b"."amount_cents", "b"."balance_after_cents", "b"."correction_number", "b"."refund_id", "b"."created_at"
+    from "balance_entries" as "b"
+    where "b"."program_id" = "m"."program_id" and "b"."commission_id" = "m"."id" and "b"."cause" in ($1, $2, $3, $4)
+    order by "b"."entry_number") as agg) as "entries"
+from "commissions" as "m"
+left join "withdrawals" as "w" on "w"."program_id" = "m"."program_id" and "w"."id" = "m"."withdrawal_id"
+where "m"."program_id" = $5 and "m"."kind" = $6 and "m"."customer_id" = (
+  select "c"."id"
+  from "customers" as "c"
+  where "c"."program_id" = $7 and "c"."id" = $8);

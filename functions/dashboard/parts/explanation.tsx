@@ -9,8 +9,14 @@ import { Table } from './table.tsx'
 export const saleAddress = (programId: number, transactionId: string, test = false) =>
   `/programs/${programId}/sales/${encodeURIComponent(transactionId)}${test ? '?test=true' : ''}`
 
+interface ExplanationPageProps {
+  explanation: Explanation
+  /** Where the customer's timeline is, for those who may see it. */
+  timeline?: string | undefined
+}
+
 /** Why a sale has its partner and its commission: what a program and its partner both read. */
-export function ExplanationPage({ explanation }: { explanation: Explanation }) {
+export function ExplanationPage({ explanation, timeline }: ExplanationPageProps) {
   const { transaction_id: id, is_test: isTest, attributed, sale, summary, steps, click } = explanation
   return (
     <>
@@ -28,7 +34,7 @@ export function ExplanationPage({ explanation }: { explanation: Explanation }) {
         aside={<Badge tone={attributed ? 'good' : 'plain'}>{attributed ? 'Attributed' : 'No partner'}</Badge>}
       >
         <p>{summary}</p>
-        <Who explanation={explanation} />
+        <Who explanation={explanation} timeline={timeline} />
       </Card>
       <Figures explanation={explanation} />
       <Card title="How the buyer was looked for">
@@ -62,14 +68,15 @@ export function ExplanationPage({ explanation }: { explanation: Explanation }) {
 const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click'].includes(found)
 
 /** The customer and the page that they came to, which only the program sees. */
-function Who({ explanation: { customer, click } }: { explanation: Explanation }) {
+function Who({ explanation: { customer, click }, timeline }: ExplanationPageProps) {
   if (!customer) return null
   return (
     <p class="muted small">
       Customer {customer.customer_key === null ? 'without a key' : <code>{customer.customer_key}</code>}, click id{' '}
       <code>{customer.click_id}</code>
       {click?.event?.page_url && <>, came to {click.event.page_url}</>}
-      {click?.event?.referrer_url && <> from {click.event.referrer_url}</>}.
+      {click?.event?.referrer_url && <> from {click.event.referrer_url}</>}.{' '}
+      {timeline && <a href={timeline}>Timeline</a>}
     </p>
   )
 }

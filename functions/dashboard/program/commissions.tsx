@@ -33,6 +33,7 @@ import {
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
@@ -108,6 +109,8 @@ function Commissions({ program, asked, page }: CommissionsProps) {
   const decides = may(program.roles, 'commission:decide')
   const open = decides ? page.rows.filter(isOpen) : []
   const { made, state, amount } = commissionColumns
+  const cause = causeColumn(({ transactionId }) => saleAddress(program.id, transactionId))
+  const seesCustomers = may(program.roles, 'tracking:list')
   return (
     <ListPage
       title="Commissions"
@@ -146,7 +149,24 @@ function Commissions({ program, asked, page }: CommissionsProps) {
             </a>
           ),
         },
-        causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
+        {
+          label: 'For',
+          cell: (commission) => (
+            <div>
+              {cause.cell(commission)}
+              {seesCustomers && (
+                <div class="small">
+                  <a
+                    href={customerAddress(program.id, commission.customer_id)}
+                    aria-label={`Timeline of the customer of commission ${commission.id}`}
+                  >
+                    Timeline
+                  </a>
+                </div>
+              )}
+            </div>
+          ),
+        },
         { ...state, cell: (commission) => <StateToReview commission={commission} /> },
         amount,
         decides && {

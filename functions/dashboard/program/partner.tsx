@@ -54,7 +54,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
         {sees('partner:manage') && <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} />}
       </Heading>
       <Money program={program} partner={partner} />
-      <Card title="Links">
+      <Card title="Links" aside={sees('tracking:list') && <a href={listOf(program, partner, 'events')}>All events</a>}>
         <Table caption="Links of this partner" rows={partner.links} columns={linkColumns(program)} />
         <CountingHelp
           names={['Clicks', 'Leads', 'Sales', 'Commission']}

@@ -6,6 +6,7 @@ import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
+import { customerAddress } from './customer.tsx'
 
 /** Why a sale has its partner and its commission, or a payment none. */
 export const salePages = createPages()
@@ -23,7 +24,10 @@ salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commi
     current: '/commissions',
     children: (
       <>
-        <ExplanationPage explanation={explanation} />
+        <ExplanationPage
+          explanation={explanation}
+          timeline={explanation.customer ? customerAddress(program.id, explanation.customer.click_id) : undefined}
+        />
         {may(program.roles, 'delivery:list') && <Deliveries explanation={explanation} />}
       </>
     ),

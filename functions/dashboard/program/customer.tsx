@@ -1,0 +1,116 @@
+import { may } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { changeOf, type Moment, readTimeline, type Timeline, timelineRows } from '../../../lib/money/timeline.ts'
+import { Badge, Card, Copy, Heading, type Tone } from '../parts/blocks.tsx'
+import { saleAddress } from '../parts/explanation.tsx'
+import { Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, requireProgram } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+import { partnerAddress } from './partner-columns.tsx'
+
+/** A customer's timeline, from the first click to the last payout for them. It is the program's alone: no partner sees it. */
+export const customerPages = createPages()
+
+/** Where a program has the timeline of a customer, by their id or click id. */
+export const customerAddress = (programId: number, customer: number | string) =>
+  `/programs/${programId}/customers/${customer}`
+
+customerPages.get('/programs/:programId/customers/:customerId', requireProgram('tracking:list'), async (c) => {
+  const program = c.get('program')
+  const timeline = await readTimeline(c.get('db'), program.id, c.req.param('customerId'))
+  return renderProgram(c, {
+    title: 'Customer',
+    current: '/events',
+    children: <CustomerPage program={program} timeline={timeline} />,
+  })
+})
+
+function CustomerPage({
+  program,
+  timeline: { customer, moments, isCut },
+}: {
+  program: ViewerProgram
+  timeline: Timeline
+}) {
+  return (
+    <>
+      <Heading
+        title={customer.customer_key ?? 'Customer without a key'}
+        lead={
+          <>
+            Brought by{' '}
+            {customer.partner_name === null ? (
+              'nobody'
+            ) : (
+              <a href={partnerAddress(program.id, customer.partner_id)}>{customer.partner_name}</a>
+            )}
+            {customer.link_code && (
+              <>
+                , link <code>{customer.link_code}</code>
+              </>
+            )}
+            . Times are UTC.
+          </>
+        }
+      />
+      <Copy text={customer.click_id} label="click id" />
+      <Card title="Timeline">
+        <Table
+          caption="What happened, the oldest first"
+          rows={moments}
+          columns={[
+            { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
+            { label: 'What', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+            { label: 'In words', cell: (moment) => <Words moment={moment} program={program} /> },
+            { label: 'Commission', right: true, cell: (moment) => changeOf(moment) ?? '–' },
+          ]}
+        />
+        {moments.length === 0 && <p class="muted">Nothing is kept of them any more.</p>}
+        {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales; there are more before.</p>}
+      </Card>
+    </>
+  )
+}
+
+const tones: Record<Moment['kind'], Tone> = {
+  click: 'plain',
+  'bot click': 'plain',
+  lead: 'accent',
+  'unconfirmed lead': 'plain',
+  sale: 'good',
+  recorded: 'plain',
+  commission: 'accent',
+  correction: 'warn',
+  refund: 'bad',
+  chargeback: 'bad',
+  returned: 'good',
+  approved: 'good',
+  rejected: 'bad',
+  paid: 'good',
+}
+
+function Words({ moment, program }: { moment: Moment; program: ViewerProgram }) {
+  const { text, link, transaction_id: id } = moment
+  return (
+    <div>
+      {text}
+      {link && (
+        <div class="small">
+          <code>{link.code}</code>
+          {link.partner_id !== null && (
+            <>
+              {' '}
+              of <a href={partnerAddress(program.id, link.partner_id)}>{link.partner_name}</a>
+            </>
+          )}
+        </div>
+      )}
+      {id !== null && (
+        <div class="small">
+          {may(program.roles, 'commission:list') ? <a href={saleAddress(program.id, id)}>{id}</a> : id}
+        </div>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,144 @@
+import { sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+import { formatMoney } from '../money.ts'
+import { type ListedEvent, statementOf } from '../tracking/event-list.ts'
+import { commissionHistory, type Happening, historyOf } from './explanation.ts'
+import { entriesOf, explainedSales } from './explanation-read.ts'
+
+/** How many clicks, leads and sales a timeline has at most, the newest of each. */
+export const timelineRows = 100
+
+/** One thing that happened with a customer. */
+export interface Moment {
+  at: string
+  kind: Happening['kind'] | 'click' | 'bot click' | 'lead' | 'unconfirmed lead' | 'sale'
+  text: string
+  /** The link by which it came, with a click. */
+  link: { code: string; partner_id: number | null; partner_name: string | null } | null
+  /** The sale that it is of. */
+  transaction_id: string | null
+  /** By how much what is left of the partner's commission changed, in the currency. */
+  change_cents: number
+  currency: string | null
+}
+
+export type Timeline = Awaited<ReturnType<typeof readTimeline>>
+
+/**
+ * A customer of a program from their first click to the last payout for them, the oldest first. `name` is their id or their click id. One
+ * request. Refuses with `not_found`.
+ */
+export async function readTimeline(db: Database, programId: number, name: string) {
+  const by = /^[1-9]\d{0,14}$/.test(name) ? { id: Number(name) } : { click_id: name }
+  const customers = kysely.selectFrom('customers as c').where('c.program_id', '=', programId)
+  const found =
+    by.id === undefined ? customers.where('c.click_id', '=', by.click_id) : customers.where('c.id', '=', by.id)
+  const id = found.select('c.id').$asScalar()
+  const choice = { programId, isTest: false, customer_id: id }
+  const part = { limit: timelineRows }
+  const [[customer], clicks, leads, sales, signups] = await db.batch([
+    found
+      .leftJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'c.program_id').onRef('p.id', '=', 'c.partner_id'),
+      )
+      .leftJoin('referral_links as l', (join) =>
+        join.onRef('l.program_id', '=', 'c.program_id').onRef('l.id', '=', 'c.link_id'),
+      )
+      .select(['c.id', 'c.click_id', 'c.customer_key', 'c.customer_status', 'c.created_at', 'c.last_click_at'])
+      .select(['c.partner_id', 'p.name as partner_name', 'l.code as link_code']),
+    statementOf('click', choice, part),
+    statementOf('lead', choice, part),
+    explainedSales(programId)
+      .where('s.customer_id', '=', id)
+      .where('s.is_test', '=', sql.lit(false))
+      .orderBy('s.id', 'desc')
+      .limit(timelineRows),
+    signupCommission(programId).where('m.customer_id', '=', id),
+  ])
+  if (!customer)
+    throw new ApiError(
+      'not_found',
+      'This program has no such customer. Who was only a click is gone once their window is over.',
+    )
+  const moments = [
+    ...clicks.map(asMoment),
+    ...leads.map(asMoment),
+    ...sales.flatMap((sale) =>
+      historyOf(sale).map((happening) => asMomentOf(happening, sale.currency, sale.transaction_id)),
+    ),
+    ...signups.flatMap((signup) =>
+      commissionHistory({ ...signup, refunds: [] }).map((happening) => asMomentOf(happening, signup.currency, null)),
+    ),
+  ]
+  return {
+    customer,
+    /** Whether there is more of something than a timeline has. */
+    isCut: [clicks, leads, sales].some(({ length }) => length === timelineRows),
+    moments: moments
+      .map((moment, index) => ({ moment, index }))
+      .toSorted((a, b) => a.moment.at.localeCompare(b.moment.at) || a.index - b.index)
+      .map(({ moment }) => moment),
+  }
+}
+
+/** What a customer's signup paid, with what an explanation has of a sale's commission. */
+function signupCommission(programId: number) {
+  return kysely
+    .selectFrom('commissions as m')
+    .leftJoin('withdrawals as w', (join) =>
+      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
+    )
+    .select(['m.currency', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason', 'm.corrections'])
+    .select(['m.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
+    .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
+    .select((eb) => entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'))
+    .where('m.program_id', '=', programId)
+    .where('m.kind', '=', 'lead')
+}
+
+function asMoment(event: ListedEvent): Moment {
+  const { event_type: type, partner_id, partner_name, link_code: code } = event
+  const isClick = type === 'click'
+  return {
+    at: event.timestamp.toISOString(),
+    kind: isClick
+      ? event.device_type === 'bot'
+        ? 'bot click'
+        : 'click'
+      : event.provisional
+        ? 'unconfirmed lead'
+        : 'lead',
+    text: [
+      isClick || event.page_url ? `On ${event.page_url ?? 'a page that is not known'}` : 'Signed up',
+      event.referrer_url ? `, from ${event.referrer_url}` : '',
+      event.provisional ? '. A browser told of it; your server has not.' : '',
+    ].join(''),
+    link: isClick && code !== null ? { code, partner_id, partner_name } : null,
+    transaction_id: null,
+    change_cents: 0,
+    currency: null,
+  }
+}
+
+/** That a sale was recorded is told as the sale itself. */
+function asMomentOf(
+  { at, kind, text, change_cents }: Happening,
+  currency: string,
+  transactionId: string | null,
+): Moment {
+  return {
+    at,
+    kind: kind === 'recorded' ? 'sale' : kind,
+    text: transactionId === null && kind === 'commission' ? `For the signup. ${text}` : text,
+    link: null,
+    transaction_id: transactionId,
+    change_cents,
+    currency,
+  }
+}
+
+/** A commission's change as people read it. */
+export const changeOf = ({ change_cents: change, currency }: Moment) =>
+  change === 0 || currency === null ? null : `${change > 0 ? '+' : ''}${formatMoney(change, currency)}`

@@ -1,0 +1,301 @@
+import { type Expression, expressionBuilder, type InferResult, type Selectable, sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { containing, kysely } from '../kysely.ts'
+import type { Part } from '../keyset.ts'
+import type { DB } from '../schema.ts'
+import { clicksKept, compare, type EventPosition, type EventType, eventTypes, microseconds } from './events.ts'
+
+/** An event as the dashboard lists it: what its type does not have is null. */
+export type ListedEvent = InferResult<ReturnType<typeof clicks | typeof leads | typeof sales>>[number]
+
+/** Which events of a program are listed. Test events have no partner and no link; nor has one a country unless it is a click. */
+export interface EventChoice {
+  programId: number
+  isTest: boolean
+  eventType?: EventType | undefined
+  /** `to` is no part of the range. */
+  from?: Date | undefined
+  to?: Date | undefined
+  /** A partner's id, or their name or a part of it: the partner whose name is nearest to that. */
+  partner?: string | undefined
+  /** The code of a link, in letters of either case. */
+  code?: string | undefined
+  /** Two letters. A lead and a sale are from where their customer's click was. */
+  country?: string | undefined
+  /** The whole of a customer key, a click id or a transaction id. */
+  search?: string | undefined
+  /** Of one customer alone. */
+  customer_id?: Expression<number> | undefined
+}
+
+/** Where an event stands, as addresses say it: its time in microseconds, its type and its id. */
+export const asCursor = ({ at_us: us, event_type: type, id }: EventPosition) => `${us}.${type}.${id}`
+
+/** The place that a cursor names; undefined where it is none. */
+export function positionIn(text: string | undefined): EventPosition | undefined {
+  const [, us, named, id] = /^(\d{1,16})\.([a-z]+)\.(\d{1,15})$/.exec(text ?? '') ?? []
+  const type = eventTypes.find((known) => known === named)
+  return type === undefined ? undefined : { at_us: Number(us), event_type: type, id: Number(id) }
+}
+
+/**
+ * A part of a program's events, in one order at any depth: the newest first, equal times by type, then the later recorded first. Read
+ * upwards (`after`) those next to the place come first. `clicksSince` is from when on clicks are kept, where some were dropped. One request.
+ */
+export async function listedEvents(
+  db: Database,
+  choice: EventChoice,
+  part: Part<EventPosition>,
+): Promise<{ events: ListedEvent[]; clicksSince: Date | undefined }> {
+  const types = choice.eventType ? [choice.eventType] : eventTypes
+  const results = await db.batch([...types.map((type) => statementOf(type, choice, part)), clicksKept()])
+  const events: ListedEvent[] = []
+  let clicksSince: Date | undefined
+  for (const row of results.flat()) {
+    if ('clicks_since' in row) clicksSince = row.clicks_since
+    else events.push(row)
+  }
+  const sign = part.after === undefined ? 1 : -1
+  const inOrder = events.toSorted(
+    (a, b) => sign * (b.at_us - a.at_us || compare(a.event_type, b.event_type) || b.id - a.id),
+  )
+  return { events: inOrder.slice(0, part.limit), clicksSince }
+}
+
+/** The statement by which the events of one type are read. */
+export function statementOf(type: EventType, choice: EventChoice, part: Part<EventPosition>) {
+  return { click: clicks, lead: leads, conversion: sales }[type](choice, part)
+}
+
+const eb = expressionBuilder<DB>()
+const no = <Type>() => sql<Type | null>`null`
+
+/** Where a part begins, for events of a type: the time and the id beyond which it reads, and which way. */
+function edgeOf(type: EventType, { before, after }: Part<EventPosition>) {
+  const place = after ?? before
+  const rises = after !== undefined
+  if (!place) return { rises, at: undefined, id: 0 }
+  const order = compare(type, place.event_type)
+  const at = sql<Date>`(timestamptz 'epoch' + ${String(place.at_us)}::bigint * interval '1 microsecond')`
+  return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
+}
+
+/** The rows of a type within the range and beyond the place. */
+function within(
+  { from, to }: EventChoice,
+  time: Expression<Date>,
+  id: Expression<number>,
+  { rises, at, id: edgeId }: ReturnType<typeof edgeOf>,
+) {
+  return eb.and([
+    ...(from ? [eb(time, '>=', from)] : []),
+    ...(to ? [eb(time, '<', to)] : []),
+    ...(at ? [sql<boolean>`(${time}, ${id}) ${sql.raw(rises ? '>' : '<')} (${at}, ${String(edgeId)}::bigint)`] : []),
+  ])
+}
+
+/** The customers whom a search names, or the one. */
+function customersOf({ programId, search = '', customer_id: id }: EventChoice) {
+  const all = kysely
+    .selectFrom('customers')
+    .select(['id', 'last_click_at'])
+    .select(sql<Date>`least(created_at, click_id_made_at(click_id))`.as('first_click_at'))
+    .where('program_id', '=', programId)
+  if (id !== undefined) return all.where('id', '=', id)
+  return all.where((of) => of.or([of('customer_key', '=', search), of('click_id', '=', search)]))
+}
+
+const customerIds = (choice: EventChoice) => customersOf(choice).clearSelect().select('id')
+const isOfCustomers = ({ search, customer_id: id }: EventChoice) => search !== undefined || id !== undefined
+
+/** The id of the partner; 0, which nobody has, where there is none. */
+function partnerOf({ programId, partner }: EventChoice) {
+  if (partner === undefined) return undefined
+  if (/^[1-9]\d{0,14}$/.test(partner)) return sql<number>`${partner}::bigint`
+  const named = kysely
+    .selectFrom('partners')
+    .select('id')
+    .where('program_id', '=', programId)
+    .where('name', 'ilike', containing(partner))
+    .orderBy((of) => of.fn<number>('length', ['name']))
+    .orderBy('id')
+    .limit(1)
+    .$asScalar()
+  return sql<number>`coalesce(${named}, 0)`
+}
+
+const linkOf = (programId: number, code: string) =>
+  kysely
+    .selectFrom('referral_links')
+    .select('id')
+    .where('program_id', '=', programId)
+    .where((of) => of(of.fn('lower', ['code']), '=', code.toLowerCase()))
+    .$asScalar()
+
+function clicksRead(choice: EventChoice, part: Part<EventPosition>) {
+  const { programId, isTest, code, country, from, to } = choice
+  const partner = partnerOf(choice)
+  const edge = edgeOf('click', part)
+  const direction = edge.rises ? 'asc' : 'desc'
+  const isByTotals = !isTest && !isOfCustomers(choice) && (partner ?? code ?? country) !== undefined
+  if (isByTotals) {
+    const link = code === undefined ? sql`null` : sql`coalesce(${linkOf(programId, code)}, 0)`
+    const rows = sql<
+      Selectable<DB['affiliate_click_events']>
+    >`list_clicks(${programId}, ${partner ?? sql`null`}, ${link}, ${country ?? null},
+      ${from ?? null}, ${to ?? null}, ${edge.at ?? sql`null`}, ${String(edge.id)}, ${edge.rises}, ${part.limit})`
+    return kysely.selectFrom(rows.as('e')).selectAll()
+  }
+  const list = kysely
+    .selectFrom('affiliate_click_events as e')
+    .selectAll('e')
+    .where('e.program_id', '=', programId)
+    .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
+    .where(within(choice, sql.ref('e.click_timestamp'), sql.ref('e.id'), edge))
+    .orderBy('e.click_timestamp', direction)
+    .orderBy('e.id', direction)
+    .limit(part.limit)
+  if (!isOfCustomers(choice)) return country === undefined ? list : list.where('e.geo_country', '=', country)
+  // A test click is nobody's, so no search finds it.
+  const named = customersOf(choice)
+  return (
+    list
+      .where('e.customer_id', 'in', customerIds(choice))
+      // As for an erasure, so much earlier as the clocks of browsers may be wrong.
+      .where('e.click_timestamp', '>=', sql<Date>`(select min(first_click_at) - interval '1 day' from (${named}) n)`)
+      .where('e.click_timestamp', '<=', sql<Date>`(select max(last_click_at) from (${named}) n)`)
+  )
+}
+
+function clicks(choice: EventChoice, part: Part<EventPosition>) {
+  const { isTest } = choice
+  return (
+    kysely
+      .selectFrom(clicksRead(choice, part).as('e'))
+      .leftJoin('referral_links as l', (join) =>
+        join.onRef('l.program_id', '=', 'e.program_id').onRef('l.id', '=', 'e.link_id'),
+      )
+      .leftJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'l.program_id').onRef('p.id', '=', 'l.partner_id'),
+      )
+      // Who was only a click is gone once their window is over.
+      .leftJoin('customers as c', (join) =>
+        join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+      )
+      .select([sql.lit('click').$castTo<'click'>().as('event_type'), 'e.id', 'e.click_timestamp as timestamp'])
+      .select(microseconds(sql.ref('e.click_timestamp')))
+      .select(['p.id as partner_id', 'p.name as partner_name', 'l.code as link_code'])
+      .select((of) => [
+        isTest ? no<string>().as('click_id') : of.fn.coalesce('c.click_id', 'e.click_id').as('click_id'),
+        'c.id as customer_id',
+        no<boolean>().as('provisional'),
+      ])
+      .select(['c.customer_key', 'e.page_url', 'e.referrer_url', 'e.geo_country', 'e.geo_city', 'e.device_type'])
+      .select(['e.device_os', 'e.browser_name'])
+      .select([no<string>().as('transaction_id'), no<number>().as('amount_cents'), no<number>().as('refunded_cents')])
+      .select([no<string>().as('currency'), no<string>().as('sale_type'), no<string>().as('payment_status')])
+      .select(no<boolean>().as('is_recurring'))
+  )
+}
+
+function leads(choice: EventChoice, part: Part<EventPosition>) {
+  const { programId, isTest, code, country, search } = choice
+  const partner = partnerOf(choice)
+  const edge = edgeOf('lead', part)
+  const direction = edge.rises ? 'asc' : 'desc'
+  let list = kysely
+    .selectFrom('affiliate_lead_events as e')
+    .leftJoin('customers as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+    )
+    .leftJoin('referral_links as l', (join) =>
+      join.onRef('l.program_id', '=', 'c.program_id').onRef('l.id', '=', 'c.link_id'),
+    )
+    .leftJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'c.program_id').onRef('p.id', '=', 'c.partner_id'),
+    )
+    .leftJoin('customer_origins as o', (join) =>
+      join.onRef('o.program_id', '=', 'c.program_id').onRef('o.customer_id', '=', 'c.id'),
+    )
+    .select([sql.lit('lead').$castTo<'lead'>().as('event_type'), 'e.id', 'e.lead_timestamp as timestamp'])
+    .select(microseconds(sql.ref('e.lead_timestamp')))
+    .select(['p.id as partner_id', 'p.name as partner_name', 'l.code as link_code', 'c.click_id'])
+    .select('c.id as customer_id')
+    .select(['e.provisional', 'e.customer_key', 'e.page_url', no<string>().as('referrer_url')])
+    .select([originOf('country').as('geo_country'), no<string>().as('geo_city'), originOf('device').as('device_type')])
+    .select([no<string>().as('device_os'), originOf('browser').as('browser_name')])
+    .select([no<string>().as('transaction_id'), no<number>().as('amount_cents'), no<number>().as('refunded_cents')])
+    .select([no<string>().as('currency'), no<string>().as('sale_type'), no<string>().as('payment_status')])
+    .select(no<boolean>().as('is_recurring'))
+    .where('e.program_id', '=', programId)
+    .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
+    .where(within(choice, sql.ref('e.lead_timestamp'), sql.ref('e.id'), edge))
+    .orderBy('e.lead_timestamp', direction)
+    .orderBy('e.id', direction)
+    .limit(part.limit)
+  if (partner !== undefined) list = list.where('c.partner_id', '=', partner)
+  if (code !== undefined) list = list.where('c.link_id', '=', linkOf(programId, code))
+  if (country !== undefined) list = list.where(originOf('country'), '=', country)
+  if (!isOfCustomers(choice)) return list
+  if (isTest) return list.where('e.customer_key', '=', search ?? '')
+  return list.where('e.customer_id', 'in', customerIds(choice))
+}
+
+/** What the click was by which a customer counts. */
+const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
+
+function sales(choice: EventChoice, part: Part<EventPosition>) {
+  const { programId, isTest, code, country } = choice
+  const partner = partnerOf(choice)
+  const edge = edgeOf('conversion', part)
+  const direction = edge.rises ? 'asc' : 'desc'
+  let list = kysely
+    .selectFrom('sales as e')
+    .leftJoin('customers as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
+    )
+    .leftJoin('referral_links as l', (join) =>
+      join.onRef('l.program_id', '=', 'c.program_id').onRef('l.id', '=', 'c.link_id'),
+    )
+    .leftJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'e.program_id').onRef('p.id', '=', 'e.partner_id'),
+    )
+    .leftJoin('customer_origins as o', (join) =>
+      join.onRef('o.program_id', '=', 'c.program_id').onRef('o.customer_id', '=', 'c.id'),
+    )
+    .select([sql.lit('conversion').$castTo<'conversion'>().as('event_type'), 'e.id', 'e.sale_date as timestamp'])
+    .select(microseconds(sql.ref('e.sale_date')))
+    .select(['p.id as partner_id', 'p.name as partner_name', 'l.code as link_code', 'c.click_id'])
+    .select('c.id as customer_id')
+    .select([no<boolean>().as('provisional'), 'e.customer_key'])
+    .select([no<string>().as('page_url'), no<string>().as('referrer_url')])
+    .select([originOf('country').as('geo_country'), no<string>().as('geo_city'), originOf('device').as('device_type')])
+    .select([no<string>().as('device_os'), originOf('browser').as('browser_name')])
+    .select(['e.transaction_id', 'e.amount_cents', 'e.refunded_cents', 'e.currency', 'e.sale_type'])
+    .select(['e.payment_status', 'e.is_recurring'])
+    .where('e.program_id', '=', programId)
+    .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
+    .where(within(choice, sql.ref('e.sale_date'), sql.ref('e.id'), edge))
+    .orderBy('e.sale_date', direction)
+    .orderBy('e.id', direction)
+    .limit(part.limit)
+  if (!isTest) list = list.where('e.customer_id', 'is not', null)
+  if (partner !== undefined) list = list.where('e.partner_id', '=', partner)
+  if (code !== undefined) list = list.where('c.link_id', '=', linkOf(programId, code))
+  if (country !== undefined) list = list.where(originOf('country'), '=', country)
+  return isOfCustomers(choice) ? list.where('e.id', 'in', salesNamed(choice)) : list
+}
+
+/** The sales that a search names by their transaction id or by their customer. */
+function salesNamed(choice: EventChoice) {
+  const { programId, isTest, search = '' } = choice
+  const all = kysely
+    .selectFrom('sales as s')
+    .select('s.id')
+    .where('s.program_id', '=', programId)
+    .where((of) => (isTest ? of('s.is_test', '=', of.lit(true)) : of.not('s.is_test')))
+  const named = all.where('s.transaction_id', '=', search)
+  return isTest
+    ? named.unionAll(all.where('s.customer_key', '=', search))
+    : named.unionAll(all.where('s.customer_id', 'in', customerIds(choice)))
+}
