@@ -4,8 +4,7 @@ import { audit, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
-import { webhookTypes } from '../lib/notifications/webhook-types.ts'
-import { createLedgerProgram, transfer } from './support/ledger.ts'
+import { createLedgerProgram, keepWebhooks, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
@@ -15,10 +14,7 @@ async function createHistory() {
   const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
   const { programId } = program
   // An endpoint that has been there for long, so that all of this is told.
-  await sql.query(
-    `insert into webhook_endpoints (program_id, types, created_at) values ($1, $2::webhook_type[], now() - interval '1 hour')`,
-    [programId, webhookTypes],
-  )
+  await keepWebhooks(sql, programId)
   const partnerId = program.partnerIds[0] ?? 0
   await program.lead('lead', await program.click(1))
   const [paid, refunded, rejected, kept] = await Promise.all([

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { Stripe } from 'stripe'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { checkoutSession, refund as stripeRefund, type Shop, stripeEvent } from '../../lib/local/stripe-events.ts'
-import { createLedgerProgram, type LedgerProgram, transfer } from '../support/ledger.ts'
+import { createLedgerProgram, keepWebhooks, type LedgerProgram, transfer } from '../support/ledger.ts'
 import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from '../support/money-model.ts'
 import type { FaultyQueue } from './queue-faults.ts'
 import { type Random, seeded } from './random.ts'
@@ -614,6 +614,7 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
   )
   const history = new History(world, program, seed)
   const { programId, partnerIds } = program
+  await patiently(() => keepWebhooks(world.pool, programId))
   try {
     await patiently(() =>
       world.pool.query('update programs set processor_account_id = $2 where id = $1', [

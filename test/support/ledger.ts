@@ -6,6 +6,7 @@ import type { Database } from '../../lib/database.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { recordSale, type RecordedSale } from '../../lib/money/sales.ts'
 import { type AppliedRefund, refundSale } from '../../lib/money/refunds.ts'
+import { webhookTypes } from '../../lib/notifications/webhook-types.ts'
 import { statement } from './statement.ts'
 
 /** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
@@ -128,6 +129,14 @@ export async function createLedgerProgram(
     },
   }
   return program
+}
+
+/** Gives a program an endpoint that wants every webhook and has been there for long; what is told to it is kept and not sent. */
+export async function keepWebhooks(client: Pick<pg.Pool, 'query'>, programId: number): Promise<void> {
+  await client.query(
+    `insert into webhook_endpoints (program_id, types, created_at) values ($1, $2::webhook_type[], now() - interval '1 hour')`,
+    [programId, webhookTypes],
+  )
 }
 
 /** A refund's id at the processor is its alone; tests name the refunds of each sale from the beginning. */
