@@ -28,10 +28,10 @@ app.patch(
   async (c) => {
     const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').commission_id]
     const { reason } = c.req.valid('json')
-    if (reason === undefined) {
-      return c.json({ success: true, commission: asCommission(await approveCommission(db, programId, id)) })
-    }
-    const { commission, outbox } = await rejectCommission(db, programId, id, reason)
+    const { commission, outbox } =
+      reason === undefined
+        ? await approveCommission(db, programId, id)
+        : await rejectCommission(db, programId, id, reason)
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     return c.json({ success: true, commission: asCommission(commission) })
   },

@@ -13,8 +13,9 @@ import {
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
 import { ApiError } from '../lib/errors.ts'
 import { listPayoutRuns, openPayoutRun, readPayoutRun } from '../lib/money/payout-runs.ts'
+import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
 
-const app = createProgramApi()
+const app = createProgramApi<RelayEnv>()
 const [all, one] = ['/api/v1/payout-runs', '/api/v1/payout-runs/:payout_run_id'] as const
 
 /** GET /api/v1/payout-runs, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
@@ -27,7 +28,9 @@ app.get(all, withKey('read'), accept('query', payoutRunsQuery, known), async (c)
 /** POST /api/v1/payout-runs, scope `manage`, with an Idempotency-Key: 200 `{success, payout_run}`; 409 where nobody is due. */
 app.post(all, limitBody, withKey('manage'), accept('json', newPayoutRun, known), withIdempotency, async (c) => {
   const requestId = c.get('requestId')
-  const run = await makeOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId))
+  const outbox: RelayMessage[] = []
+  const run = await makeOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId, outbox))
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   if (!run) throw new ApiError('conflict', nobodyDue)
   return c.json({ success: true, payout_run: asPayoutRun(run) })
 })

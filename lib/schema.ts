@@ -1095,6 +1095,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_action: string | null; of_subject: string | null; of_details: string | null }
     row: { write_program_audit: unknown | null }
   }
+  wrote_webhook: {
+    arguments: {  }
+    row: { wrote_webhook: boolean | null }
+  }
 }
 
 export const functionCalls: {
@@ -1152,6 +1156,7 @@ export const functionCalls: {
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
   write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
+  wrote_webhook: { text: 'select wrote_webhook()', names: [] },
 }
 
 /** The newest migration that this version knows. */

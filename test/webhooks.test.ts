@@ -4,9 +4,12 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeEach, expect, test } from 'vitest'
-import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { createPerson } from '../lib/local/people.ts'
+import { approveCommission, approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
 import { queuesOf } from '../lib/notifications/channels.ts'
+import type { RelayMessage } from '../lib/notifications/outbox.ts'
 import { openQueue } from '../lib/notifications/queue.ts'
 import {
   changeEndpoint,
@@ -23,6 +26,8 @@ import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
 import { wakesOf } from '../lib/notifications/wakes.ts'
 import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
+import { acceptPartnerInvitation, invitePartner } from '../lib/programs/partner-invitations.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { startTrackingApi, times } from './support/api.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
 
@@ -219,6 +224,56 @@ test('a program is told of what happens, each thing once, in a message that the 
     expect(JSON.parse(body)).toMatchObject({ id, timestamp: expect.stringMatching(/^2.*Z$/) })
     expect(headers['content-type']).toBe('application/json')
   }
+})
+
+/** Everything that people do and programs are told of, with whether each act brings a message that wakes the consumer. */
+async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
+  const { programId, partnerId, workspaceId } = program
+  const commissions: number[] = []
+  for (let sales = 0; sales < 5; sales++) commissions.push((await sell(program)).commission_id)
+  const [first = 0, second = 0, third = 0, ...rest] = commissions
+  const email = `joins-${programId}@example.com`
+  const { partnerId: invited } = await addPartner(db, { programId, name: 'Joins', email, code: null })
+  const owner = await api.rows(`select user_id from workspace_members where workspace_id = $1 and role = 'owner'`, [
+    workspaceId,
+  ])
+  const { token = '' } = (await invitePartner(db, { programId, partnerId: invited, invitedBy: owner[0].user_id })) ?? {}
+  const joins = await createPerson(db, { AUTH_SECRET: stack.environment.AUTH_SECRET }, { name: 'J', email })
+  const money = { programId, partnerId, currency: 'usd' }
+  const transfer = { reference: 'T', paid_on: new Date('2026-11-20') }
+  const requestId = () => crypto.randomUUID()
+  let withdrawal = 0
+  let run = 0
+  const acts: Record<string, (outbox: RelayMessage[]) => Promise<RelayMessage[] | void>> = {
+    approve: async () => (await approveCommission(db, programId, first)).outbox,
+    'approve some': async (outbox) => void (await approveCommissions(db, programId, [second, third], outbox)),
+    reject: async () => (await rejectCommission(db, programId, rest[0] ?? 0, 'no')).outbox,
+    ask: async (outbox) =>
+      void (withdrawal = await askWithdrawal(db, { ...money, amountCents: 500, requestId: requestId() }, outbox)),
+    pay: async () => (await payWithdrawal(db, programId, withdrawal, 500, transfer)).outbox,
+    run: async (outbox) => void (run = (await makePayoutRun(db, programId, requestId(), outbox)) ?? 0),
+    'pay the run': () => payPayoutRun(db, programId, run, transfer),
+    'approve another': async () => (await approveCommission(db, programId, rest[1] ?? 0)).outbox,
+    'pay by hand': () => payByHand(db, { ...money, amountCents: 2000, requestId: requestId() }, transfer),
+    join: () => acceptPartnerInvitation(db, { token }, joins.userId),
+  }
+  const woken: Record<string, boolean> = {}
+  for (const [name, act] of Object.entries(acts)) {
+    const outbox: RelayMessage[] = []
+    const sent = [...((await act(outbox)) ?? []), ...outbox]
+    woken[name] = sent.some(
+      (message) => 'due_at' in message && message.program_id === programId && message.due_at === 0,
+    )
+  }
+  return woken
+}
+
+test('what people do wakes the consumer at once where it wrote a webhook, and only there', async () => {
+  const { program } = await listen('ok')
+  const told = await wokenBy(program)
+  expect(Object.entries(told).filter(([, woken]) => !woken)).toEqual([])
+  const untold = await wokenBy(await api.program({ hold_days: 0 }))
+  expect(Object.entries(untold).filter(([, woken]) => woken)).toEqual([])
 })
 
 test('a person who joins as a partner is told', async () => {

@@ -1,7 +1,7 @@
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { commissionsStatement, type ListedCommission } from './commission-list.ts'
-import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
 
 /**
  * Credits commissions whose hold has ended to their partners' balances, the longest waiting `limit` of them, and returns how
@@ -15,33 +15,41 @@ export async function approveDueCommissions(db: Database, limit: number): Promis
 
 /**
  * Credits commissions of a program before their hold ends, and returns how many. Those that are credited, rejected or fully
- * reversed already, or are not the program's, stay as they are.
+ * reversed already, or are not the program's, stay as they are. What is to be sent is added to `outbox`.
  */
-export async function approveCommissions(db: Database, programId: number, commissionIds: number[]): Promise<number> {
+export async function approveCommissions(
+  db: Database,
+  programId: number,
+  commissionIds: number[],
+  outbox: RelayMessage[] = [],
+): Promise<number> {
   const statement = call('approve_commissions', {
     program_ids: commissionIds.map(() => programId),
     commission_ids: commissionIds,
   })
-  const [row] = await retryOnce(() => db.query(statement))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...told }))
   return row?.approved ?? 0
 }
 
 /**
- * The same of one commission, which it returns as it is then. Refuses with `not_found`, and with `conflict` where it was rejected or fully
+ * The same of one commission, which it returns as it is then, with the messages to send. Refuses with `not_found`, and with `conflict` where it was rejected or fully
  * reversed already; one that is credited stays so.
  */
 export async function approveCommission(
   db: Database,
   programId: number,
   commissionId: number,
-): Promise<ListedCommission> {
+): Promise<{ commission: ListedCommission; outbox: RelayMessage[] }> {
   const approve = call('approve_commissions', { program_ids: [programId], commission_ids: [commissionId] })
-  const [, [commission]] = await retryOnce(() => db.batch([approve, oneCommission(programId, commissionId)]))
+  const [, [commission], [told]] = await retryOnce(() =>
+    db.batch([approve, oneCommission(programId, commissionId), wroteWebhook()]),
+  )
   if (!commission) throw noCommission()
   if (commission.credited_at === null || commission.rejected_at !== null) {
     throw new ApiError('conflict', 'This commission was decided on already, or refunds reversed it fully.')
   }
-  return commission
+  return { commission, outbox: messagesAbout({ program_id: programId, ...told }) }
 }
 
 const noCommission = () => new ApiError('not_found', 'This program has no such commission.')
@@ -65,11 +73,13 @@ export async function rejectCommission(
     of_commission_id: commissionId,
     because: reason,
   })
-  const [[row], [commission]] = await retryOnce(() => db.batch([statement, oneCommission(programId, commissionId)]))
+  const [[row], [commission], [told]] = await retryOnce(() =>
+    db.batch([statement, oneCommission(programId, commissionId), wroteWebhook()]),
+  )
   if (!commission || !row?.outcome || row.currency === null) throw noCommission()
   if (row.outcome === 'reversed') {
     throw new ApiError('conflict', 'Refunds reversed this commission fully already, so there is nothing to reject.')
   }
-  const outbox = messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+  const outbox = messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told })
   return { commission, deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }
 }

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
-import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
 import type { Transfer } from './withdrawals.ts'
 
 /** Why a partner with something payable is not in a payout run. */
@@ -17,10 +17,15 @@ export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 /**
  * Makes a payout run and returns its id: one withdrawal for each partner and currency whose payable amount (balance minus open
  * withdrawals) reaches the program's minimum. Null where nobody is due; then nothing is kept. `requestId` (uuid) names the
- * request: one that is sent twice makes one run.
+ * request: one that is sent twice makes one run. What is to be sent is added to `outbox`.
  */
-export async function makePayoutRun(db: Database, programId: number, requestId: string): Promise<number | null> {
-  return (await openPayoutRun(db, programId, requestId))?.id ?? null
+export async function makePayoutRun(
+  db: Database,
+  programId: number,
+  requestId: string,
+  outbox: RelayMessage[] = [],
+): Promise<number | null> {
+  return (await openPayoutRun(db, programId, requestId, outbox))?.id ?? null
 }
 
 /** The same, and returns the run. */
@@ -28,10 +33,12 @@ export async function openPayoutRun(
   db: Database,
   programId: number,
   requestId: string,
+  outbox: RelayMessage[],
 ): Promise<Made<PayoutRun> | null> {
   const make = call('make_payout_run', { of_program_id: programId, request: requestId })
   const read = keepMade(runsStatement(programId).where('r.request_id', '=', requestId))
-  const [, [run]] = await retryOnce(() => db.batch([make, read]))
+  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, wroteWebhook()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...told }))
   return run?.made ?? null
 }
 
@@ -54,7 +61,7 @@ export async function payPayoutRun(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [row] = await retryOnce(() => db.query(statement))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
   if (!row?.run_id) throw noRun()
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
@@ -62,7 +69,7 @@ export async function payPayoutRun(
       'The amounts of this run have changed since you looked: a reversal reduced one. Load the page again and pay what it shows.',
     )
   }
-  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told })
 }
 
 /**
@@ -84,12 +91,12 @@ export async function payByHand(
     of_paid_on: transfer.paid_on,
     request: requestId,
   })
-  const [row] = await retryOnce(() => db.query(statement))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
   if (!row?.withdrawal_id) {
     const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
     throw new ApiError('conflict', `${payable} is payable to this partner now. Pay that amount, then record it.`)
   }
-  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids })
+  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told })
 }
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')

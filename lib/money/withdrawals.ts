@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
-import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
 
 export type WithdrawalStatus = Selectable<DB['withdrawals']>['status']
@@ -25,12 +25,13 @@ export interface Transfer {
 
 /**
  * Asks for a withdrawal of `amountCents` from a partner's balance, up to what is payable, and returns its id. `requestId` (uuid)
- * names the request: one that is sent twice asks once. Refuses with `conflict` where less is payable, or less than the
- * program's minimum is asked for.
+ * names the request: one that is sent twice asks once. What is to be sent is added to `outbox`. Refuses with `conflict`
+ * where less is payable, or less than the program's minimum is asked for.
  */
 export async function askWithdrawal(
   db: Database,
   ask: { programId: number; partnerId: number; currency: string; amountCents: number; requestId: string },
+  outbox: RelayMessage[] = [],
 ): Promise<number> {
   const { programId, partnerId, currency, amountCents, requestId } = ask
   if (!Number.isSafeInteger(amountCents) || amountCents <= 0) {
@@ -43,7 +44,8 @@ export async function askWithdrawal(
     asked_cents: amountCents,
     request: requestId,
   })
-  const [row] = await retryOnce(() => db.query(statement))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...told }))
   if (row?.withdrawal_id) return row.withdrawal_id
   const minimumCents = row?.minimum_cents ?? 0
   if (amountCents < minimumCents) {
@@ -96,7 +98,9 @@ export async function payWithdrawal(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [withdrawal]] = await retryOnce(() => db.batch([statement, one(programId, withdrawalId)]))
+  const [[row], [withdrawal], [told]] = await retryOnce(() =>
+    db.batch([statement, one(programId, withdrawalId), wroteWebhook()]),
+  )
   if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'paid') {
     throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be paid.`)
@@ -105,7 +109,7 @@ export async function payWithdrawal(
     const stands = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
     throw new ApiError('conflict', `A reversal has reduced this withdrawal to ${stands}. Pay that amount.`)
   }
-  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids }) }
+  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told }) }
 }
 
 /**
@@ -122,12 +126,14 @@ export async function refuseWithdrawal(
     of_withdrawal_id: withdrawalId,
     because: reason,
   })
-  const [[row], [withdrawal]] = await retryOnce(() => db.batch([statement, one(programId, withdrawalId)]))
+  const [[row], [withdrawal], [told]] = await retryOnce(() =>
+    db.batch([statement, one(programId, withdrawalId), wroteWebhook()]),
+  )
   if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be refused.`)
   }
-  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids }) }
+  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told }) }
 }
 
 const notFound = () => new ApiError('not_found', 'This program has no such withdrawal.')

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { call } from '../database.ts'
 
 /** What a queue message carries: which outbox row it is about. The row itself holds what is told. */
 export interface OutboxMessage {
@@ -20,12 +21,16 @@ export function messagesAbout(row: {
   program_id: number | null
   outbox_ids?: number[] | null
   wrote_webhooks?: boolean | null
+  wrote_webhook?: boolean | null
 }): RelayMessage[] {
-  const { program_id, outbox_ids, wrote_webhooks } = row
+  const { program_id, outbox_ids, wrote_webhooks, wrote_webhook } = row
   if (program_id === null) return []
   const rows = (outbox_ids ?? []).map((outbox_id) => ({ program_id, outbox_id }))
-  return wrote_webhooks ? [...rows, { program_id, due_at: 0 }] : rows
+  return (wrote_webhooks ?? wrote_webhook) ? [...rows, { program_id, due_at: 0 }] : rows
 }
+
+/** As the last statement of a transaction: whether it wrote a webhook, for `messagesAbout`. */
+export const wroteWebhook = () => call('wrote_webhook', {})
 
 /** The rows that messages are about, each once, as a table `named` of a query. */
 export function rowsOf(messages: OutboxMessage[]) {

@@ -5,6 +5,7 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
 
 const validDays = 14
@@ -145,10 +146,14 @@ export type NamedInvitation = { token: string } | { programId: number; id: numbe
 
 /**
  * Ties a program's partner to the person, who has to have the invited address: by the link, which proves it, or by the list, for which it has to
- * be verified. From then on what they say of themselves reaches the program, and an ended partnership goes on. Refuses with `forbidden`
- * what holds no longer or is another's, and with `conflict` whoever is a partner of the program already.
+ * be verified. From then on what they say of themselves reaches the program, and an ended partnership goes on. Returns the messages to
+ * send. Refuses with `forbidden` what holds no longer or is another's, and with `conflict` whoever is a partner of the program already.
  */
-export async function acceptPartnerInvitation(db: Database, named: NamedInvitation, userId: string): Promise<void> {
+export async function acceptPartnerInvitation(
+  db: Database,
+  named: NamedInvitation,
+  userId: string,
+): Promise<RelayMessage[]> {
   const which = await conditionOf(named)
   const accepted = kysely
     .with('invitation', (cte) =>
@@ -198,7 +203,7 @@ export async function acceptPartnerInvitation(db: Database, named: NamedInvitati
     .whereRef('p.program_id', '=', 'invitation.program_id')
     .whereRef('p.id', '=', 'invitation.partner_id')
     .returning('p.program_id')
-  const [joined] = await db.query(accepted).catch((error: unknown) => {
+  const [[joined], [told]] = await db.batch([accepted, wroteWebhook()]).catch((error: unknown) => {
     if (violatedConstraint(error) !== 'partners_user_key') throw error
     throw new ApiError('conflict', 'You are a partner of this program already.')
   })
@@ -208,6 +213,7 @@ export async function acceptPartnerInvitation(db: Database, named: NamedInvitati
       'This invitation is for another e-mail address, or was used, taken back or left too long. Ask for a new one.',
     )
   }
+  return messagesAbout({ ...joined, ...told })
 }
 
 /** Declines an invitation in the list of the person's verified address. One that holds no longer changes nothing. */

@@ -1,4 +1,5 @@
 import type { Child } from 'hono/jsx'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
 import { tokenInQuery } from '../parts/address.ts'
@@ -105,6 +106,7 @@ invitationPages.get('/partner-invitation', async (c) => {
 })
 
 invitationPages.post('/partner-invitation', requireViewer, async (c) => {
-  await acceptPartnerInvitation(c.get('db'), { token: tokenInQuery(c) }, c.get('viewer').user.id)
+  const { user } = c.get('viewer')
+  await sendSoon(c.env, await acceptPartnerInvitation(c.get('db'), { token: tokenInQuery(c) }, user.id))
   return c.redirect('/partner', 303)
 })

@@ -1,3 +1,4 @@
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import {
   acceptPartnerInvitation,
   declinePartnerInvitation,
@@ -72,7 +73,7 @@ function named(c: ViewerContext) {
 }
 
 partnerInvitationPages.post(`${address}/:programId/:partnerInvitationId/accept`, requireViewer, async (c) => {
-  await acceptPartnerInvitation(c.get('db'), named(c), c.get('viewer').user.id)
+  await sendSoon(c.env, await acceptPartnerInvitation(c.get('db'), named(c), c.get('viewer').user.id))
   return redirectWith(c, '/partner/links', 'You are a partner now. Here are your links.')
 })
 

@@ -3,6 +3,7 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { currencyExponent, formatMoney } from '../../../lib/money.ts'
 import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
+import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { sendMail } from '../../../lib/notifications/mail.ts'
 import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
 import { OwnPassword, refusePassword } from '../account/credentials.tsx'
@@ -162,11 +163,13 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
     return await refuseForm(c, address, { errors: { amount: amountProblem(amount, currency, availableCents) } })
   }
   const { id: programId, partner_id: partnerId } = own
+  const outbox: RelayMessage[] = []
   try {
-    await askWithdrawal(c.get('db'), { programId, partnerId, currency, amountCents, requestId })
+    await askWithdrawal(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
   } catch (error) {
     return await refuseConflict(c, address, 'amount', error)
   }
+  await sendSoon(c.env, outbox)
   return redirectWith(c, address, `You asked for ${formatMoney(amountCents, currency)}.`)
 })
 

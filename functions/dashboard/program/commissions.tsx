@@ -5,7 +5,7 @@ import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
 import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
-import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
@@ -299,7 +299,9 @@ commissionPages.post(
     const { which, shown, ...fields } = c.req.valid('form')
     const ids = shown.split(' ').filter((id) => which === 'shown' || `commission-${id}` in fields)
     if (ids.length === 0) throw new ApiError('invalid_request', 'Choose at least one commission first.')
-    const approved = await approveCommissions(c.get('db'), programId, ids.map(Number))
+    const outbox: RelayMessage[] = []
+    const approved = await approveCommissions(c.get('db'), programId, ids.map(Number), outbox)
+    await sendSoon(c.env, outbox)
     const left = ids.length - approved
     const text = `${approved} approved: they are in the partners' balances.`
     return redirectWith(
@@ -315,7 +317,9 @@ commissionPages.post(
   requireProgram('commission:decide'),
   async (c) => {
     const { id: programId } = c.get('program')
-    const approved = await approveCommissions(c.get('db'), programId, [idInPath(c, 'commissionId', missing)])
+    const outbox: RelayMessage[] = []
+    const approved = await approveCommissions(c.get('db'), programId, [idInPath(c, 'commissionId', missing)], outbox)
+    await sendSoon(c.env, outbox)
     if (approved === 0) throw new ApiError('conflict', 'This commission was decided on already.')
     return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
   },

@@ -12,7 +12,7 @@ import {
   readPayoutsDue,
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
-import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { Badge, Card, Empty, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
@@ -270,7 +270,9 @@ const makeForm = z.object({ request_id: z.uuid(stale) })
 
 payoutRunPages.post('/programs/:programId/payouts', requireProgram('withdrawal:pay'), form(makeForm), async (c) => {
   const { id: programId } = c.get('program')
-  const runId = await makePayoutRun(c.get('db'), programId, c.req.valid('form').request_id)
+  const outbox: RelayMessage[] = []
+  const runId = await makePayoutRun(c.get('db'), programId, c.req.valid('form').request_id, outbox)
+  await sendSoon(c.env, outbox)
   return runId === null
     ? redirectWith(c, payoutsOf(programId), 'Nobody is due now, so no run was created.')
     : redirectWith(c, `${payoutsOf(programId)}/${runId}`, `Payout run ${runId} is created.`)
