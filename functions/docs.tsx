@@ -1,5 +1,6 @@
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { figures } from '../lib/api/figures.ts'
+import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
 import { pages } from '../tracker/dist/served/docs.js'
 import { DocsPage, SearchPage } from './docs/page.tsx'
@@ -66,6 +67,16 @@ function fillIn(page: string, baseUrl: string, table: Table): string {
         Object.entries(figures).map(([name, meaning]) => [`\`${name}\``, meaning]),
       ),
     )
+    .replace(/(<p>)?\{\{webhooks\}\}(<\/p>)?/, () =>
+      table(
+        ['Type', 'When', '`data`, for example'],
+        Object.entries(webhookPayloads).map(([type, { when, example }]) => [
+          `\`${type}\``,
+          when,
+          `\`${JSON.stringify(example)}\``,
+        ]),
+      ),
+    )
     .replace(/(<p>)?\{\{errors\}\}(<\/p>)?/, () =>
       table(['Code', 'Status', 'Why', 'What to do'], Object.entries(errorCodes).map(errorRow)),
     )
@@ -89,4 +100,4 @@ const htmlRow = (cells: string[], tag: string) =>
   `<tr>${cells.map((cell) => `<${tag}>${inline(cell)}</${tag}>`).join('')}</tr>`
 
 /** Text of the code's own tables, in which `code` stands between backticks. */
-const inline = (cell: string) => cell.replaceAll(/`([^`]+)`/g, '<code>$1</code>')
+const inline = (cell: string) => cell.replaceAll('"', '&quot;').replaceAll(/`([^`]+)`/g, '<code>$1</code>')

@@ -1,7 +1,9 @@
 import { format, resolveConfig } from 'prettier'
 import { expect, test } from 'vitest'
-import { openApiDocument } from '../lib/api/openapi.ts'
+import { jsonSchema, openApiDocument } from '../lib/api/openapi.ts'
 import { operations } from '../lib/api/operations.ts'
+import { webhookTypes } from '../lib/notifications/webhook-types.ts'
+import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 
 interface Schema {
   type?: string | string[]
@@ -79,7 +81,41 @@ test('the types of `svc-tracker/api` are those of the reference', async () => {
 
     /** What each call of the program API takes and answers. */
     export interface ApiOperations { ${types.join('\n')} }`
-  const file = 'tracker/src/api-types.ts'
+  await expectFile('tracker/src/api-types.ts', text)
+})
+
+async function expectFile(file: string, text: string): Promise<void> {
   const formatted = await format(text, { ...(await resolveConfig(file)), parser: 'typescript' })
   await expect(formatted).toMatchFileSnapshot(`../${file}`)
+}
+
+test('the types of `svc-tracker/webhooks` are those of what is sent', async () => {
+  const types = Object.entries(webhookPayloads).map(
+    ([type, { when, data }]) => `/** ${when} */\n'${type}': ${typeOf(jsonSchema(data, 'output') as Schema)}`,
+  )
+  const text = `// Written by test/client-types.test.ts from what the service sends.
+
+    /** What \`data\` of an event holds, by its type. A field that has no value is left out. */
+    export interface WebhookData { ${types.join('\n')} }
+
+    export type WebhookType = keyof WebhookData
+
+    /** What an endpoint can be told. A test event it is told anyway. */
+    export const webhookTypes = [${webhookTypes.map((type) => `'${type}'`).join(', ')}] as const
+
+    /** An event of one type. */
+    export interface WebhookEventOf<Type extends WebhookType> {
+      /** The same in every try: what came before under it can be passed over. */
+      id: string
+      type: Type
+      /** When it happened, ISO 8601. */
+      timestamp: string
+      /** Of two about one sale, commission or payout, the one with the larger number came later. */
+      sequence: number
+      data: WebhookData[Type]
+    }
+
+    /** An event: \`type\` says what its \`data\` holds. */
+    export type WebhookEvent = { [Type in WebhookType]: WebhookEventOf<Type> }[WebhookType]`
+  await expectFile('tracker/src/webhook-types.ts', text)
 })

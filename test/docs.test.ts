@@ -1,11 +1,19 @@
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { SvcClient } from 'svc-tracker'
+import { SvcApi } from 'svc-tracker/api'
+import { verifyWebhook } from 'svc-tracker/webhooks'
 import axe from 'axe-core'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
+import { webhookBodySchema, webhookPayloads } from '../lib/api/webhook-payloads.ts'
+import { freePort } from '../lib/local/postgres.ts'
+import { webhookTypes } from '../lib/notifications/webhook-types.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { launchBrowser } from './support/browser.ts'
+import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 
 const run = promisify(execFile)
@@ -23,7 +31,11 @@ const stack = await startStack({
     'links',
     'sales',
     'commissions',
+    'webhook-endpoints',
+    'deliver-webhooks',
   ],
+  // So that a receiver on this machine is an address that webhooks go to.
+  common: { WEBHOOK_LOOPBACK: 'on' },
 })
 const sandbox = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
 const browser = await launchBrowser()
@@ -170,6 +182,165 @@ test('the proxy beside a server of another language runs as it stands, and sets 
   }
 })
 
+/** A code block of a page by the file that it names. */
+async function codeOf(page: string, file: string): Promise<string> {
+  const { text } = await get(`/docs/${page}.md`)
+  return new RegExp(`^\`\`\`js run file=${file}\\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
+}
+
+describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
+  const servers: ChildProcess[] = []
+  afterAll(() => servers.forEach((server) => void server.kill()))
+  const receiving = startReceiver()
+  const walk = async () => {
+    const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
+    const options = { apiKey: shop.apiKey, baseUrl: stack.baseUrl }
+    const [client, service] = [new SvcClient(options), new SvcApi(options)]
+    const receiver = await receiving
+    const port = await freePort()
+
+    const made = await service.webhookEndpoints.create({ url: receiver.urlOf('walk', 'ok'), types: [...webhookTypes] })
+    const secret = made.data?.secret ?? ''
+    receiver.expect('walk', secret)
+    const own = await service.webhookEndpoints.create({
+      url: `http://127.0.0.1:${port}/hooks`,
+      types: ['sale.created'],
+    })
+    const env = { SVC_WEBHOOK_SECRET: own.data?.secret, PORT: String(port) }
+    const args = ['--input-type=module', '--eval', await codeOf('webhooks', 'hooks.mjs')]
+    const server = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    servers.push(server)
+    const output = { printed: '' }
+    server.stdout.setEncoding('utf8').on('data', (text: string) => (output.printed += text))
+    const answers = () =>
+      fetch(`http://127.0.0.1:${port}/`).then(
+        ({ status }) => status,
+        () => 0,
+      )
+    while ((await answers()) !== 400) await sleep(50)
+
+    const partner = await service.partners.create({ name: 'Walk' })
+    const link = await service.links.create({ partner_id: partner.data?.id ?? 0 })
+    const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ affiliate_url: link.data?.url }),
+    })
+    const { click_id: clickId } = await click.json()
+    const sale = { customerExternalId: 'walker', clickId, amount: 4900, invoiceId: 'walk-1' }
+    await client.trackSale(sale)
+    await client.trackRefund({ invoiceId: 'walk-1', amount: 900 })
+    await service.webhookEndpoints.test(made.data?.id ?? 0)
+    const ids = () => new Set(receiver.of('walk').map(({ id }) => id))
+    while (ids().size < 5) {
+      await stack.scheduled('deliver-webhooks')
+      await receiver.settle()
+    }
+    const webhooks = receiver.of('walk')
+    return { service, webhooks, secret, output, endpointId: made.data?.id ?? 0, partnerId: partner.data?.id }
+  }
+  let done: Awaited<ReturnType<typeof walk>>
+  beforeAll(async () => void (done = await walk()), 120_000)
+
+  test('the library of Standard Webhooks verifies in another process what was sent, and so do the code of the page and verifyWebhook', async () => {
+    const { webhooks, secret, output, endpointId, partnerId } = done
+    expect(webhooks.map(({ signed }) => signed)).toEqual(webhooks.map(() => true))
+    const events = await Promise.all(webhooks.map(({ body, headers }) => verifyWebhook(body, headers, secret)))
+    const inOrder = events.toSorted((a, b) => a.sequence - b.sequence)
+    expect(inOrder).toMatchObject([
+      { type: 'sale.created', data: { transaction_id: 'walk-1', amount_cents: 4900, partner_id: partnerId } },
+      { type: 'commission.created', data: { amount_cents: 980, partner_id: partnerId } },
+      { type: 'sale.refunded', data: { refunded_by_cents: 900, reason: 'refund' } },
+      { type: 'commission.reversed', data: { reversed_by_cents: 180, is_full: false } },
+      { type: 'webhook.test', data: { endpoint_id: endpointId } },
+    ])
+    for (const event of inOrder) expect(webhookBodySchema(event.type).safeParse(event)).toMatchObject({ success: true })
+    const told = inOrder[0]
+    await expect.poll(() => output.printed).toBe(`${told?.id} walk-1 4900\n`)
+  })
+
+  test('deliveries and the explanation of the sale are read as JSON', async () => {
+    const { service, webhooks, secret, endpointId: id, partnerId } = done
+    const page = await service.webhookEndpoints.deliveries(id, { status: 'delivered' }).page()
+    expect(page.data?.data.map(({ type }) => type)).toHaveLength(5)
+    const [first] = page.data?.data ?? []
+    const delivery = await service.webhookEndpoints.delivery(id, first?.id ?? '')
+    expect(delivery.data).toMatchObject({ tries: 1, attempts: [{ status: 200, error: null }] })
+    expect(JSON.stringify(first?.payload)).toBe(webhooks.find((webhook) => webhook.id === first?.id)?.body)
+    const explanation = await service.sales.explanation('walk-1')
+    expect(explanation.data).toMatchObject({ sale: { partner_id: partnerId }, history: expect.any(Array) })
+    expect(await service.webhookEndpoints.replay(id, { delivery_id: first?.id ?? '' })).toMatchObject({ data: 1 })
+    const rotated = await service.webhookEndpoints.rotateSecret(id)
+    expect(rotated.data?.secret).not.toBe(secret)
+    expect(await service.webhookEndpoints.delete(id)).toMatchObject({ ok: true, data: id })
+    expect(await service.webhookEndpoints.get(id)).toMatchObject({ ok: false, status: 404 })
+  })
+
+  const old = String(Math.floor(Date.now() / 1000) - 301)
+  const late = String(Math.floor(Date.now() / 1000) + 360)
+  const other = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo='
+  interface Sent {
+    body: string
+    headers: Record<string, string>
+    secret: string | string[]
+  }
+  const sent = (): Sent => ({
+    body: done.webhooks[0]?.body ?? '',
+    headers: done.webhooks[0]?.headers ?? {},
+    secret: done.secret,
+  })
+  const header =
+    (name: string, change: (value: string) => string): ((of: Sent) => Partial<Sent>) =>
+    ({ headers }) => ({ headers: { ...headers, [name]: change(headers[name] ?? '') } })
+  const without =
+    (name: string): ((of: Sent) => Partial<Sent>) =>
+    ({ headers }) => ({ headers: Object.fromEntries(Object.entries(headers).filter(([given]) => given !== name)) })
+  const tamperings: [what: string, change: (of: Sent) => Partial<Sent>][] = [
+    ['another body', ({ body }) => ({ body: body.replace(/"sequence":\d/, '"sequence":9') })],
+    ['a space more', ({ body }) => ({ body: `${body} ` })],
+    ['another id', header('webhook-id', () => 'evt_999')],
+    ['another time', header('webhook-timestamp', (at) => String(Number(at) + 1))],
+    ['a time too old', header('webhook-timestamp', () => old)],
+    ['a time to come', header('webhook-timestamp', () => late)],
+    ['a time that is none', header('webhook-timestamp', () => 'now')],
+    ['another secret', () => ({ secret: other })],
+    ['no secret', () => ({ secret: '' })],
+    ['a secret of another kind', () => ({ secret: 'sk_live_1' })],
+    ['no secrets', () => ({ secret: [] })],
+    ['another version', header('webhook-signature', (value) => value.replace('v1,', 'v2,'))],
+    ['a signature that is none', header('webhook-signature', () => 'v1,!')],
+    ['no webhook-id', without('webhook-id')],
+    ['no webhook-timestamp', without('webhook-timestamp')],
+    ['no webhook-signature', without('webhook-signature')],
+  ]
+
+  test.each(tamperings)('verifyWebhook refuses %s', async (_what, change) => {
+    const { body, headers, secret } = { ...sent(), ...change(sent()) }
+    await expect(verifyWebhook(body, headers, secret)).rejects.toMatchObject({ name: 'WebhookVerificationError' })
+  })
+
+  test('verifyWebhook takes bytes, headers as fetch has them, in any case, several secrets and several signatures', async () => {
+    const { body, headers } = sent()
+    const { secret } = done
+    const event = JSON.parse(body)
+    const shouted = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]))
+    const rotated = { ...headers, 'webhook-signature': `v1,AAAA ${headers['webhook-signature']}` }
+    expect(await verifyWebhook(new TextEncoder().encode(body), new Headers(headers), secret)).toEqual(event)
+    expect(await verifyWebhook(body, shouted, [other, secret])).toEqual(event)
+    expect(await verifyWebhook(body, rotated, secret)).toEqual(event)
+  })
+
+  test('the code that makes an endpoint runs as it stands, and the page has every type', async () => {
+    const code = await codeOf('webhooks', 'endpoint.mjs')
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code], {
+      env: { SVC_API_KEY: sandbox.apiKey },
+    })
+    expect(stdout).toMatch(/^\d+ whsec_\S+\nwebhook\.test \[\]\n$/)
+    const { text } = await get('/docs/webhooks.md')
+    for (const type of Object.keys(webhookPayloads)) expect(text).toContain(`| \`${type}\` |`)
+  })
+})
+
 /** What the page does with the visitor's choice: how often it gave consent to the tracker. */
 async function consents(file: string, before: string, after: string): Promise<number> {
   const { text } = await get('/docs/consent.md')
@@ -228,7 +399,7 @@ test.each(choices)('consent: %s (%s)', async (_, file, before, after, given) => 
 test.each(['light', 'dark'] as const)('the pages have no findings of axe in %s', async (colorScheme) => {
   const context = await browser.newContext({ colorScheme, bypassCSP: true })
   const page = await context.newPage()
-  for (const path of ['/docs', '/docs/nextjs', '/docs/figures', '/docs/search?q=refund']) {
+  for (const path of ['/docs', '/docs/nextjs', '/docs/figures', '/docs/webhooks', '/docs/search?q=refund']) {
     await page.goto(stack.baseUrl + path)
     await page.evaluate(axe.source)
     const violations = await page.evaluate(

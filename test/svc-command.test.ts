@@ -1,10 +1,12 @@
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
@@ -13,7 +15,7 @@ import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
 
-const resources = ['partners', 'links', 'sales', 'commissions', 'payouts']
+const resources = ['partners', 'links', 'sales', 'commissions', 'payouts', 'webhook-endpoints']
 const stack = await startStack({
   functions: ['cli-status', 'track-click', 'track-lead', 'track-sale', 'performance', ...resources],
 })
@@ -186,6 +188,142 @@ describe('svc init', () => {
     expect(stderr).toContain('make a new one in the dashboard')
     expect(existsSync(inFolder('.svc'))).toBe(false)
     expect(existsSync(inFolder('.gitignore'))).toBe(false)
+  })
+})
+
+describe('svc webhooks', () => {
+  test('makes, lists, tests, replays and deletes an endpoint', async () => {
+    const url = 'https://hooks.example.com/svc'
+    const made = await svc(['webhooks', 'create', '--url', url, '--types', 'sale.created, sale.refunded'])
+    expect([made.exitCode, made.stderr]).toEqual([0, ''])
+    const [, id = '', secret = ''] = /Endpoint (\d+): .*\n.*(whsec_\S+)/.exec(made.stdout) ?? []
+    const list = await svc(['webhooks', 'list'])
+    expect(list.stdout).toMatch(new RegExp(`^${id} .*${url} .*sale.created, sale.refunded .*active`, 'm'))
+    expect(list.stdout).not.toContain(secret)
+    const { delivery_id: delivery } = await json(['webhooks', 'test', id, '--json'])
+    expect((await svc(['webhooks', 'deliveries', id])).stdout).toMatch(
+      new RegExp(`^${delivery} .*webhook.test .*pending`, 'm'),
+    )
+    expect(await json(['webhooks', 'replay', id, '--delivery-id', delivery, '--json'])).toEqual({
+      success: true,
+      replayed: 0,
+    })
+    expect(
+      (await svc(['webhooks', 'replay', id, '--since', '2026-01-01T00:00:00Z', '--failed-only'])).stdout,
+    ).toContain('0 sent again')
+    expect(await json(['webhooks', 'replay', id, '--json'])).toMatchObject({
+      success: false,
+      error: { code: 'invalid_request' },
+    })
+    expect((await svc(['webhooks', 'delete', id])).stdout).toContain(`Endpoint ${id} is deleted`)
+    expect(await svc(['webhooks', 'test', id])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('no webhook endpoint'),
+    })
+  })
+})
+
+describe('svc listen', () => {
+  /** A server on this machine that answers `status` and keeps what the library of Standard Webhooks verified. */
+  async function startHooks(status: number) {
+    const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
+    const server = createServer((request, response) => {
+      void request
+        .setEncoding('utf8')
+        .toArray()
+        .then((parts: string[]) => {
+          const given = request.headers as Record<string, string>
+          hooks.verified.push(
+            new Webhook(hooks.secret).verify(parts.join(''), given) as (typeof hooks.verified)[number],
+          )
+          response.writeHead(status).end()
+        })
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    afterAll(() => server.close())
+    return { hooks, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks` }
+  }
+
+  async function startListener(status: number, ...args: string[]) {
+    const { hooks, url } = await startHooks(status)
+    const env = { PATH: process.env['PATH'] ?? '', ...connection }
+    const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], { cwd: folder, env })
+    afterAll(() => void child.kill('SIGKILL'))
+    const out = { text: '' }
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (out.text += text))
+    await expect.poll(() => out.text, { timeout: 20_000 }).toContain('Signed by')
+    hooks.secret = /whsec_\S+/.exec(out.text)?.[0] ?? ''
+    return {
+      child,
+      hooks,
+      out,
+      end: async (signal: NodeJS.Signals) => {
+        child.kill(signal)
+        return (await once(child, 'exit')) as [number | null, string | null]
+      },
+    }
+  }
+
+  test('forwards every event to each listener, signed, and leaves nothing behind', async () => {
+    const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo='
+    const [first, second] = await Promise.all([
+      startListener(204),
+      startListener(500, '--types', 'sale.created', '--secret', secret),
+    ])
+    expect(second.hooks.secret).toBe(secret)
+    expect(first.hooks.secret).not.toBe(secret)
+    const visit = {
+      ...noClick,
+      affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
+      partner_code: sandbox.partnerCode,
+    }
+    const click = await recordClick(stack.db, visit, null)
+    const sent = { customer_key: 'listened', click_id: click.click_id, amount_cents: 4900 }
+    for (const transaction_id of ['listen-1', 'listen-2']) {
+      const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${sandbox.apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ ...sent, transaction_id }),
+      })
+      expect(response.status).toBe(200)
+    }
+    const types = ({ hooks }: typeof first) => hooks.verified.map(({ type }) => type)
+    await expect
+      .poll(() => types(first), { timeout: 20_000 })
+      .toEqual(['sale.created', 'commission.created', 'sale.created', 'commission.created'])
+    await expect.poll(() => types(second), { timeout: 20_000 }).toEqual(['sale.created', 'sale.created'])
+    // What was written before and committed later comes too, though its number is smaller; and nothing comes twice.
+    const { rows } = await stack.sql.query<{ id: string }>(
+      `select d.message_id as id from webhook_deliveries d join webhook_messages m using (program_id) where m.id = d.message_id
+        and m.type = 'commission.created' order by 1 limit 1`,
+    )
+    const late = [sandbox.programId, Number(rows[0]?.id) - 1000]
+    await stack.sql.query(
+      `insert into webhook_messages (program_id, id, type, data) overriding system value values ($1, $2, 'sale.created', '{"transaction_id": "late"}')`,
+      late,
+    )
+    await stack.sql.query(
+      `insert into webhook_deliveries (program_id, endpoint_id, message_id) select program_id, id, $2 from webhook_endpoints where program_id = $1 and url is null and deleted_at is null`,
+      late,
+    )
+    await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction late +204/)
+    expect(types(first)).toHaveLength(5)
+    await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
+    await expect.poll(() => second.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +500/)
+    expect(await first.end('SIGINT')).toEqual([0, null])
+    expect(await second.end('SIGTERM')).toEqual([0, null])
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+
+  test.each([
+    [['listen'], 2],
+    [['listen', '--forward', 'localhost:3000'], 2],
+    [['listen', '--forward', 'http://localhost:3000', '--secret', 'mine'], 2],
+    [['listen', '--forward', 'http://localhost:3000', '--types', 'sale.made'], 1],
+  ])('%j ends with %i and makes nothing', async (args, exitCode) => {
+    expect((await svc(args)).exitCode).toBe(exitCode)
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 })
 

@@ -62,6 +62,7 @@ const paymentLinks = await bundle('svc-payment-links.js', {
 const server = await bundle('server.js', { entryPoints: ['src/server.ts'] })
 const api = await bundle('api.js', { entryPoints: ['src/api.ts'] })
 const stripe = await bundle('stripe.js', { entryPoints: ['src/stripe.ts'] })
+const webhooks = await bundle('webhooks.js', { entryPoints: ['src/webhooks.ts'] })
 const proxy = await bundle('proxy.js', { entryPoints: ['src/proxy.ts'] })
 const react = await bundle('react.js', { entryPoints: ['src/react.tsx'], external: ['react', 'react/jsx-runtime'] })
 const command = await bundle('svc.js', {
@@ -79,7 +80,16 @@ const options =
   '--target es2022 --module esnext --moduleResolution bundler --lib es2022,dom --jsx react-jsx --rootDir src --outDir dist'
 execFileSync(
   process.execPath,
-  [tsc, ...options.split(' '), 'src/server.ts', 'src/api.ts', 'src/stripe.ts', 'src/proxy.ts', 'src/react.tsx'],
+  [
+    tsc,
+    ...options.split(' '),
+    'src/server.ts',
+    'src/api.ts',
+    'src/stripe.ts',
+    'src/webhooks.ts',
+    'src/proxy.ts',
+    'src/react.tsx',
+  ],
   {
     cwd: here,
     stdio: 'inherit',
@@ -140,6 +150,7 @@ const sizes = [
   { file: 'server.js', encoding: 'gzip', bytes: gzipSync(server.text, { level: 9 }).length, limit: 2048 },
   { file: 'api.js', encoding: 'gzip', bytes: gzipSync(api.text, { level: 9 }).length, limit: 2048 },
   { file: 'stripe.js', encoding: 'gzip', bytes: gzipSync(stripe.text, { level: 9 }).length, limit: 2048 },
+  { file: 'webhooks.js', encoding: 'gzip', bytes: gzipSync(webhooks.text, { level: 9 }).length, limit: 1024 },
   { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 2048 },
   { file: 'react.js', encoding: 'gzip', bytes: gzipSync(react.text, { level: 9 }).length, limit: 1024 },
 ]

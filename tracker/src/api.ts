@@ -1,5 +1,6 @@
 import { type Caller, type Result, send, type SvcError } from './send.ts'
 import type { ApiOperations } from './api-types.ts'
+import type { WebhookEvent } from './webhook-types.ts'
 
 export type { Result, SvcError }
 
@@ -25,6 +26,10 @@ export type TrackingEvent = Item<'listEvents'>
 export type Commission = Item<'listCommissions'>
 export type Payout = Item<'listPayouts'>
 export type PayoutRun = Item<'listPayoutRuns'>
+export type WebhookEndpoint = Item<'listWebhookEndpoints'>
+export type WebhookDelivery = Omit<Item<'listWebhookDeliveries'>, 'payload'> & { payload: WebhookEvent }
+
+const hooks = 'webhook-endpoints'
 
 type Asked = Record<string, string | number | boolean | undefined>
 
@@ -137,6 +142,30 @@ export class SvcApi {
     list: (query?: Query<'listPayoutRuns'>) => this.#list<PayoutRun>('payout-runs', query),
     get: (id: number) => this.#one<One<'getPayoutRun'>>('GET', `payout-runs/${id}`),
     create: (options?: CreateOptions) => this.#create<One<'createPayoutRun'>>('payout-runs', {}, options),
+  }
+
+  readonly webhookEndpoints = {
+    list: (query?: Query<'listWebhookEndpoints'>) => this.#list<WebhookEndpoint>(hooks, query),
+    get: (id: number) => this.#one<WebhookEndpoint>('GET', `${hooks}/${id}`),
+    /** Answers its secret, which is shown once. */
+    create: (endpoint: Body<'createWebhookEndpoint'>, options?: CreateOptions) =>
+      this.#create<One<'createWebhookEndpoint'>>(hooks, endpoint, options),
+    update: (id: number, changes: Body<'updateWebhookEndpoint'>) =>
+      this.#one<WebhookEndpoint>('PATCH', `${hooks}/${id}`, changes),
+    /** Answers its id. */
+    delete: (id: number) => this.#one<number>('DELETE', `${hooks}/${id}`),
+    /** Answers the new secret; the one before signs too for a day. */
+    rotateSecret: (id: number, options?: CreateOptions) =>
+      this.#create<One<'rotateWebhookSecret'>>(`${hooks}/${id}/rotate-secret`, {}, options),
+    /** Sends a test event and answers the id of its delivery. */
+    test: (id: number) => this.#one<string>('POST', `${hooks}/${id}/test`),
+    deliveries: (id: number, query?: Query<'listWebhookDeliveries'>) =>
+      this.#list<WebhookDelivery>(`${hooks}/${id}/deliveries`, query),
+    /** One with its tries. */
+    delivery: (id: number, deliveryId: string) =>
+      this.#one<WebhookDelivery & One<'getWebhookDelivery'>>('GET', `${hooks}/${id}/deliveries/${deliveryId}`),
+    /** Answers how many are sent again. */
+    replay: (id: number, which: Body<'replayWebhooks'>) => this.#one<number>('POST', `${hooks}/${id}/replay`, which),
   }
 
   #url(path: string): string {

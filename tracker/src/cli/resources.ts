@@ -3,7 +3,9 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { type Connection, connect, type ConnectionFlags, request } from './service.ts'
 import type { ApiOperations } from '../api-types.ts'
 
-type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] } ? Of : never
+export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] }
+  ? Of
+  : never
 type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
 
 interface List<Of> {
@@ -120,12 +122,26 @@ const lists = [
       ['PAID', ({ paid_on: paid }) => paid],
     ],
   }),
+  kinds<Row<'listWebhookEndpoints'>>({
+    noun: 'webhooks',
+    path: 'webhook-endpoints',
+    filters: {},
+    columns: [
+      ['ID', ({ id }) => id],
+      ['ADDRESS', ({ url }) => url ?? 'svc listen'],
+      ['TYPES', ({ types }) => types.join(', ')],
+      ['STATUS', ({ status }) => status],
+      ['FAILING SINCE', ({ failing_since: at }) => at],
+      ['NOTE', ({ description }) => description],
+    ],
+  }),
 ]
 
 const tones = {
   active: 'green',
   approved: 'green',
   paid: 'green',
+  delivered: 'green',
   pending: 'yellow',
   requested: 'yellow',
   inactive: 'dim',
@@ -134,10 +150,13 @@ const tones = {
   reversed: 'red',
   refunded: 'red',
   refused: 'red',
+  failed: 'red',
 } as const satisfies Record<string, Parameters<typeof styleText>[0]>
 const isTone = (text: string): text is keyof typeof tones => Object.hasOwn(tones, text)
 
 const style = (tone: Parameters<typeof styleText>[0], text: string) => styleText(tone, text, { stream: process.stdout })
+export const green = (text: string) => style('green', text)
+export const red = (text: string) => style('red', text)
 /** What others typed goes to a terminal without what would move its cursor or colour it. */
 export const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
 
@@ -161,7 +180,7 @@ interface Page<Of> {
 }
 
 /** Up to `limit` rows of a list, page after page. */
-async function read<Of>(
+export async function readList<Of>(
   connection: Connection,
   path: string,
   filters: Record<string, string>,
@@ -182,13 +201,13 @@ async function read<Of>(
   return page
 }
 
-function wholeNumber(text: string): number {
+export function wholeNumber(text: string): number {
   const number = Number(text)
   if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('It is a positive whole number.')
   return number
 }
 
-type Flags = ConnectionFlags & Record<string, unknown>
+export type Flags = ConnectionFlags & Record<string, unknown>
 export type Print = (flags: ConnectionFlags, data: object, text: string) => void
 export type Subcommand = (parent: Command, name: string, description: string) => Command
 
@@ -213,7 +232,7 @@ function addList<Of>(parent: Command, list: List<Of>, subcommand: Subcommand, pr
     .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
     .action(async (flags: Flags & { limit: number; cursor?: string }) => {
       const wanted = given(flags, [...Object.keys(filters), 'sort'])
-      const page = await read<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
+      const page = await readList<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
       const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
       const text =
         rows.length === 0
@@ -229,7 +248,7 @@ function addList<Of>(parent: Command, list: List<Of>, subcommand: Subcommand, pr
 }
 
 /** The commands that read and change a program: `svc partners list`, `svc links create`. */
-export function addResources(svc: Command, subcommand: Subcommand, print: Print): void {
+export function addResources(svc: Command, subcommand: Subcommand, print: Print): Map<string, Command> {
   const nouns = new Map<string, Command>()
   for (const list of lists) {
     const noun = svc
@@ -269,11 +288,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       const body = given(flags, ['name', 'email', 'code', 'external-id'])
       const made = await create<ApiOperations['createPartner']['answer']>(flags, 'partners', body)
       const { id, name, links: own } = made.partner
-      print(
-        flags,
-        made,
-        `${style('green', '✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`,
-      )
+      print(flags, made, `${green('✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`)
     })
 
   subcommand(links, 'create', 'Add a link to a partner.')
@@ -286,8 +301,9 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     .action(async (flags: Flags & { partnerId: number }) => {
       const body = { ...given(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
       const made = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
-      print(flags, made, `${style('green', '✓')} Link ${made.link.id}: ${made.link.url}`)
+      print(flags, made, `${green('✓')} Link ${made.link.id}: ${made.link.url}`)
     })
+  return nouns
 }
 
 const part = (title: string, rows: string[][], titles: string[]) =>
@@ -321,7 +337,7 @@ function explained({ explanation }: ApiOperations['explainSale']['answer']): str
   ].join('\n')
 }
 
-async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {
+export async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {
   const key = typeof flags['idempotencyKey'] === 'string' ? flags['idempotencyKey'] : crypto.randomUUID()
-  return await request<Answer>(connect(flags), `/api/v1/${path}`, body, { 'idempotency-key': key })
+  return await request<Answer>(connect(flags), `/api/v1/${path}`, { body, headers: { 'idempotency-key': key } })
 }

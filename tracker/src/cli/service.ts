@@ -94,19 +94,22 @@ export function connect(flags: ConnectionFlags): Connection {
   return { apiKey, baseUrl: findBaseUrl(flags) }
 }
 
-/** Sends one request and returns the answer's JSON; throws a CommandError for everything but success. */
+/** Sends one request, by GET or with a `body` by POST unless it says, and returns the answer's JSON; throws a CommandError for everything but success. */
 export async function request<Data>(
   connection: Connection,
   path: string,
-  body?: object,
-  headers?: Record<string, string>,
+  {
+    body,
+    headers,
+    method = body ? 'POST' : 'GET',
+  }: { body?: object; headers?: Record<string, string>; method?: string } = {},
 ): Promise<Data> {
   const url = connection.baseUrl + path
   let response: Response
   let text: string
   try {
     response = await fetch(url, {
-      method: body ? 'POST' : 'GET',
+      method,
       headers: {
         authorization: `Bearer ${connection.apiKey}`,
         ...(body && { 'content-type': 'application/json' }),

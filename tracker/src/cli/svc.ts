@@ -2,6 +2,7 @@ import { styleText } from 'node:util'
 import { confirm, isCancel, password } from '@clack/prompts'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { init } from './init.ts'
+import { addListen } from './listen.ts'
 import { addPerformance } from './performance.ts'
 import { addResources } from './resources.ts'
 import {
@@ -14,6 +15,7 @@ import {
   findBaseUrl,
   type Status,
 } from './service.ts'
+import { addWebhooks } from './webhooks.ts'
 import { sendTestEvent, type TestEventKind } from './test-event.ts'
 
 declare const SVC_VERSION: string
@@ -48,7 +50,8 @@ Start here:
   $ svc status          show what works and what is still to do
 
 Then, with a key for it:
-  $ svc partners list   also links, sales, commissions and payouts
+  $ svc partners list   also links, sales, commissions, payouts and webhooks
+  $ svc listen --forward http://localhost:3000/hooks
 
 Key and address come from --api-key and --base-url, else SVC_API_KEY and SVC_BASE_URL, else ${envFile}.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 (status only) a check fails.`,
@@ -169,7 +172,9 @@ for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
     })
 }
 
-addResources(svc, subcommand, print)
+const webhooks = addResources(svc, subcommand, print).get('webhooks')
+if (webhooks) addWebhooks(webhooks, subcommand, print)
+addListen(svc, subcommand)
 addPerformance(svc, subcommand, print)
 
 function amountOption(): Option {

@@ -38,11 +38,9 @@ export async function sendTestEvent(
   }
   const path = `/api/v1/track/${kind}`
   const body = bodies[kind]
-  const answer = await request<{ data?: { eventId: number }; lead_id?: number; sale_id?: number }>(
-    connection,
-    path,
+  const answer = await request<{ data?: { eventId: number }; lead_id?: number; sale_id?: number }>(connection, path, {
     body,
-  )
+  })
   const id = answer.data?.eventId ?? answer.lead_id ?? answer.sale_id ?? 0
   const arrived = (await fetchStatus(connection)).activity[`last_${kind}`].test
   if (!arrived || arrived === activity[`last_${kind}`].test) {

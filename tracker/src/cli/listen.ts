@@ -1,0 +1,163 @@
+import { createHmac } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Command, InvalidArgumentError } from 'commander'
+import type { ApiOperations } from '../api-types.ts'
+import { create, type Flags, green, plain, red, type Row, type Subcommand } from './resources.ts'
+import { CommandError, connect, type Connection, request } from './service.ts'
+import { aboutOf, typesOf, typesOption } from './webhooks.ts'
+
+type Delivery = Row<'listWebhookDeliveries'>
+
+const pollMilliseconds = 1000
+/** As long as the service gives an endpoint. */
+const answerMilliseconds = 10_000
+/** How long a transaction may take that told something: what it told can show up behind what came later. */
+const overlapMilliseconds = 60_000
+/** After these the listener goes on: the service or the way there is away for a moment. */
+const passing = new Set(['network_error', 'invalid_response', 'rate_limited', 'unavailable', 'internal_error'])
+
+function httpAddress(text: string): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
+  throw new InvalidArgumentError('It is an address such as http://localhost:3000/hooks.')
+}
+
+function secretIn(text: string): string {
+  if (/^whsec_[\w+/]+=*$/.test(text)) return text
+  throw new InvalidArgumentError('It begins with whsec_.')
+}
+
+/** The headers by which the service signs, by Standard Webhooks. */
+function signed(id: string, body: string, secret: string): Record<string, string> {
+  const timestamp = String(Math.floor(Date.now() / 1000))
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
+  return {
+    'content-type': 'application/json',
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': `v1,${signature}`,
+  }
+}
+
+/** Forwards one event: the status that was answered, or why there was none. */
+async function forward(address: string, { payload }: Delivery, secret: string): Promise<number | string> {
+  const body = JSON.stringify(payload)
+  try {
+    const response = await fetch(address, {
+      method: 'POST',
+      headers: signed(payload.id, body, secret),
+      body,
+      redirect: 'manual',
+      signal: AbortSignal.timeout(answerMilliseconds),
+    })
+    await response.arrayBuffer()
+    return response.status
+  } catch (error) {
+    const { name, cause } = error instanceof Error ? error : new Error(String(error))
+    return cause instanceof Error && 'code' in cause ? String(cause.code) : name
+  }
+}
+
+/** What there is for an endpoint and was not seen, the first one first. `seen` holds what may be met again, with its time. */
+async function readNew(connection: Connection, endpointId: number, seen: Map<string, number>): Promise<Delivery[]> {
+  const since = Math.max(...seen.values()) - overlapMilliseconds
+  const found: Delivery[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const path = `/api/v1/webhook-endpoints/${endpointId}/deliveries?limit=100${cursor && `&cursor=${cursor}`}`
+    const page: ApiOperations['listWebhookDeliveries']['answer'] = await request(connection, path)
+    found.push(...page.data.filter(({ id }) => !seen.has(id)))
+    const last = page.data.at(-1)
+    cursor = last && Date.parse(last.payload.timestamp) >= since ? page.next_cursor : null
+  }
+  for (const [id, at] of seen) if (at < since) seen.delete(id)
+  return found.toReversed()
+}
+
+interface ListenFlags extends Flags {
+  forward: string
+  types?: string
+  secret?: string
+}
+
+/** `svc listen`: has an endpoint of its own, which is gone with it, so that two listeners take nothing from each other. */
+async function listen(flags: ListenFlags): Promise<void> {
+  const connection = connect(flags)
+  const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
+  const { webhook_endpoint: endpoint } = await create<ApiOperations['createWebhookEndpoint']['answer']>(
+    flags,
+    'webhook-endpoints',
+    body,
+  )
+  const secret = flags.secret ?? endpoint.secret
+  const say = (data: object, text: string) => console.log(flags.json ? JSON.stringify(data) : text)
+
+  const ended = new AbortController()
+  const end = () => ended.abort()
+  process.once('SIGINT', end).once('SIGTERM', end)
+  const pause = (milliseconds: number) =>
+    sleep(milliseconds, undefined, { signal: ended.signal }).catch(() => undefined)
+  try {
+    say(
+      { endpoint_id: endpoint.id, secret, forward: flags.forward },
+      `${green('✓')} Endpoint ${endpoint.id} forwards to ${flags.forward}. Ctrl-C ends it.\n  Signed by ${secret}\n  Try it: svc webhooks test ${endpoint.id}\n`,
+    )
+    const seen = new Map([['', Date.parse(endpoint.created_at)]])
+    let isAway = false
+    while (!ended.signal.aborted) {
+      try {
+        for (const delivery of await readNew(connection, endpoint.id, seen)) {
+          // What is under way when it ends was forwarded; what is left has no other taker.
+          if (ended.signal.aborted) break
+          const { id, type, payload } = delivery
+          const answer = await forward(flags.forward, delivery, secret)
+          seen.set(id, Date.parse(payload.timestamp))
+          const isTaken = typeof answer === 'number' && answer >= 200 && answer < 300
+          const cells = [payload.timestamp.slice(11, 19), plain(id).padEnd(12), plain(type).padEnd(20)]
+          const about = aboutOf(payload.data).padEnd(24)
+          say({ ...payload, answer }, [...cells, about, (isTaken ? green : red)(String(answer))].join('  '))
+        }
+        isAway = false
+        await pause(pollMilliseconds)
+      } catch (error) {
+        if (!(error instanceof CommandError)) throw error
+        if (error.code === 'not_found') {
+          throw new CommandError(
+            'listener_ended',
+            'The endpoint of this listener was deleted, by somebody or since a day is over.',
+            'Run the command again.',
+          )
+        }
+        if (!passing.has(error.code)) throw error
+        if (!isAway) console.error(`${red('✗')} ${error.message} Going on.`)
+        isAway = true
+        await pause(pollMilliseconds * 5)
+      }
+    }
+  } finally {
+    process.off('SIGINT', end).off('SIGTERM', end)
+    // Else the service deletes it after a day.
+    await request(connection, `/api/v1/webhook-endpoints/${endpoint.id}`, { method: 'DELETE' }).catch(() => undefined)
+  }
+}
+
+export function addListen(svc: Command, subcommand: Subcommand): void {
+  subcommand(
+    svc,
+    'listen',
+    "Forward the program's webhooks to a server on this machine. The key needs the scopes read and manage.",
+  )
+    .requiredOption('--forward <address>', 'Where they go, such as http://localhost:3000/hooks.', httpAddress)
+    .addOption(typesOption())
+    .option('--secret <secret>', 'Sign with this secret, as whsec_…, in place of a new one.', secretIn)
+    .addHelpText(
+      'after',
+      `
+Prints a line for each event with what the server answered; with --json an object a line. They are signed as the service
+signs. Each listener gets every event; ended with Ctrl-C, it leaves nothing behind.
+
+Examples:
+  $ svc listen --forward http://localhost:3000/hooks
+  $ svc listen --forward http://localhost:3000/hooks --types sale.created,sale.refunded`,
+    )
+    .action(listen)
+}

@@ -1,0 +1,117 @@
+import { type Command, Option } from 'commander'
+import type { ApiOperations } from '../api-types.ts'
+import { webhookTypes } from '../webhook-types.ts'
+import { connect, type ConnectionFlags, request } from './service.ts'
+import {
+  create,
+  type Flags,
+  given,
+  green,
+  plain,
+  type Print,
+  readList,
+  type Row,
+  type Subcommand,
+  table,
+  wholeNumber,
+} from './resources.ts'
+
+type Answer<Id extends keyof ApiOperations> = ApiOperations[Id]['answer']
+
+const path = (id: number) => `/api/v1/webhook-endpoints/${id}`
+
+/** Types as they are given: separated by commas; all where none are. */
+export const typesOf = (given: string | undefined) => given?.split(',').map((type) => type.trim()) ?? webhookTypes
+
+export const typesOption = () =>
+  new Option('--types <types>', `What it is told, separated by commas. Default: all (${webhookTypes.join(', ')}).`)
+
+/** What an event is about, by the name that people know it by. */
+export function aboutOf(data: Record<string, unknown>): string {
+  const field = ['transaction_id', 'payout_id', 'commission_id', 'lead_id', 'partner_id'].find((name) => name in data)
+  return field === undefined ? '' : plain(`${field.replace('_id', '')} ${String(data[field])}`)
+}
+
+const columns: [title: string, cell: (row: Row<'listWebhookDeliveries'>) => string | number | null][] = [
+  ['ID', ({ id }) => id],
+  ['HAPPENED', ({ payload }) => payload.timestamp],
+  ['TYPE', ({ type }) => type],
+  ['ABOUT', ({ payload }) => aboutOf(payload.data)],
+  ['STATUS', ({ status }) => status],
+  ['TRIES', ({ tries }) => tries],
+  ['NEXT TRY', ({ next_try_at: at }) => at],
+]
+
+/** What `svc webhooks` does beside listing. */
+export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Print): void {
+  const onOne = (name: string, description: string) =>
+    subcommand(webhooks, name, description).argument('<endpoint_id>', 'Id of the endpoint.', wholeNumber)
+
+  subcommand(webhooks, 'create', 'Add an endpoint, and show the secret that signs its webhooks.')
+    .requiredOption('--url <address>', 'Where they go: https:// to a public host.')
+    .addOption(typesOption())
+    .option('--description <text>', 'A note of yours.')
+    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc webhooks create --url https://shop.example.com/webhooks --types sale.created,sale.refunded',
+    )
+    .action(async (flags: Flags & { types?: string }) => {
+      const body = { ...given(flags, ['url', 'description']), types: typesOf(flags.types) }
+      const made = await create<Answer<'createWebhookEndpoint'>>(flags, 'webhook-endpoints', body)
+      const { id, url, secret } = made.webhook_endpoint
+      print(flags, made, `${green('✓')} Endpoint ${id}: ${plain(url)}\n  Secret, shown this once: ${secret}`)
+    })
+
+  onOne('delete', 'Delete an endpoint. Nothing is sent to it any more.')
+    .addHelpText('after', '\nExamples:\n  $ svc webhooks delete 3')
+    .action(async (id: number, flags: ConnectionFlags) => {
+      const answer = await request<Answer<'deleteWebhookEndpoint'>>(connect(flags), path(id), { method: 'DELETE' })
+      print(flags, answer, `${green('✓')} Endpoint ${id} is deleted.`)
+    })
+
+  onOne('test', 'Send a test event.')
+    .addHelpText('after', '\nExamples:\n  $ svc webhooks test 3')
+    .action(async (id: number, flags: ConnectionFlags) => {
+      const sent = { method: 'POST' }
+      const answer = await request<Answer<'testWebhookEndpoint'>>(connect(flags), `${path(id)}/test`, sent)
+      print(flags, answer, `${green('✓')} ${answer.delivery_id} is sent. See: svc webhooks deliveries ${id}`)
+    })
+
+  onOne('replay', 'Send webhooks again: one, or those of a time.')
+    .option('--delivery-id <id>', 'One, such as evt_1.')
+    .option('--since <time>', 'Those of what happened from this time on, such as 2026-01-31T12:00:00Z.')
+    .option('--until <time>', 'And before this time.')
+    .option('--failed-only', 'Only those that no try brought there.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc webhooks replay 3 --delivery-id evt_1\n  $ svc webhooks replay 3 --since 2026-01-31T12:00:00Z --failed-only',
+    )
+    .action(async (id: number, flags: Flags) => {
+      const body = {
+        ...given(flags, ['delivery-id', 'since', 'until']),
+        ...(flags['failedOnly'] === true && { failed_only: true }),
+      }
+      const answer = await request<Answer<'replayWebhooks'>>(connect(flags), `${path(id)}/replay`, { body })
+      print(flags, answer, `${green('✓')} ${answer.replayed} sent again.`)
+    })
+
+  onOne('deliveries', 'List what an endpoint was told, the newest first.')
+    .option('--limit <number>', 'How many at most.', wholeNumber, 25)
+    .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
+    .option('--status <status>', 'Only with this: pending, delivered or failed.')
+    .addHelpText('after', '\nExamples:\n  $ svc webhooks deliveries 3 --status failed')
+    .action(async (id: number, flags: Flags & { limit: number; cursor?: string }) => {
+      const list = `webhook-endpoints/${id}/deliveries`
+      const page = await readList<Row<'listWebhookDeliveries'>>(
+        connect(flags),
+        list,
+        given(flags, ['status']),
+        flags.limit,
+        flags.cursor,
+      )
+      const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
+      const titles = columns.map(([title]) => title)
+      print(flags, page, rows.length === 0 ? 'No deliveries.' : table(titles, rows))
+    })
+}

@@ -1,0 +1,144 @@
+// Written by test/client-types.test.ts from what the service sends.
+
+/** What `data` of an event holds, by its type. A field that has no value is left out. */
+export interface WebhookData {
+  /** A partner’s visitor signed up. */
+  'lead.created': { lead_id: number; partner_id: number; customer_id: number }
+  /** A sale has its partner: at once, or once its buyer is known. */
+  'sale.created': {
+    sale_id: number
+    transaction_id: string
+    partner_id: number
+    customer_id: number
+    amount_cents: number
+    currency: string
+    sale_type: string
+    is_recurring: boolean
+    subscription_id?: string | undefined
+  }
+  /** A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was taken back. */
+  'sale.refunded': {
+    sale_id: number
+    transaction_id: string
+    partner_id: number
+    customer_id: number
+    amount_cents: number
+    currency: string
+    sale_type: string
+    is_recurring: boolean
+    subscription_id?: string | undefined
+    refunded_by_cents: number
+    refunded_cents: number
+    reason: 'refund' | 'chargeback'
+  }
+  /** A partner earned a commission, which waits until `hold_until`. */
+  'commission.created': {
+    commission_id: number
+    kind: 'sale' | 'lead'
+    partner_id: number
+    customer_id?: number | undefined
+    sale_id?: number | undefined
+    transaction_id?: string | undefined
+    amount_cents: number
+    reversed_cents: number
+    currency: string
+    hold_until: string
+  }
+  /** A commission was added to the partner’s balance; `approved_cents` is what was left of it. */
+  'commission.approved': {
+    commission_id: number
+    kind: 'sale' | 'lead'
+    partner_id: number
+    customer_id?: number | undefined
+    sale_id?: number | undefined
+    transaction_id?: string | undefined
+    amount_cents: number
+    reversed_cents: number
+    currency: string
+    approved_cents: number
+  }
+  /** Less of a commission is left, by `reversed_by_cents`; below zero where more is. */
+  'commission.reversed': {
+    commission_id: number
+    kind: 'sale' | 'lead'
+    partner_id: number
+    customer_id?: number | undefined
+    sale_id?: number | undefined
+    transaction_id?: string | undefined
+    amount_cents: number
+    reversed_cents: number
+    currency: string
+    reversed_by_cents: number
+    is_full: boolean
+    reason: 'refund' | 'chargeback' | 'rejected' | 'corrected'
+  }
+  /** Somebody signed in as a partner for the first time, or again after they had left. */
+  'partner.joined': { partner_id: number }
+  /** A payout was asked for, by the partner or in a payout run. */
+  'payout.requested': {
+    payout_id: number
+    partner_id: number
+    payout_run_id?: number | undefined
+    amount_cents: number
+    currency: string
+    status: 'requested' | 'paid' | 'refused' | 'cancelled'
+    reference?: string | undefined
+    paid_on?: string | undefined
+  }
+  /** A reversal took `reduced_by_cents` from a payout that is still open. */
+  'payout.reduced': {
+    payout_id: number
+    partner_id: number
+    payout_run_id?: number | undefined
+    amount_cents: number
+    currency: string
+    status: 'requested' | 'paid' | 'refused' | 'cancelled'
+    reference?: string | undefined
+    paid_on?: string | undefined
+    reduced_by_cents: number
+  }
+  /** A payout was marked as paid. */
+  'payout.paid': {
+    payout_id: number
+    partner_id: number
+    payout_run_id?: number | undefined
+    amount_cents: number
+    currency: string
+    status: 'requested' | 'paid' | 'refused' | 'cancelled'
+    reference?: string | undefined
+    paid_on?: string | undefined
+  }
+  /** Somebody asked for a test event; every endpoint gets it. */
+  'webhook.test': { endpoint_id: number }
+}
+
+export type WebhookType = keyof WebhookData
+
+/** What an endpoint can be told. A test event it is told anyway. */
+export const webhookTypes = [
+  'lead.created',
+  'sale.created',
+  'sale.refunded',
+  'commission.created',
+  'commission.approved',
+  'commission.reversed',
+  'partner.joined',
+  'payout.requested',
+  'payout.reduced',
+  'payout.paid',
+] as const
+
+/** An event of one type. */
+export interface WebhookEventOf<Type extends WebhookType> {
+  /** The same in every try: what came before under it can be passed over. */
+  id: string
+  type: Type
+  /** When it happened, ISO 8601. */
+  timestamp: string
+  /** Of two about one sale, commission or payout, the one with the larger number came later. */
+  sequence: number
+  data: WebhookData[Type]
+}
+
+/** An event: `type` says what its `data` holds. */
+export type WebhookEvent = { [Type in WebhookType]: WebhookEventOf<Type> }[WebhookType]
