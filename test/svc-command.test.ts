@@ -223,31 +223,32 @@ describe('svc webhooks', () => {
   })
 })
 
-describe('svc listen', () => {
-  /** A server on this machine that answers `status` and keeps what the library of Standard Webhooks verified. */
-  async function startHooks(status: number) {
-    const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
-    const server = createServer((request, response) => {
-      void request
-        .setEncoding('utf8')
-        .toArray()
-        .then((parts: string[]) => {
-          const given = request.headers as Record<string, string>
-          hooks.verified.push(
-            new Webhook(hooks.secret).verify(parts.join(''), given) as (typeof hooks.verified)[number],
-          )
-          response.writeHead(status).end()
-        })
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    afterAll(() => server.close())
-    return { hooks, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks` }
-  }
+/** A server on this machine that answers `status` and keeps what the library of Standard Webhooks verified. */
+async function startHooks(status: number) {
+  const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
+  const server = createServer((request, response) => {
+    void request
+      .setEncoding('utf8')
+      .toArray()
+      .then((parts: string[]) => {
+        const given = request.headers as Record<string, string>
+        hooks.verified.push(new Webhook(hooks.secret).verify(parts.join(''), given) as (typeof hooks.verified)[number])
+        return response.writeHead(status).end()
+      })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  afterAll(() => server.close())
+  return { hooks, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks` }
+}
 
+describe('svc listen', () => {
   async function startListener(status: number, ...args: string[]) {
     const { hooks, url } = await startHooks(status)
-    const env = { PATH: process.env['PATH'] ?? '', ...connection }
-    const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], { cwd: folder, env })
+    const environment = { PATH: process.env['PATH'] ?? '', ...connection }
+    const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], {
+      cwd: folder,
+      env: environment,
+    })
     afterAll(() => void child.kill('SIGKILL'))
     const out = { text: '' }
     child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))

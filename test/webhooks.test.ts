@@ -241,7 +241,6 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   const joins = await createPerson(db, { AUTH_SECRET: stack.environment.AUTH_SECRET }, { name: 'J', email })
   const money = { programId, partnerId, currency: 'usd' }
   const transfer = { reference: 'T', paid_on: new Date('2026-11-20') }
-  const requestId = () => crypto.randomUUID()
   let withdrawal = 0
   let run = 0
   const acts: Record<string, (outbox: RelayMessage[]) => Promise<RelayMessage[] | void>> = {
@@ -249,12 +248,16 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
     'approve some': async (outbox) => void (await approveCommissions(db, programId, [second, third], outbox)),
     reject: async () => (await rejectCommission(db, programId, rest[0] ?? 0, 'no')).outbox,
     ask: async (outbox) =>
-      void (withdrawal = await askWithdrawal(db, { ...money, amountCents: 500, requestId: requestId() }, outbox)),
+      void (withdrawal = await askWithdrawal(
+        db,
+        { ...money, amountCents: 500, requestId: crypto.randomUUID() },
+        outbox,
+      )),
     pay: async () => (await payWithdrawal(db, programId, withdrawal, 500, transfer)).outbox,
-    run: async (outbox) => void (run = (await makePayoutRun(db, programId, requestId(), outbox)) ?? 0),
+    run: async (outbox) => void (run = (await makePayoutRun(db, programId, crypto.randomUUID(), outbox)) ?? 0),
     'pay the run': () => payPayoutRun(db, programId, run, transfer),
     'approve another': async () => (await approveCommission(db, programId, rest[1] ?? 0)).outbox,
-    'pay by hand': () => payByHand(db, { ...money, amountCents: 2000, requestId: requestId() }, transfer),
+    'pay by hand': () => payByHand(db, { ...money, amountCents: 2000, requestId: crypto.randomUUID() }, transfer),
     join: () => acceptPartnerInvitation(db, { token }, joins.userId),
   }
   const woken: Record<string, boolean> = {}
@@ -270,10 +273,10 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
 
 test('what people do wakes the consumer at once where it wrote a webhook, and only there', async () => {
   const { program } = await listen('ok')
-  const told = await wokenBy(program)
-  expect(Object.entries(told).filter(([, woken]) => !woken)).toEqual([])
+  const woken = await wokenBy(program)
+  expect(Object.entries(woken).filter(([, is]) => !is)).toEqual([])
   const untold = await wokenBy(await api.program({ hold_days: 0 }))
-  expect(Object.entries(untold).filter(([, woken]) => woken)).toEqual([])
+  expect(Object.entries(untold).filter(([, is]) => is)).toEqual([])
 })
 
 test('a person who joins as a partner is told', async () => {

@@ -21,7 +21,7 @@ type Answer<Id extends keyof ApiOperations> = ApiOperations[Id]['answer']
 const path = (id: number) => `/api/v1/webhook-endpoints/${id}`
 
 /** Types as they are given: separated by commas; all where none are. */
-export const typesOf = (given: string | undefined) => given?.split(',').map((type) => type.trim()) ?? webhookTypes
+export const typesOf = (types: string | undefined) => types?.split(',').map((type) => type.trim()) ?? webhookTypes
 
 export const typesOption = () =>
   new Option('--types <types>', `What it is told, separated by commas. Default: all (${webhookTypes.join(', ')}).`)
