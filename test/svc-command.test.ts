@@ -241,31 +241,31 @@ async function startHooks(status: number) {
   return { hooks, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks` }
 }
 
-describe('svc listen', () => {
-  async function startListener(status: number, ...args: string[]) {
-    const { hooks, url } = await startHooks(status)
-    const environment = { PATH: process.env['PATH'] ?? '', ...connection }
-    const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], {
-      cwd: folder,
-      env: environment,
-    })
-    afterAll(() => void child.kill('SIGKILL'))
-    const out = { text: '' }
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (out.text += text))
-    await expect.poll(() => out.text, { timeout: 20_000 }).toContain('Signed by')
-    hooks.secret = /whsec_\S+/.exec(out.text)?.[0] ?? ''
-    return {
-      child,
-      hooks,
-      out,
-      end: async (signal: NodeJS.Signals) => {
-        child.kill(signal)
-        return (await once(child, 'exit')) as [number | null, string | null]
-      },
-    }
+async function startListener(status: number, ...args: string[]) {
+  const { hooks, url } = await startHooks(status)
+  const environment = { PATH: process.env['PATH'] ?? '', ...connection }
+  const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], {
+    cwd: folder,
+    env: environment,
+  })
+  afterAll(() => void child.kill('SIGKILL'))
+  const out = { text: '' }
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (out.text += text))
+  await expect.poll(() => out.text, { timeout: 20_000 }).toContain('Signed by')
+  hooks.secret = /whsec_\S+/.exec(out.text)?.[0] ?? ''
+  return {
+    child,
+    hooks,
+    out,
+    end: async (signal: NodeJS.Signals) => {
+      child.kill(signal)
+      return (await once(child, 'exit')) as [number | null, string | null]
+    },
   }
+}
 
+describe('svc listen', () => {
   test('forwards every event to each listener, signed, and leaves nothing behind', async () => {
     const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo='
     const [first, second] = await Promise.all([
