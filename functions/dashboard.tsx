@@ -36,7 +36,6 @@ import { checkPages } from './dashboard/program/check.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { customerPages } from './dashboard/program/customer.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
-import { firstStepsPages } from './dashboard/program/first-steps.tsx'
 import { newProgramPages } from './dashboard/program/new-program.tsx'
 import { notificationPages } from './dashboard/program/notifications.tsx'
 import { overviewPages } from './dashboard/program/overview.tsx'
@@ -148,7 +147,6 @@ const groups = [
   commissionPages,
   customerPages,
   eventPages,
-  firstStepsPages,
   newProgramPages,
   notificationPages,
   overviewPages,

@@ -115,7 +115,7 @@ test(
     await page.getByText('A lead came without a click id').waitFor()
     await call('lead', { customer_key: 'tester', click_id: tried1.click_id }, apiKey)
     await call('sale', { transaction_id: 'try', customer_key: 'tester', amount_cents: 1000 }, apiKey)
-    await page.getByText('All three have come').waitFor()
+    await page.getByText('Your server sends its sales.').waitFor()
     expect(await page.evaluate(() => performance.timeOrigin)).toBe(loads)
 
     await goTo(page, 'Settings')
@@ -126,7 +126,7 @@ test(
     )
 
     await goTo(page, 'Overview')
-    await page.getByRole('link', { name: 'Add the first partner' }).click()
+    await page.getByRole('link', { name: 'Add a partner and invite them' }).click()
     await page.getByLabel('Name').fill('Grace')
     await page.getByLabel('E-mail').fill(partnerEmail)
     await page.getByRole('button', { name: 'Add the partner' }).click()
@@ -134,6 +134,8 @@ test(
     await page.getByRole('button', { name: 'Copy link with the code' }).click()
     const link = await page.evaluate(() => navigator.clipboard.readText())
     expect(link).toMatch(/^https:\/\/engine\.example\.com\/\?aff=grace\d{4}$/)
+    await goTo(page, 'Set up')
+    await page.getByText('All of it has come: money can flow.').waitFor()
 
     const { click_id: clickId } = await call('click', { affiliate_url: link, page_url: 'https://engine.example.com/' })
     await call('lead', { customer_key: 'u1', click_id: clickId }, apiKey)
@@ -539,7 +541,6 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/test/deliveries',
       '/settings',
       '/check',
-      '/first-steps',
     ].map((path) => `/programs/1${path}`),
   ],
   ['advertiser', ['/programs/new', '/members', '/audit', '/account', '/account/sessions', '/account/two-factor']],

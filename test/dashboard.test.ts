@@ -87,7 +87,6 @@ async function post(path: string, fields: Record<string, string>, token?: string
 const programPaths = [
   '',
   '/performance.csv',
-  '/first-steps',
   '/events',
   '/events.csv',
   '/test',
@@ -194,7 +193,6 @@ test('a member without tracking:list opens the pages of billing and no other', a
   const open = [
     '',
     '/performance.csv',
-    '/first-steps',
     '/test',
     '/partners',
     '/partners.csv',
@@ -397,7 +395,7 @@ test("a first program makes a workspace of its own, and goes into no other's", a
   expect(made.text).toMatch(/npx svc init --base-url \S+ --api-key svc_live_\w+/)
   const address = made.headers.get('content-location') ?? ''
   const again = await get(address, founder.token)
-  expect(again.text).toContain('First steps with First')
+  expect(again.text).toContain('Set up First')
   expect(again.text).not.toContain('svc_live_')
   expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
 })

@@ -152,7 +152,7 @@ test.each([
   const fields = { workspace_name: await nameOf(workspaceId), ...wrong }
   const { refusal } = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)
   expect(refusal).toContain(said)
-  expect((await page('GET', `/programs/${programId}/first-steps`, owner.token)).status).toBe(200)
+  expect((await page('GET', `/programs/${programId}/check`, owner.token)).status).toBe(200)
 })
 
 test('of a deleted workspace nothing can be reached, and what was paid stays in the books', async () => {

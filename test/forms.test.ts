@@ -102,7 +102,7 @@ test.each(forms)('two clicks make %s once, and lead to it', async (what, page, a
   const location = showsKey ? (one.location ?? two.location) : one.location
   if (!showsKey) expect(two.location).toBe(location)
   if (what === 'a key') expect(location).toBe(page)
-  if (what === 'a program') expect(location).toMatch(/^\/programs\/\d+\/first-steps$/)
+  if (what === 'a program') expect(location).toMatch(/^\/programs\/\d+\/check$/)
   if (what === 'an endpoint') expect(location).toMatch(/\/webhooks\/\d+$/)
   const third = await send('POST', action, dashboardToken, complete)
   expect(third).toMatchObject({ status: 303, location })
@@ -148,7 +148,7 @@ test("another's form token leads nowhere of theirs", async () => {
   expect(key).not.toBe('')
   const theirs = await send('POST', '/programs/new', stranger.token, { ...fields, workspace: 'Eve', workspace_id: '' })
   expect(theirs.text).not.toContain(key)
-  expect(theirs.location ?? '').not.toMatch(/first-steps/)
+  expect(theirs.location ?? '').not.toMatch(/check/)
 })
 
 test('every form of every page carries a token of its own', async () => {

@@ -23,9 +23,8 @@ const routes = {
   program: {
     'GET /programs/:programId': 'performance:read',
     'GET /programs/:programId/performance.csv': 'performance:read',
-    'GET /programs/:programId/first-steps': 'performance:read',
-    'POST /programs/:programId/first-steps/key': 'api-key:manage',
     'GET /programs/:programId/check': 'program:read',
+    'POST /programs/:programId/check/key': 'api-key:manage',
     'GET /programs/:programId/customers/:customerId': 'tracking:list',
     'GET /programs/:programId/events': 'tracking:list',
     'GET /programs/:programId/events.csv': 'tracking:list',

@@ -31,6 +31,7 @@ export async function readIntegration(db: Database, programId: number) {
         latestClick(eb, true).as('test_page'),
         latestSale(eb).as('latest_sale'),
         keysOf(eb).as('keys'),
+        hasInvited(eb).as('has_invited'),
       ]),
   )
   if (!row) throw new Error(`there is no program ${programId}`)
@@ -42,6 +43,8 @@ export async function readIntegration(db: Database, programId: number) {
     /** Where it came from; undefined before the first. */
     latest_click: live && test ? (test.at > live.at ? test : live) : (live ?? test),
     latest_sale: sale,
+    /** Whether a partner was invited, or signs in already. */
+    has_invited: row.has_invited,
     active_keys: keys?.active ?? 0,
     /** To the hour. */
     key_used_at: keys?.last_used_at ? new Date(keys.last_used_at) : null,
@@ -172,6 +175,17 @@ function keysOf(eb: OfProgram) {
       ])
       .whereRef('k.program_id', '=', 'p.id'),
   )
+}
+
+function hasInvited(eb: OfProgram) {
+  return eb
+    .or([
+      eb.exists(eb.selectFrom('partner_invitations as i').whereRef('i.program_id', '=', 'p.id')),
+      eb.exists(
+        eb.selectFrom('partners as r').whereRef('r.program_id', '=', 'p.id').where('r.user_id', 'is not', null),
+      ),
+    ])
+    .$castTo<boolean>()
 }
 
 type StatusRow = Omit<InferResult<ReturnType<typeof statusByKey>>[number], 'key_refusal' | 'scopes'>

@@ -177,7 +177,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
 
     await step(`a visitor by the test link ${testLink} signs up and pays`, async () => {
       await buy(await comeBy(here(testLink)), 'test-1')
-      await advertiser.getByText('All three have come').waitFor({ timeout: 60_000 })
+      await advertiser.getByText('Your server sends its sales.').waitFor({ timeout: 60_000 })
     })
 
     await advertiser.goto(`${baseUrl}/programs/${/svc-test-(\d+)$/.exec(testLink)?.[1]}/partners`)

@@ -22,7 +22,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/deliveries`, label: 'Delivery log', action: 'delivery:list' },
     { href: `${base}/webhooks`, label: 'Webhooks', action: 'webhook:list' },
     { href: `${base}/settings`, label: 'Settings', action: 'program:read' },
-    { href: `${base}/check`, label: 'Check set-up', action: 'program:read' },
+    { href: `${base}/check`, label: 'Set up', action: 'program:read' },
     { href: '/docs', label: 'Documentation' },
   ]
   return items.filter(({ action }) => action === undefined || may(program.roles, action))

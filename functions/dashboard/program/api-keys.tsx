@@ -5,7 +5,7 @@ import { Field, PostButton } from '../parts/fields.tsx'
 import type { FormState } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { Table } from '../parts/table.tsx'
-import { SetUp } from './first-steps.tsx'
+import { SetUp } from './set-up-command.tsx'
 
 interface ApiKeysProps {
   baseUrl: string

@@ -1,50 +1,108 @@
+import type { Context } from 'hono'
+import { createApiKey } from '../../../lib/access/program-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
-import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
+import type { Database } from '../../../lib/database.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
 import { Badge, Card, Copy, Heading } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
 import { Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { renderProgramOf } from '../parts/layout.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { SetUp } from './set-up-command.tsx'
 
-/** Whether an integration works: it waits for a click, a lead and a sale, and says what stands in their way. */
+/**
+ * Setting a program up, from nothing to where money can flow: each step is ticked off when what it is about has come. Later the same page tells whether
+ * everything still comes.
+ */
 export const checkPages = createPages()
 
-const checkOf = (programId: number) => `/programs/${programId}/check`
+/** Where a program is set up and checked. */
+export const checkOf = (programId: number) => `/programs/${programId}/check`
 
 /** The address that a program's own people open to try their site. */
 export function testLink({ id, domain }: { id: number; domain: string }): string {
   return linkAddress(domain, testCode(id), null)
 }
 
-checkPages.get('/programs/:programId/check', requireProgram('program:read'), async (c) => {
-  const program = c.get('program')
-  const since = readSince(c.req.query('since'))
-  const integration = await readIntegration(c.get('db'), program.id)
-  const hasAll = isComplete(integration, since)
-  return renderProgram(c, {
-    title: 'Check that it works',
+checkPages.get('/programs/:programId/check', requireProgram('program:read'), (c) => renderCheck(c, seenBy(c)))
+
+checkPages.post('/programs/:programId/check/key', requireProgram('api-key:manage'), async (c) => {
+  const { db, viewer, program } = seenBy(c)
+  const key = await createApiKey(db, program.id, 'server', { createdBy: viewer.user.id })
+  return await renderCheck(c, seenBy(c), key)
+})
+
+interface Seen {
+  db: Database
+  baseUrl: string
+  viewer: Viewer
+  program: ViewerProgram
+}
+
+const seenBy = ({ env, get }: Pick<ProgramContext, 'env' | 'get'>): Seen => ({
+  db: get('db'),
+  baseUrl: env.BASE_URL,
+  viewer: get('viewer'),
+  program: get('program'),
+})
+
+/**
+ * `madeKey` is a key that was just made: nobody can be shown it again, so the page is the answer to the form, and who sends that again is led to
+ * the page without it.
+ */
+export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, madeKey?: string) {
+  const since = madeKey === undefined ? readSince(c.req.query('since')) : undefined
+  const integration = await readIntegration(db, program.id)
+  const isDone = isComplete(integration, since)
+  if (madeKey !== undefined) c.header('Content-Location', checkOf(program.id))
+  return renderProgramOf(c, viewer, program, {
+    title: 'Set up',
     current: '/check',
-    // For browsers that run no script, and as often as one may read.
-    ...(!hasAll && { refreshSeconds: 5 }),
+    // For browsers that run no script, and as often as one may read. A page with a key stays: the key is shown once.
+    ...(!isDone && madeKey === undefined && { refreshSeconds: 5 }),
     children: (
       <>
         <Heading
-          title="Check that it works"
-          lead={since ? 'What has come since you began anew.' : 'What has come, as a test or for good.'}
+          title={madeKey ? `${program.name} is ready` : `Set up ${program.name}`}
+          lead={
+            since
+              ? 'What has come since you began again.'
+              : 'Each step is ticked off by itself when it has come, as a test or live. At the end money can flow.'
+          }
         >
           <a class="button" href={`${checkOf(program.id)}?since=${Date.now()}`}>
-            Begin anew
+            Test again
           </a>
         </Heading>
+        <Card title="Your project">
+          {madeKey ? (
+            <SetUp baseUrl={baseUrl} apiKey={madeKey} page={checkOf(program.id)} />
+          ) : (
+            may(program.roles, 'api-key:manage') && (
+              <div class="row apart">
+                <p class="muted">
+                  One command sets your project up, with an API key in it. A new key takes nothing from the others.
+                </p>
+                <PostButton action={`${checkOf(program.id)}/key`}>Show the command with a new key</PostButton>
+              </div>
+            )
+          )}
+          <p>
+            Then follow <code>.svc/AGENTS.md</code>, or hand it to your coding agent. By hand:{' '}
+            <a href="/docs/html">HTML and any server</a>, <a href="/docs/nextjs">Next.js</a>,{' '}
+            <a href="/docs/react">React</a>, or the <a href="/api/v1/reference">API reference</a>.
+          </p>
+        </Card>
         <Check program={program} integration={integration} since={since} />
         <IfNothingComes program={program} />
       </>
     ),
   })
-})
+}
 
 /** The moment in the address from which on things count, by milliseconds; undefined for all that ever came. */
 function readSince(text: string | undefined): Date | undefined {
@@ -62,8 +120,26 @@ function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | und
   return at && at >= (since ?? new Date(0)) ? at : undefined
 }
 
+/** What is seen by itself, whenever it came. */
+const states = {
+  key: ({ key_used_at: at, processor, program }: Integration) =>
+    at !== null || (processor.connected && program.lead_auth_policy === 'browser_allowed'),
+  // A sale that came without Stripe came by a call of their own.
+  money: ({ processor, checks }: Integration) =>
+    processor.connected || checks.some(({ name, ok }) => name === 'sale_seen' && ok),
+  partner: ({ has_invited: hasInvited }: Integration) => hasInvited,
+}
+
+const order = ['click', 'key', 'lead', 'money', 'sale', 'partner'] as const
+type Step = (typeof order)[number]
+
+const isState = (step: Step): step is keyof typeof states => Object.hasOwn(states, step)
+
+const isStepDone = (step: Step, integration: Integration, since: Date | undefined) =>
+  isState(step) ? states[step](integration) : cameAt(integration, step, since) !== undefined
+
 const isComplete = (integration: Integration, since: Date | undefined) =>
-  kinds.every((kind) => cameAt(integration, kind, since))
+  order.every((step) => isStepDone(step, integration, since))
 
 interface CheckProps {
   program: ViewerProgram
@@ -71,19 +147,14 @@ interface CheckProps {
   since?: Date | undefined
 }
 
-/** The three steps with the link that starts them; they keep themselves fresh until all are done. */
-export function Check({
-  program,
-  integration,
-  since,
-  title = 'Try it by the test link',
-}: CheckProps & { title?: string }) {
+/** The steps with the link that starts them; they keep themselves fresh until all are done. */
+function Check({ program, integration, since }: CheckProps) {
   const poll = since ? `${checkOf(program.id)}?since=${since.getTime()}` : checkOf(program.id)
   return (
-    <Card title={title}>
+    <Card title="Steps">
       <p class="muted">
-        Open it in a private window, sign up there, and pay. All of it is <a href="/docs/test-data">test data</a>: it
-        counts in no figure, and nobody earns by it.
+        Open the test link in a private window, sign up there, and pay. All of it is{' '}
+        <a href="/docs/test-data">test data</a>: it counts in no figure, and nobody earns by it.
       </p>
       <Copy text={testLink(program)} label="test link" />
       <div data-part data-poll={isComplete(integration, since) ? undefined : poll} aria-live="polite" class="stack">
@@ -93,55 +164,105 @@ export function Check({
   )
 }
 
-const titles: Record<Kind, string> = {
-  click: 'A click from your site',
+const titles: Record<Step, string> = {
+  click: 'The tag is seen: a click from your site',
+  key: 'The API key is used',
   lead: 'A lead from your server',
+  money: 'Sales have a way here: Stripe, or calls of your server',
   sale: 'A sale',
+  partner: 'A partner is invited',
 }
 
 function Steps({ program, integration, since }: CheckProps) {
-  const came = kinds.map((kind) => ({ kind, at: cameAt(integration, kind, since) }))
-  const next = came.find(({ at }) => !at)?.kind
-  const keyProblems = integration.refusals.filter(({ call }) => call === 'key')
+  const steps = order.map((step) => ({ step, isDone: isStepDone(step, integration, since) }))
+  const next = steps.find(({ isDone }) => !isDone)?.step
   return (
     <>
       <ol class="steps">
-        {came.map(({ kind, at }) => (
-          <li class={at ? 'done' : kind === next ? 'now' : ''}>
+        {steps.map(({ step, isDone }) => (
+          <li class={isDone ? 'done' : step === next ? 'now' : ''}>
             <div class="stack tight">
-              <h3>{titles[kind]}</h3>
-              {at ? (
-                <Came program={program} integration={integration} kind={kind} at={at} />
+              <h3>
+                {titles[step]}
+                {isDone && <span class="hidden">: done</span>}
+              </h3>
+              {isState(step) ? (
+                <State step={step} isDone={isDone} program={program} integration={integration} />
               ) : (
-                <>
-                  <p class={kind === next ? 'waiting' : 'muted'}>{waitingFor(kind, integration)}</p>
-                  <Refusals
-                    refusals={integration.refusals.filter(
-                      ({ call, refused_at: refusedAt }) => call === kind && refusedAt >= (since ?? new Date(0)),
-                    )}
-                  />
-                </>
+                <Kept kind={step} isNext={step === next} program={program} integration={integration} since={since} />
               )}
             </div>
           </li>
         ))}
       </ol>
-      <Refusals refusals={keyProblems} />
-      {next !== undefined && next !== 'click' && integration.key_used_at === null && (
-        <p class="muted small">
-          No call with a key of this program has come yet. A call with a wrong key cannot be shown here, because it says
-          no program: your server is answered 401 and <code>unauthorized</code>.
-        </p>
-      )}
       {next === undefined && (
-        <p>
-          <strong>All three have come: it works.</strong>{' '}
-          {may(program.roles, 'partner:manage') && (
-            <a href={`/programs/${program.id}/partners`}>Add a partner, and live figures begin.</a>
-          )}
+        <p role="status">
+          <strong>All of it has come: money can flow.</strong> <a href={`/programs/${program.id}`}>The overview</a> has
+          the figures from the first click by a partner's link on.
         </p>
       )}
     </>
+  )
+}
+
+/** One of the three things that come: when it came, or what it waits for and what was refused. */
+function Kept({ kind, isNext, program, integration, since }: CheckProps & { kind: Kind; isNext: boolean }) {
+  const at = cameAt(integration, kind, since)
+  if (at) return <Came program={program} integration={integration} kind={kind} at={at} />
+  const begun = since ?? new Date(0)
+  return (
+    <>
+      <p class={isNext ? 'waiting' : 'muted'}>{waitingFor(kind, integration)}</p>
+      <Refusals
+        refusals={integration.refusals.filter(({ call, refused_at: refusedAt }) => call === kind && refusedAt >= begun)}
+      />
+    </>
+  )
+}
+
+interface StateProps extends CheckProps {
+  step: keyof typeof states
+  isDone: boolean
+}
+
+function State({ step, isDone, program, integration }: StateProps) {
+  const settings = `/programs/${program.id}/settings`
+  if (step === 'key') {
+    return (
+      <>
+        {integration.key_used_at === null ? (
+          <p class="muted small">
+            {isDone
+              ? 'Not needed here: browsers tell of leads, and Stripe of sales.'
+              : 'No call with a key of this program has come yet. A call with a wrong key cannot be shown here, because it says no program: your server is answered 401 and unauthorized.'}
+          </p>
+        ) : (
+          <p class="muted small">
+            Last used <Time at={integration.key_used_at} /> UTC, to the hour.
+          </p>
+        )}
+        <Refusals refusals={integration.refusals.filter(({ call }) => call === 'key')} />
+      </>
+    )
+  }
+  if (step === 'money') {
+    if (integration.processor.connected) return <p class="muted small">Stripe is connected.</p>
+    if (isDone) return <p class="muted small">Your server sends its sales.</p>
+    return (
+      <p class="muted small">
+        <a href={settings}>Connect Stripe</a>, or <a href="/docs/html">have your server send each sale</a>: the first of
+        them ticks this off.
+      </p>
+    )
+  }
+  if (isDone) return null
+  return (
+    <p class="muted small">
+      Each partner has a link of their own, and is told what they earn once they are invited.{' '}
+      {may(program.roles, 'partner:manage') && (
+        <a href={`/programs/${program.id}/partners`}>Add a partner and invite them</a>
+      )}
+    </p>
   )
 }
 

@@ -8,7 +8,7 @@ import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { emptyForm, form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
-import { renderFirstSteps } from './first-steps.tsx'
+import { renderCheck } from './check.tsx'
 import { newProgramForm, ProgramFields } from './program-form.tsx'
 
 /** Making a program, and with the first one a workspace. */
@@ -89,6 +89,6 @@ newProgramPages.post(
     const seen = await findViewer(db, c.env, c.req.raw.headers)
     const program = seen?.programs.find(({ id }) => id === programId)
     if (!seen || !program) throw new Error('a program is not seen by who made it')
-    return await renderFirstSteps(c, { db, baseUrl: c.env.BASE_URL, viewer: seen, program }, apiKey)
+    return await renderCheck(c, { db, baseUrl: c.env.BASE_URL, viewer: seen, program }, apiKey)
   },
 )

@@ -20,7 +20,7 @@ import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { breakdownTexts, Breakdowns, nameOfValue } from './breakdowns.tsx'
-import { firstStepsOf } from './first-steps.tsx'
+import { checkOf } from './check.tsx'
 import { NeedsYou } from './needs.tsx'
 import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
 
@@ -40,7 +40,7 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
   const program = c.get('program')
   const asked = askedOf(c, program)
   const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), asked.query)
-  if (!isBegun) return c.redirect(firstStepsOf(program.id), 303)
+  if (!isBegun) return c.redirect(checkOf(program.id), 303)
   const page: PageProps = { ...figures, program, asked, given: c.req.query() }
   return renderProgram(c, {
     title: program.name,

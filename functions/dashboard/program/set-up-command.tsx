@@ -1,0 +1,19 @@
+import { Copy } from '../parts/blocks.tsx'
+
+/** The command that sets a project up, with the program's key in it. `page` is what its reader finds again. */
+export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: string; page: string }) {
+  return (
+    <div class="message good stack tight" role="status" data-address={page}>
+      <p>
+        <strong>Run this in your project's folder now: the key in it is not shown again.</strong> It takes Node 20 or
+        newer.
+      </p>
+      <Copy
+        text={`npm install ${baseUrl}/svc-tracker.tgz && npx svc init --base-url ${baseUrl} --api-key ${apiKey}`}
+        label="set-up command"
+      />
+      <p>The key alone, for a server without Node:</p>
+      <Copy text={apiKey} label="API key" />
+    </div>
+  )
+}
