@@ -10,6 +10,8 @@ const longest = [
   'processor-ways',
   'auth',
   'upgrade',
+  'serve',
+  'serve-install',
   'local-stack',
   'audit',
   'commands',
