@@ -4083,7 +4083,7 @@ declare
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
   );
   first_day date := (
-    select min(t.day) from grouped_totals t
+    select min(t.day) from grouped_quarters t
     where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
   );
   last_day date := utc_day(now());
@@ -4103,7 +4103,7 @@ begin
     begins := of_day::timestamp at time zone 'UTC';
     quarters := array(
       select begins + q.quarter * interval '15 minutes'
-      from grouped_totals t cross join lateral unnest(t.quarters) q (quarter)
+      from grouped_quarters t cross join lateral unnest(t.quarters) q (quarter)
       where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
         and t.day = of_day and t.value = wanted
       union

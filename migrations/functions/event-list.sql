@@ -1,5 +1,5 @@
 -- The clicks of a partner, of a link or from a country, beside one moment of the list: those below it, newest first, or where `rises` those
--- above it, `max_rows` of them at most. Click events have no index by any of these. grouped_totals says in which quarters of an hour such
+-- above it, `max_rows` of them at most. Click events have no index by any of these. grouped_quarters says in which quarters of an hour such
 -- clicks came, and uncounted_clicks where some came that it does not have yet; only those quarters are read.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
@@ -19,7 +19,7 @@ declare
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
   );
   first_day date := (
-    select min(t.day) from grouped_totals t
+    select min(t.day) from grouped_quarters t
     where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
   );
   last_day date := utc_day(now());
@@ -39,7 +39,7 @@ begin
     begins := of_day::timestamp at time zone 'UTC';
     quarters := array(
       select begins + q.quarter * interval '15 minutes'
-      from grouped_totals t cross join lateral unnest(t.quarters) q (quarter)
+      from grouped_quarters t cross join lateral unnest(t.quarters) q (quarter)
       where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
         and t.day = of_day and t.value = wanted
       union
