@@ -84,7 +84,9 @@ for (const path of ['/', '/api/v1/track/click']) {
  */
 function affOf(affiliateUrl: string): string | null | undefined {
   const url = URL.parse(affiliateUrl)
-  return url && (url.searchParams.get('aff')?.replace(/[?&#;/][^]*|^[^\w.@-]+|[^\w.@-]+$/g, '') ?? null)
+  if (!url) return undefined
+  const aff = url.searchParams.get('aff')
+  return aff && (aff.replace(/[?&#;/][^]*|^[^\w.@-]+|[^\w.@-]+$/g, '') || aff)
 }
 
 function asClick(

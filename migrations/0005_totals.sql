@@ -93,7 +93,7 @@ create type grouped_figure as (
   program_id bigint, grouping_name grouping_name, metric grouped_metric, currency text, day date, value text, quarter smallint, amount bigint
 );
 
--- What leads, sales, refunds and corrections moved of the totals and is not in grouped_totals yet. `clicked_at` is the customer's latest click at
+-- What leads, sales, refunds and corrections moved of the totals and is not in the grouped totals yet. `clicked_at` is the customer's latest click at
 -- that moment.
 create table uncounted_figures (
   program_id bigint not null,
