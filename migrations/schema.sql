@@ -6226,7 +6226,7 @@ begin
   ) then
     perform write_outbox(sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, of_cause, jsonb_build_object(
       'transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
-      'currency', fact#>>'{reversals,0,currency}'));
+      'currency', fact#>>'{reversals,0,currency}', 'reason', fact#>>'{reversals,0,reason}'));
   end if;
 end $function$
 ;

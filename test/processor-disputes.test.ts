@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { notificationsCsv } from '../functions/dashboard/parts/notification.tsx'
 import { dispute, type Generation } from '../lib/local/stripe-events.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { asNotification } from '../lib/notifications/notification-list.ts'
 import { paidBy } from './support/payments.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept, told, type Told } from './support/webhook.ts'
@@ -101,6 +103,10 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
       body: { outcome: 'ignored', reason: expect.stringMatching(/eur.*usd.*by hand/) },
     })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
+    const query = `select id, program_id, kind, payload, created_at, 'Shop' as program_name, 'Nora' as partner_name, false as read
+      from outbox where program_id = $1 and kind = 'refund_not_converted'`
+    const { rows: notices } = await sql.query(query, [shop.programId])
+    expect(notificationsCsv(notices.map(asNotification))).toContain('€90.00 was taken back by a dispute for the sale')
   })
 })
 

@@ -279,7 +279,7 @@ describe('a refund or dispute in another currency than its sale', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
     expect(
       await rows(`select payload from outbox where kind = 'refund_not_converted' and program_id = $1`, shop),
-    ).toEqual([{ payload: { transaction_id: 'pi_1', amount_cents: 4500, currency: 'eur' } }])
+    ).toEqual([{ payload: { transaction_id: 'pi_1', amount_cents: 4500, currency: 'eur', reason: 'refund' } }])
   })
 })
 

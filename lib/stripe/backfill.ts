@@ -137,6 +137,29 @@ async function eventsThatCount(db: Database, accountId: string, events: WebhookE
   })
 }
 
+/** The ids of those events that an earlier reading had recorded. */
+async function recordedBefore(
+  db: Database,
+  { account_id, started_at }: Backfill,
+  events: WebhookEvent[],
+): Promise<string[]> {
+  if (events.length === 0) return []
+  const rows = await db.query(
+    kysely
+      .selectFrom('processor_events as e')
+      .where('e.account_id', '=', account_id)
+      .where(
+        'e.event_id',
+        'in',
+        events.map(({ event_id: eventId }) => eventId),
+      )
+      .where('e.outcome', '=', 'recorded')
+      .where('e.received_at', '<', started_at)
+      .select('e.event_id'),
+  )
+  return rows.map(({ event_id: eventId }) => eventId)
+}
+
 const subscriptionOf = ({ fact }: WebhookEvent) =>
   fact.kind === 'purchase' && !isNamed(fact) ? (fact.sale?.subscription_id ?? null) : null
 
@@ -199,12 +222,14 @@ export async function stepBackfill(
       read.filter((event) => event !== undefined),
     )
     const counted = events.length === 0 ? [] : await eventsThatCount(db, accountId, events)
+    const before = new Set(await recordedBefore(db, backfill, counted))
     let recorded = 0
     for (let start = 0; start < counted.length; start += together) {
-      const applied = await Promise.all(
-        counted.slice(start, start + together).map((event) => applyEvent(db, stripe, event)),
-      )
-      recorded += applied.filter(({ outcome }) => outcome === 'recorded').length
+      const some = counted.slice(start, start + together)
+      const applied = await Promise.all(some.map((event) => applyEvent(db, stripe, event)))
+      recorded += some.filter(
+        (event, place) => applied[place]?.outcome === 'recorded' && !before.has(event.event_id),
+      ).length
       outbox.push(...applied.flatMap((event) => event.outbox))
     }
     const last = page.data.at(-1)
