@@ -1,9 +1,9 @@
-/** One cell: quoted where it has to be, and with an apostrophe before what a spreadsheet would take for a formula. */
+/** One cell: quoted where it has to be, and with an apostrophe before what a spreadsheet would take for a formula, in full-width signs too. */
 function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
-  const inert = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  const inert = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text
   return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert
 }
 

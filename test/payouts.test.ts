@@ -71,6 +71,11 @@ test.for([
   ['-1', "'-1"],
   ['@SUM(A1)', "'@SUM(A1)"],
   ['\t=1', "'\t=1"],
+  ['\n=1', `"'\n=1"`],
+  ['＝1+1', "'＝1+1"],
+  ['＋1', "'＋1"],
+  ['－1', "'－1"],
+  ['＠SUM(A1)', "'＠SUM(A1)"],
   ['Ann, "the" partner', '"Ann, ""the"" partner"'],
   ['=a,b', `"'=a,b"`],
 ])('a name %j is no formula and one cell', ([name = '', cell]) => {

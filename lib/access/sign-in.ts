@@ -14,6 +14,7 @@ import { countAttempts, delayAfter } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
 import { dialectOf } from './dialect.ts'
 import { confirmationSeconds } from './email-address.ts'
+import { newRecoveryCodes } from './recovery-codes.ts'
 import { sessionCookie, sessionSeconds } from './sessions.ts'
 
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
@@ -301,6 +302,7 @@ function secondFactor() {
     issuer: 'Partner Tracking',
     // No device is trusted: the list of sessions would not show it, nor would signing out everywhere end it.
     trustDeviceMaxAge: 0,
+    backupCodeOptions: { customBackupCodesGenerate: newRecoveryCodes },
     schema: {
       user: { fields: { twoFactorEnabled: 'two_factor_enabled' satisfies keyof DB['users'] } },
       twoFactor: {

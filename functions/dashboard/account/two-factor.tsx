@@ -1,6 +1,7 @@
 import { raw } from 'hono/html'
 import { encodeQR } from 'qr'
 import * as z from 'zod/mini'
+import { readRecoveryCode } from '../../../lib/access/recovery-codes.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
@@ -246,8 +247,10 @@ const codePage = (c: PageContext) => withNext('/two-factor', nextOf(c))
 twoFactorPages.post('/two-factor', form(codeForm, codePage), async (c) => {
   const { api } = openAuth(c)
   const { code } = c.req.valid('form')
-  const request = { body: { code }, headers: c.req.raw.headers, asResponse: true } as const
-  const response = /^\d{6}$/.test(code) ? await api.verifyTOTP(request) : await api.verifyBackupCode(request)
+  const request = { headers: c.req.raw.headers, asResponse: true } as const
+  const response = /^\d{6}$/.test(code)
+    ? await api.verifyTOTP({ ...request, body: { code } })
+    : await api.verifyBackupCode({ ...request, body: { code: readRecoveryCode(code) } })
   const problem = passOn(c, response)
   if (!problem) return c.redirect(nextOf(c), 303)
   if (response.status === 429) return await refuseForm(c, codePage(c), { problem })

@@ -1,0 +1,20 @@
+/** Crockford's base 32: no two of its signs are taken for each other once `readRecoveryCode` has read them. */
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
+
+/** Ten recovery codes of 50 random bits each, as `x7k2m-9qd4t`. */
+export function newRecoveryCodes(): string[] {
+  return Array.from({ length: 10 }, () => {
+    const signs = Array.from(crypto.getRandomValues(new Uint8Array(10)), (byte) => alphabet[byte % 32])
+    return `${signs.slice(0, 5).join('')}-${signs.slice(5).join('')}`
+  })
+}
+
+/** A recovery code as it was made, from how somebody read and typed it: `X7K2M 9QDO1` is `x7k2m-9qd01`. */
+export function readRecoveryCode(typed: string): string {
+  const signs = typed
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, '')
+    .replaceAll('o', '0')
+    .replaceAll(/[il]/g, '1')
+  return `${signs.slice(0, 5)}-${signs.slice(5)}`
+}
