@@ -1,5 +1,7 @@
 import { ChangeMessageVisibilityBatchCommand, SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { type IncomingMessage, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../lib/database.ts'
@@ -26,6 +28,20 @@ const queueEnv = {
   AWS_ENDPOINT_URL: queue.endpoint,
   QUEUE_URL: queue.url,
 }
+
+test.each([
+  ['a page', { origin: 'https://evil.example' }, 403],
+  ['a page in a frame without an origin', { origin: 'null' }, 403],
+  ['a page by a link', { 'sec-fetch-site': 'cross-site' }, 403],
+  ['a page of a name that was pointed here', { host: 'evil.example' }, 403],
+  ['a program', {}, 200],
+] as [string, Record<string, string>, number][])('a topic asked for by %s: %j is %i', async (_who, more, status) => {
+  const headers = { 'content-type': 'application/x-www-form-urlencoded', ...more }
+  const sent = request(queue.endpoint, { method: 'POST', headers }).end('Action=CreateTopic&Name=page')
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  response.resume()
+  expect(response.statusCode).toBe(status)
+})
 
 /** Receipts of what was received and may not be deleted. */
 let received: string[] = []

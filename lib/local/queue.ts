@@ -1,7 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { Server } from 'node:net'
+import { Server } from 'node:http'
 import { type FauxqsServer, startFauxqs } from 'fauxqs'
 import { localAws } from './environment.ts'
+import { refusePages } from './pages.ts'
 
 export interface Queue {
   /** What goes into `AWS_ENDPOINT_URL`. */
@@ -87,6 +88,7 @@ async function startOnLoopback(options: Parameters<typeof startFauxqs>[0]): Prom
     if (!(server instanceof Server) || typeof asked !== 'object' || asked === null || !('host' in asked)) return
     if (asked.host !== '0.0.0.0') return
     asked.host = '127.0.0.1'
+    refusePagesAt(server)
     listening.push(server)
   }
   subscribe(channel, onListen)
@@ -104,3 +106,13 @@ async function startOnLoopback(options: Parameters<typeof startFauxqs>[0]): Prom
 }
 
 const channel = 'tracing:net.server.listen:asyncStart'
+
+/** What the emulator takes as a form, a page of any site could send: topics too, by which messages come into queues. */
+function refusePagesAt(server: Server): void {
+  const answers = server.listeners('request')
+  server.removeAllListeners('request')
+  server.on('request', (request, response) => {
+    if (refusePages(request, response)) return
+    for (const answer of answers) Reflect.apply(answer, server, [request, response])
+  })
+}
