@@ -65,6 +65,17 @@ test('the first page too is Markdown where .md is added to its address', async (
   expect(await get('/docs.md')).toEqual(await get('/docs/index.md'))
 })
 
+test.each(['html', 'nextjs', 'react'])('%s leads from the tag to the check that it works', async (name) => {
+  const { text } = await get(`/docs/${name}.md`)
+  const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
+  for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
+    expect(headings).toContainEqual(typeof step === 'string' ? step : expect.stringMatching(step))
+  // Who follows it has a server that answers what its form sends, from the page itself or from one that it names.
+  const server = name === 'react' ? (await get('/docs/html.md')).text : text
+  expect(server).toMatch(/api\/signup/)
+  if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
+})
+
 test('every link within the documentation leads to a place that is there', async () => {
   for (const name of ['', ...pages]) {
     const { text } = await get(`/docs/${name}`.replace(/\/$/, ''))

@@ -125,13 +125,16 @@ function render(markdown: string): Omit<DocsPage, 'name' | 'markdown'> {
   return { title: heading.text, summary: plain(summary.text).trim(), html: withTables(html), sections }
 }
 
-/** A wide table scrolls in a region of its own, which a keyboard can reach. */
-const withTables = (html: string) =>
-  html
-    .replaceAll('<table>', '<div class="table" tabindex="0" role="region" aria-label="Table"><table>')
+/** A wide table scrolls in a region of its own, which a keyboard can reach; each has a name of its own. */
+function withTables(html: string): string {
+  let tables = 0
+  const region = () => `<div class="table" tabindex="0" role="region" aria-label="Table ${++tables}"><table>`
+  return html
+    .replaceAll('<table>', region)
     .replaceAll('</table>', '</table></div>')
     .replaceAll('<th></th>', '<td></td>')
     .replaceAll('<th>', '<th scope="col">')
+}
 
 /** Text without the marks of Markdown. */
 const plain = (markdown: string) =>
