@@ -158,6 +158,24 @@ export interface ClicksKept {
   since: Timestamp;
 }
 
+export interface CommissionRules {
+  commission_bp: Generated<number>;
+  commission_duration_months: number | null;
+  commission_fixed_cents: Generated<Int8>;
+  created_at: Generated<Timestamp>;
+  ended_at: Timestamp | null;
+  group_id: Int8 | null;
+  id: Generated<Int8>;
+  lead_commission_cents: Int8 | null;
+  lifetime_cap_cents: Int8 | null;
+  partner_id: Int8 | null;
+  product_id: string | null;
+  program_id: Int8;
+  sale_type: string | null;
+  since_version: number;
+  until_version: number | null;
+}
+
 export interface Commissions {
   amount_cents: Int8;
   correction_count: Generated<number>;
@@ -169,6 +187,7 @@ export interface Commissions {
   hold_until: Timestamp;
   id: Generated<Int8>;
   kind: 'sale' | 'lead';
+  lead_rule_id: Int8 | null;
   paid_at: Timestamp | null;
   partner_id: Int8;
   program_id: Int8;
@@ -358,6 +377,13 @@ export interface OwnAccountCodes {
   program_id: Int8;
 }
 
+export interface PartnerGroups {
+  created_at: Generated<Timestamp>;
+  id: Generated<Int8>;
+  name: string;
+  program_id: Int8;
+}
+
 export interface PartnerInvitations {
   accepted_at: Timestamp | null;
   created_at: Generated<Timestamp>;
@@ -385,6 +411,7 @@ export interface Partners {
   ended_at: Timestamp | null;
   ended_by: 'program' | 'partner' | null;
   external_id: string | null;
+  group_id: Int8 | null;
   id: Generated<Int8>;
   is_active: Generated<boolean>;
   metadata: Generated<Json>;
@@ -553,6 +580,7 @@ export interface Programs {
   processor_connected_at: Timestamp | null;
   processor_former_account_id: string | null;
   processor_livemode: Generated<boolean>;
+  rules_version: Generated<number>;
   webhook_types: string[] | null;
   workspace_id: string;
 }
@@ -608,7 +636,10 @@ export interface Sales {
   api_payload: Json | null;
   commission_base_cents: Int8;
   commission_bp: number | null;
+  commission_cap_cents: Int8 | null;
+  commission_fixed_cents: Int8 | null;
   commission_months: number | null;
+  commission_rule_id: Int8 | null;
   created_at: Generated<Timestamp>;
   currency: string;
   customer_id: Int8 | null;
@@ -624,6 +655,7 @@ export interface Sales {
   processor_invoice_id: string | null;
   processor_payment_intent_id: string | null;
   processor_session_id: string | null;
+  product_ids: string[] | null;
   program_id: Int8;
   refunded_cents: Generated<Int8>;
   request_id: string | null;
@@ -631,6 +663,7 @@ export interface Sales {
   sale_date: Generated<Timestamp>;
   sale_type: Generated<string>;
   subscription_id: string | null;
+  terms_among: string | null;
   transaction_id: string;
 }
 
@@ -825,6 +858,7 @@ export interface DB {
   balance_entries: BalanceEntries;
   balances: Balances;
   clicks_kept: ClicksKept;
+  commission_rules: CommissionRules;
   commissions: Commissions;
   customer_origins: CustomerOrigins;
   customers: Customers;
@@ -844,6 +878,7 @@ export interface DB {
   notifications: Notifications;
   outbox: Outbox;
   own_account_codes: OwnAccountCodes;
+  partner_groups: PartnerGroups;
   partner_invitations: PartnerInvitations;
   partner_profiles: PartnerProfiles;
   partners: Partners;
@@ -1051,6 +1086,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
     row: { replay_webhooks: number | null }
   }
+  save_rules: {
+    arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null }
+    row: { save_rules: boolean | null }
+  }
   test_webhook: {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null }
     row: { test_webhook: number | null }
@@ -1145,6 +1184,7 @@ export const functionCalls: {
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
+  save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },

@@ -40,6 +40,8 @@ create table programs (
   -- What its webhook endpoints want to be told, all together; null where it has none (functions/webhooks.sql). It stands here because the
   -- writes that tell read this row anyway.
   webhook_types text[],
+  -- How often its commission rules changed, 0 where it never had one: the sale, which reads this row anyway, chooses among those of this version.
+  rules_version integer not null default 0,
   created_at timestamptz not null default now(),
   -- With its workspace.
   deleted_at timestamptz,
@@ -106,12 +108,23 @@ create table refused_calls (
   primary key (program_id, call, code)
 );
 
+-- Partners who are paid by the same rules.
+create table partner_groups (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  name name_text not null,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id)
+);
+create unique index partner_groups_name_key on partner_groups (program_id, lower(name));
+
 -- A partner of one program: what the program typed, and once they accepted an invitation, who signs in as them. One person can be a
 -- partner of many programs, which know nothing of each other.
 create table partners (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   user_id text references users (id) on delete set null,
+  group_id bigint,
   -- What the program typed, until the person says it themselves: then it follows their partner_profiles.
   name name_text not null,
   email text check (length(email) <= 320),
@@ -134,6 +147,7 @@ create table partners (
   primary key (program_id, id),
   constraint partners_external_id_key unique (program_id, external_id),
   constraint partners_user_key unique (program_id, user_id),
+  constraint partners_group_id_fkey foreign key (program_id, group_id) references partner_groups (program_id, id),
   check (num_nulls(ended_at, ended_by) in (0, 2)),
   check (ended_at is null or not is_active),
   check (closed_at is null or ended_at is not null)
@@ -141,6 +155,42 @@ create table partners (
 create unique index partners_email_key on partners (program_id, lower(email));
 create index partners_user_idx on partners (user_id) where user_id is not null;
 create index partners_created_idx on partners (program_id, created_at);
+create index partners_group_idx on partners (program_id, group_id) where group_id is not null;
+
+-- What a program pays instead of its own terms: to a group, to one partner, or to everybody for one product. A rule says all the terms of a sale. It
+-- never changes, it ends and another begins (save_rules in functions/commission-rules.sql), so that what was computed by it can be computed again.
+create table commission_rules (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  group_id bigint,
+  partner_id bigint,
+  -- The processor's id of a product or of a price.
+  product_id text check (length(product_id) between 1 and 255),
+  sale_type text check (length(sale_type) between 1 and 64),
+  commission_bp integer not null default 0 check (commission_bp between 0 and 10000),
+  -- For each sale, and for all sales of one customer together, in the program's currency: a sale in another one earns the percentage without bound.
+  commission_fixed_cents amount_cents not null default 0,
+  lifetime_cap_cents amount_cents,
+  -- Null is for ever.
+  commission_duration_months integer check (commission_duration_months between 1 and 1200),
+  -- Null: what holds for leads otherwise.
+  lead_commission_cents amount_cents,
+  -- Of programs.rules_version: the first that it holds in, and the first that it does not.
+  since_version integer not null,
+  until_version integer check (until_version > since_version),
+  created_at timestamptz not null default now(),
+  ended_at timestamptz,
+  primary key (program_id, id),
+  foreign key (program_id, group_id) references partner_groups (program_id, id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
+  constraint commission_rules_holder check (num_nonnulls(group_id, partner_id) <= 1),
+  -- What holds for everybody and every product are the program's own terms.
+  check (num_nonnulls(product_id, sale_type) <= 1 and num_nonnulls(group_id, partner_id, product_id, sale_type) > 0),
+  check (lead_commission_cents is null or num_nonnulls(product_id, sale_type) = 0),
+  check (num_nulls(until_version, ended_at) in (0, 2))
+);
+create unique index commission_rules_key on commission_rules (program_id, group_id, partner_id, product_id, sale_type) nulls not distinct
+  where ended_at is null;
 
 -- What a person says of themselves to the programs they accepted; null is what each program typed.
 create table partner_profiles (

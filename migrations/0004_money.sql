@@ -13,6 +13,10 @@ create domain review_reason as text check (value in ('unverified_customer'));
 -- Who said what a sale brought. A later one of these decides over an earlier one, whichever was told first.
 create type amount_source as enum ('api', 'charge', 'intent', 'session', 'invoice');
 
+-- Among what the terms of a sale were chosen when it was attributed: the version of the program's rules, the partner's group, and what the program's
+-- own terms were.
+create type terms_choice as (rules_version integer, group_id bigint, commission_bp integer, commission_months integer);
+
 -- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
 -- ever, and a unique key of a partitioned table would hold within one month only.
 create table sales (
@@ -30,9 +34,19 @@ create table sales (
   amount_source amount_source not null default 'api',
   -- What the commission is computed of: the amount, for processor sales without tax.
   commission_base_cents amount_cents not null,
-  -- The program's terms when the sale was attributed, by which its commission is computed, now and whenever it is corrected.
+  -- The terms when the sale was attributed, by which its commission is computed, now and whenever it is corrected: of a rule, else the program's.
   commission_bp integer,
   commission_months integer,
+  -- No foreign key, whose check each sale would pay for: rules are never deleted, and the audit looks for others.
+  commission_rule_id bigint,
+  -- Null where there is none, or the sale is in another currency than the program's.
+  commission_fixed_cents bigint,
+  -- What all sales of the customer up to this one may bring.
+  commission_cap_cents bigint,
+  -- Null where the program had no rules. By this the terms are chosen again where a better source says what was sold.
+  terms_among terms_choice,
+  -- The processor's ids of what was sold, each price before its product, what was paid most for first. Null where nobody named it.
+  product_ids text[],
   -- How it got its customer, or got none, as it was decided then: the steps in their order with what each found, and the click, the link, the
   -- window and the hold that counted at that moment (with_step and record_sale). Nothing in it names a person.
   resolution jsonb,
@@ -194,6 +208,8 @@ create table commissions (
   -- The paid withdrawal it was paid with. The rule stands at mark_paid_commissions in functions/withdrawals.sql.
   withdrawal_id bigint,
   rejected_at timestamptz,
+  -- The rule that a lead's is of, where it was not the program's own. A sale keeps its own.
+  lead_rule_id bigint,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
   primary key (program_id, id),

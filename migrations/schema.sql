@@ -225,6 +225,40 @@ create table clicks_kept (
   constraint clicks_kept_is_only_check CHECK (is_only)
 );
 
+create table commission_rules (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  group_id bigint,
+  partner_id bigint,
+  product_id text,
+  sale_type text,
+  commission_bp integer not null default 0,
+  commission_fixed_cents amount_cents not null default 0,
+  lifetime_cap_cents amount_cents,
+  commission_duration_months integer,
+  lead_commission_cents amount_cents,
+  since_version integer not null,
+  until_version integer,
+  created_at timestamp with time zone not null default now(),
+  ended_at timestamp with time zone,
+  constraint commission_rules_pkey PRIMARY KEY (program_id, id),
+  constraint commission_rules_check CHECK ((until_version > since_version)),
+  constraint commission_rules_check1 CHECK (((num_nonnulls(product_id, sale_type) <= 1) AND (num_nonnulls(group_id, partner_id, product_id, sale_type) > 0))),
+  constraint commission_rules_check2 CHECK (((lead_commission_cents IS NULL) OR (num_nonnulls(product_id, sale_type) = 0))),
+  constraint commission_rules_check3 CHECK ((num_nulls(until_version, ended_at) = ANY (ARRAY[0, 2]))),
+  constraint commission_rules_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
+  constraint commission_rules_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
+  constraint commission_rules_holder CHECK ((num_nonnulls(group_id, partner_id) <= 1)),
+  constraint commission_rules_product_id_check CHECK (((length(product_id) >= 1) AND (length(product_id) <= 255))),
+  constraint commission_rules_sale_type_check CHECK (((length(sale_type) >= 1) AND (length(sale_type) <= 64))),
+  constraint commission_rules_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint commission_rules_program_id_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
+  constraint commission_rules_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
+);
+CREATE UNIQUE INDEX commission_rules_key ON public.commission_rules USING btree (program_id, group_id, partner_id, product_id, sale_type) NULLS NOT DISTINCT WHERE (ended_at IS NULL);
+CREATE TRIGGER commission_rules_audit AFTER INSERT OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION audit_commission_rule();
+CREATE TRIGGER commission_rules_stay BEFORE DELETE OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION refuse_rule_change();
+
 create table commissions (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -245,6 +279,7 @@ create table commissions (
   paid_at timestamp with time zone,
   withdrawal_id bigint,
   rejected_at timestamp with time zone,
+  lead_rule_id bigint,
   status commission_status not null default 'pending'::text,
   created_at timestamp with time zone not null default now(),
   constraint commissions_pkey PRIMARY KEY (program_id, id),
@@ -484,6 +519,17 @@ create table own_account_codes (
   constraint own_account_codes_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
 
+create table partner_groups (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  name name_text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint partner_groups_pkey PRIMARY KEY (program_id, id),
+  constraint partner_groups_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE UNIQUE INDEX partner_groups_name_key ON public.partner_groups USING btree (program_id, lower((name)::text));
+CREATE TRIGGER partner_groups_audit AFTER INSERT OR UPDATE ON public.partner_groups FOR EACH ROW EXECUTE FUNCTION audit_partner_group();
+
 create table partner_invitations (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -520,6 +566,7 @@ create table partners (
   program_id bigint not null,
   id bigint not null generated always as identity,
   user_id text,
+  group_id bigint,
   name name_text not null,
   email text,
   payout_email text,
@@ -543,11 +590,13 @@ create table partners (
   constraint partners_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint partners_note_check CHECK (((length(note) >= 1) AND (length(note) <= 2000))),
   constraint partners_payout_email_check CHECK ((length(payout_email) <= 320)),
+  constraint partners_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
   constraint partners_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint partners_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
 );
 CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, created_at);
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
+CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION tell_webhooks_of_partner();
 CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
@@ -757,6 +806,7 @@ create table programs (
   processor_connected_at timestamp with time zone,
   processor_livemode boolean not null default true,
   webhook_types text[],
+  rules_version integer not null default 0,
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
   constraint programs_pkey PRIMARY KEY (id),
@@ -862,6 +912,11 @@ create table sales (
   commission_base_cents amount_cents not null,
   commission_bp integer,
   commission_months integer,
+  commission_rule_id bigint,
+  commission_fixed_cents bigint,
+  commission_cap_cents bigint,
+  terms_among terms_choice,
+  product_ids text[],
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
   api_payload jsonb,
@@ -2055,6 +2110,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_commission_rule()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'commission_rule.begun' else 'commission_rule.ended' end,
+    coalesce('partner ' || new.partner_id, (
+      select 'group ' || g.name from partner_groups g where g.program_id = new.program_id and g.id = new.group_id
+    ), 'everybody'),
+    jsonb_strip_nulls(to_jsonb(new) - array['program_id', 'group_id', 'partner_id', 'since_version', 'until_version', 'created_at', 'ended_at']));
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_invitation()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2149,6 +2218,26 @@ begin
   if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
     perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
   end if;
+  if new.group_id is distinct from (case tg_op when 'UPDATE' then old.group_id end) then
+    perform write_program_audit(new.program_id, 'partner.group_changed', new.id::text, jsonb_build_object('group', (
+      select jsonb_build_array(
+        (select g.name from partner_groups g where tg_op = 'UPDATE' and g.program_id = new.program_id and g.id = old.group_id),
+        (select g.name from partner_groups g where g.program_id = new.program_id and g.id = new.group_id)))));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_partner_group()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'INSERT' then
+    perform write_program_audit(new.program_id, 'group.made', new.name, null);
+  elsif new.name <> old.name then
+    perform write_program_audit(new.program_id, 'group.renamed', new.name, jsonb_build_object('name', jsonb_build_array(old.name, new.name)));
+  end if;
   return null;
 end $function$
 ;
@@ -2194,7 +2283,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key <> 'webhook_types';
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -2548,11 +2637,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp integer, months integer, sale_date timestamp with time zone, first_purchase_date timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamp with time zone, first_purchase_date timestamp with time zone, left_cents bigint)
  RETURNS bigint
  LANGUAGE sql
  STABLE
-RETURN CASE WHEN (sale_date > (first_purchase_date + make_interval(months => months))) THEN (0)::bigint ELSE (((base_cents * commission_bp) + 5000) / 10000) END
+RETURN CASE WHEN ((base_cents = 0) OR (sale_date > (first_purchase_date + make_interval(months => months)))) THEN (0)::bigint ELSE GREATEST(LEAST(((((base_cents * commission_bp) + 5000) / 10000) + COALESCE(fixed_cents, (0)::bigint)), left_cents, '9999999999999'::bigint), (0)::bigint) END
 ;
 
 CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_account_id text, is_live boolean)
@@ -2590,7 +2679,8 @@ declare
 begin
   select c.* into was from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id;
   commission := was;
-  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_months, sale.sale_date, first_date);
+  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
+    sale.sale_date, first_date, left_under_cap(sale));
   if was.id is null then
     if commission.amount_cents > 0 then
       insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
@@ -2612,7 +2702,9 @@ begin
     commission.reversed_cents := reversed_share(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := case
       when sale.amount_cents = 0 then 'No payment was required.'
-      when commission.amount_cents = 0 then 'It is later than the program pays for.'
+      when commission.amount_cents = 0 and sale.sale_date > first_date + make_interval(months => sale.commission_months)
+        then 'It is later than the program pays for.'
+      when commission.amount_cents = 0 then 'Nothing is left to earn by it.'
       else (
         select coalesce(r.reason_text, r.reason) from refunds r
         where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
@@ -2677,7 +2769,7 @@ begin
   select array_agg(locked.id) into sale_ids from (
     select s.id from sales s
     where s.program_id = of_sale.program_id and s.customer_id = of_sale.customer_id and not s.is_test
-      and case when s.id = of_sale.id then itself else others and s.commission_months is not null end
+      and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null end
     order by s.id for no key update
   ) locked;
   perform from commissions c where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
@@ -2688,7 +2780,7 @@ begin
   )
   order by b.partner_id, b.currency for no key update;
   select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
-  for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.id loop
+  for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.sale_date, s.id loop
     perform correct_commission(sale, first_date);
   end loop;
 end $function$
@@ -2732,9 +2824,17 @@ begin
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
-    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s))
+    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)), sale_type = given.sale_type,
+    product_ids = coalesce(given.product_ids, s.product_ids)
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
+  if (sale.terms_among).rules_version is not null then
+    sale := with_terms(sale);
+    update sales s set commission_rule_id = sale.commission_rule_id, commission_bp = sale.commission_bp,
+      commission_months = sale.commission_months, commission_fixed_cents = sale.commission_fixed_cents,
+      commission_cap_cents = sale.commission_cap_cents
+    where s.program_id = sale.program_id and s.id = sale.id;
+  end if;
   if sale.customer_id is null or sale.is_test then
     return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
   end if;
@@ -4034,6 +4134,18 @@ CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
 RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('subscription '::text || (fact #>> '{sale,subscription_id}'::text[]))], NULL::text)
 ;
 
+CREATE OR REPLACE FUNCTION public.lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
+ RETURNS SETOF commission_rules
+ LANGUAGE sql
+ STABLE ROWS 1
+AS $function$
+  select r.* from commission_rules r
+  where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
+    and (r.partner_id = of_partner_id or r.group_id = of_group_id) and r.lead_commission_cents is not null
+  order by r.partner_id limit 1
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.learn_payments(of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -4061,6 +4173,23 @@ begin
       awaited_name(event.account_id, 'setting', event.program_id::text)];
   end if;
   return became(event, 'ignored', 'Its metadata names no program, and the program does not attribute known customers'' payments.');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.left_under_cap(sale sales)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  if sale.commission_cap_cents is null then
+    return null;
+  end if;
+  return sale.commission_cap_cents - coalesce((
+    select sum(c.amount_cents) from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.currency = sale.currency
+      and (s.sale_date, s.id) < (sale.sale_date, sale.id)
+  ), 0);
 end $function$
 ;
 
@@ -5286,7 +5415,7 @@ AS $function$
 #variable_conflict use_column
 declare
   customer record;
-  partner_closed_at timestamptz;
+  partner record;
   was_attributed boolean := false;
   is_first_purchase boolean;
   is_counted_now boolean;
@@ -5295,7 +5424,7 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
@@ -5305,22 +5434,31 @@ begin
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
-    select r.closed_at into partner_closed_at from partners r
+    select r.closed_at, r.group_id into partner from partners r
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
-    if partner_closed_at is not null then
+    if partner.closed_at is not null then
       customer.commission_bp := 0;
       customer.resolution := customer.resolution || '{"partner_left": true}';
+    end if;
+    given.partner_id := customer.partner_id;
+    given.commission_bp := customer.commission_bp;
+    given.commission_months := customer.commission_duration_months;
+    if customer.rules_version > 0 and partner.closed_at is null then
+      given.terms_among := (customer.rules_version, partner.group_id, customer.commission_bp, customer.commission_duration_months);
+      given := with_terms(given);
     end if;
   end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-      amount_source, commission_base_cents, commission_bp, commission_months, resolution, currency, sale_type, payment_status, is_recurring,
+      amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
+      terms_among, product_ids, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
-    values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
+    values (given.program_id, given.is_test, given.transaction_id, customer.id, given.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-      customer.commission_bp, customer.commission_duration_months, coalesce(customer.resolution, given.resolution), given.currency,
+      given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
+      given.terms_among, given.product_ids, coalesce(customer.resolution, given.resolution), given.currency,
       given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
@@ -5345,11 +5483,21 @@ begin
     if given.amount_source > sale.amount_source then
       sale := correct_sale(sale, given);
     end if;
+    if not was_attributed and (given.terms_among).rules_version is not null then
+      given.product_ids := sale.product_ids;
+      given.sale_type := sale.sale_type;
+      given.currency := sale.currency;
+      given := with_terms(given);
+    end if;
     update sales s set
       customer_id = coalesce(s.customer_id, customer.id),
-      partner_id = coalesce(s.partner_id, customer.partner_id),
-      commission_bp = coalesce(s.commission_bp, customer.commission_bp),
-      commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
+      partner_id = coalesce(s.partner_id, given.partner_id),
+      commission_bp = coalesce(s.commission_bp, given.commission_bp),
+      commission_months = case when was_attributed then s.commission_months else given.commission_months end,
+      commission_rule_id = case when was_attributed then s.commission_rule_id else given.commission_rule_id end,
+      commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
+      commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
+      terms_among = case when was_attributed then s.terms_among else given.terms_among end,
       resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
@@ -5366,8 +5514,8 @@ begin
     return;
   end if;
 
-  commission_cents := commission_of(sale.commission_base_cents, customer.commission_bp, customer.commission_duration_months, sale.sale_date,
-    customer.first_purchase_date);
+  commission_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
+    sale.sale_date, customer.first_purchase_date, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
@@ -5389,6 +5537,14 @@ begin
       counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
       perform correct_commissions(sale, false, true);
     end if;
+  end if;
+  -- One told late leaves less for those that came after it under a cap.
+  if customer.rules_version > 0 and exists (
+    select from sales s
+    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
+      and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+  ) then
+    perform correct_commissions(sale, false, false);
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
@@ -5412,6 +5568,7 @@ CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, sessio
 AS $function$
 declare
   program record;
+  rule record;
   commission_id bigint;
   counted boolean;
 begin
@@ -5419,13 +5576,22 @@ begin
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
   -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
-  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types
+  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types,
+    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, null::bigint as rule_id
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
+  if program.rules_version > 0 then
+    select r.lead_commission_cents, r.id into rule
+    from lead_terms_of(customer.program_id, program.rules_version, customer.partner_id, program.group_id) r;
+    if found then
+      program.lead_commission_cents := rule.lead_commission_cents;
+      program.rule_id := rule.id;
+    end if;
+  end if;
   if program.lead_commission_cents > 0 then
     counted := add_customers(customer.program_id, now(), 1, 0);
-    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
+    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, lead_rule_id, hold_until)
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review, program.rule_id,
       now() + make_interval(days => program.hold_days))
     returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
@@ -5562,6 +5728,21 @@ CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
 AS $function$
 begin
   raise exception 'balance entries are append-only' using errcode = 'restrict_violation';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_rule_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'UPDATE' then
+    if old.ended_at is null and new.ended_at is not null
+      and to_jsonb(new) - array['ended_at', 'until_version'] = to_jsonb(old) - array['ended_at', 'until_version'] then
+      return new;
+    end if;
+  end if;
+  raise restrict_violation using message = 'A commission rule ends, and does not change.';
 end $function$
 ;
 
@@ -5879,6 +6060,56 @@ begin
   sale := sale_of_payments(account_id, false, array[processor_id]);
   select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.save_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  version integer;
+  wanted commission_rules[];
+  kept bigint[];
+begin
+  -- Changes of rules come one after the other.
+  select p.rules_version + 1 into version from programs p where p.id = of_program_id for no key update;
+  wanted := array(
+    select jsonb_populate_record(null::commission_rules, '{"commission_bp": 0, "commission_fixed_cents": 0}' || jsonb_strip_nulls(given)
+      || jsonb_build_object('program_id', of_program_id, 'group_id', of_group_id, 'partner_id', of_partner_id))
+    from jsonb_array_elements(rules) given
+  );
+  kept := array(
+    select r.id from commission_rules r join unnest(wanted) w on
+      (r.product_id, r.sale_type, r.commission_bp, r.commission_fixed_cents, r.lifetime_cap_cents, r.commission_duration_months,
+        r.lead_commission_cents)
+      is not distinct from
+      (w.product_id, w.sale_type, w.commission_bp, w.commission_fixed_cents, w.lifetime_cap_cents, w.commission_duration_months,
+        w.lead_commission_cents)
+    where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+  );
+  if cardinality(kept) = cardinality(wanted) and not exists (
+    select from commission_rules r
+    where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+      and r.id <> all (kept)
+  ) then
+    return false;
+  end if;
+  update programs p set rules_version = version where p.id = of_program_id;
+  update commission_rules r set ended_at = now(), until_version = version
+  where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+    and r.id <> all (kept);
+  insert into commission_rules (program_id, group_id, partner_id, product_id, sale_type, commission_bp, commission_fixed_cents,
+    lifetime_cap_cents, commission_duration_months, lead_commission_cents, since_version)
+  select of_program_id, of_group_id, of_partner_id, w.product_id, w.sale_type, w.commission_bp, w.commission_fixed_cents,
+    w.lifetime_cap_cents, w.commission_duration_months, w.lead_commission_cents, version
+  from unnest(wanted) with ordinality w
+  where not exists (
+    select from commission_rules r where r.program_id = of_program_id and r.id = any (kept)
+      and (r.product_id, r.sale_type) is not distinct from (w.product_id, w.sale_type)
+  )
+  order by w.ordinality;
+  return true;
 end $function$
 ;
 
@@ -6271,6 +6502,22 @@ begin
     'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents, 'currency', withdrawal.currency,
     'reason', withdrawal.reason, 'reference', withdrawal.reference));
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text)
+ RETURNS SETOF commission_rules
+ LANGUAGE sql
+ STABLE ROWS 1
+AS $function$
+  select r.* from commission_rules r
+  where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
+    and (r.partner_id is null or r.partner_id = of_partner_id)
+    and (r.group_id is null or r.group_id = of_group_id)
+    and (r.product_id is null or r.product_id = any (terms_of.product_ids))
+    and (r.sale_type is null or r.sale_type = terms_of.sale_type)
+  order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
+  limit 1
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.test_webhook(of_program_id bigint, of_endpoint_id bigint)
@@ -6820,6 +7067,27 @@ CREATE OR REPLACE FUNCTION public.with_step(resolution jsonb, step text, found t
  LANGUAGE sql
  IMMUTABLE
 RETURN (COALESCE(resolution, '{}'::jsonb) || jsonb_build_object('steps', (COALESCE((resolution -> 'steps'::text), '[]'::jsonb) || jsonb_build_array(jsonb_build_array(step, found)))))
+;
+
+CREATE OR REPLACE FUNCTION public.with_terms(sale sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  select r.id, r.commission_bp, r.commission_duration_months,
+    case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
+    case when p.currency = sale.currency then r.lifetime_cap_cents end
+  into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
+  from terms_of(sale.program_id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
+    sale.sale_type) r
+  join programs p on p.id = r.program_id;
+  if sale.commission_rule_id is null then
+    sale.commission_bp := (sale.terms_among).commission_bp;
+    sale.commission_months := (sale.terms_among).commission_months;
+  end if;
+  return sale;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)

@@ -8,8 +8,16 @@ import { ApiError } from '../lib/errors.ts'
 import { exportPayments } from '../lib/money/payout-files.ts'
 import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal, cancelWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
-import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from './support/money-model.ts'
+import {
+  commissionBp,
+  leadCommissionCents,
+  Model,
+  type ModelRule,
+  storedMoney,
+  untouched,
+} from './support/money-model.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, databaseUrl } = await startEndpoint()
@@ -23,7 +31,9 @@ const stepsPerHistory = 40
 type Step =
   | { do: 'nothing' }
   | { do: 'lead'; customer: number }
-  | { do: 'sale'; customer: number; amount: number; currency: number }
+  | { do: 'sale'; customer: number; amount: number; currency: number; type: string }
+  | { do: 'rules'; holder: string; rules: ModelRule[] }
+  | { do: 'move'; partner: number; group: number | null }
   | { do: 'repeat sale'; pick: number }
   | { do: 'refund'; pick: number; amount: number | null; id: number | null }
   | { do: 'return refund'; pick: number; id: number }
@@ -49,6 +59,34 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
       customer: fc.nat({ max: 5 }),
       amount: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })),
       currency: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat({ max: 2 }) }),
+      type: fc.constantFrom('payment', 'upgrade'),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('rules' as const),
+      holder: fc.constantFrom('everybody', 'group 0', 'group 1', 'partner 0', 'partner 1'),
+      rules: fc.uniqueArray(
+        fc
+          .record({
+            commission_bp: fc.constantFrom(0, 333, 2500, 10_000),
+            commission_fixed_cents: fc.constantFrom(0, 0, 500),
+            lifetime_cap_cents: fc.constantFrom(null, 0, 40_000),
+            sale_type: fc.constantFrom(null, 'payment', 'upgrade'),
+            lead_commission_cents: fc.constantFrom(null, 0, 75),
+          })
+          .map((rule) => (rule.sale_type === null ? rule : { ...rule, lead_commission_cents: null })),
+        { maxLength: 3, selector: ({ sale_type: type }) => type },
+      ),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('move' as const),
+      partner: fc.nat({ max: 1 }),
+      group: fc.constantFrom(null, 0, 1),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('repeat sale' as const), pick }) },
@@ -82,6 +120,10 @@ const history = fc.array(anyStep, { minLength: stepsPerHistory, maxLength: steps
 
 const choose = <Item>(items: Item[], number: number) => items[number % Math.max(items.length, 1)]
 
+/** Rules as text, whatever their order. */
+const textOf = (list: ModelRule[] = []) =>
+  JSON.stringify(list.toSorted((a, b) => String(a.sale_type).localeCompare(String(b.sale_type))))
+
 /** What a call answered, or the code it was refused with. */
 async function answerOf(call: Promise<object | void>): Promise<object> {
   try {
@@ -105,11 +147,29 @@ class World {
   readonly model = new Model()
   readonly customers = new Map<number, { key: string; clickId: string; lead: boolean }>()
   readonly runs: number[] = []
+  readonly groupIds: number[]
   /** What was transferred under each reference, or would have been if the service had not refused to take it as paid. */
   readonly transfers = new Map<string, Payment[]>()
 
-  constructor(program: LedgerProgram) {
+  constructor(program: LedgerProgram, groupIds: number[]) {
     this.program = program
+    this.groupIds = groupIds
+  }
+
+  static async begin(holdDays?: number): Promise<World> {
+    const program = await createLedgerProgram(pool, db, {
+      commissionBp,
+      leadCommissionCents,
+      ...(holdDays !== undefined && { holdDays }),
+    })
+    const { rows } = await pool.query<{ id: string }>(
+      `insert into partner_groups (program_id, name) values ($1, 'First'), ($1, 'Second') returning id`,
+      [program.programId],
+    )
+    return new World(
+      program,
+      rows.map(({ id }) => Number(id)),
+    )
   }
 
   async customer(number: number) {
@@ -177,13 +237,17 @@ class World {
             where m.program_id = $1 and m.kind = 'lead' and c.customer_key = $2`,
             [programId, customer.key],
           )
-          model.leadCommissions.push({
-            id: Number(rows[0]?.id),
-            partner: step.customer % 2,
-            currency: 'usd',
-            amount: leadCommissionCents,
-            ...untouched,
-          })
+          const amount = model.leadCommissionOf(step.customer % 2)
+          if (rows[0]) {
+            model.leadCommissions.push({
+              id: Number(rows[0].id),
+              partner: step.customer % 2,
+              currency: 'usd',
+              amount,
+              ...untouched,
+            })
+          }
+          return { answer: { paid: rows.length }, expected: { paid: amount > 0 ? 1 : 0 } }
         }
         return nothing
       }
@@ -192,13 +256,34 @@ class World {
         const currency = currencies[step.currency] ?? 'usd'
         const id = randomUUID()
         const sale = await program.sale({ ...step, id, currency, customerKey: customer.key, clickId: customer.clickId })
-        const amount = Model.commissionOf(step.amount)
+        const amount = model.commissionOf({ ...step, currency })
         const commission =
           sale.commission_id === null
             ? undefined
             : { id: sale.commission_id, partner: step.customer % 2, currency, amount, ...untouched }
         model.sales.push({ ...step, id, currency, refunded: 0, refunds: new Map(), commission })
         return { answer: { cents: sale.commission_cents }, expected: { cents: amount } }
+      }
+      case 'rules': {
+        const rules = step.holder === 'everybody' ? step.rules.filter((rule) => rule.sale_type !== null) : step.rules
+        const [kind, number] = step.holder.split(' ')
+        const groupId = this.groupIds[Number(number)] ?? 0
+        const partnerId = program.partnerIds[Number(number)] ?? 0
+        const holder = kind === 'group' ? { groupId } : kind === 'partner' ? { partnerId } : 'everybody'
+        const changed = await saveRules(db, programId, holder, rules)
+        const again = await saveRules(db, programId, holder, rules)
+        const differs = textOf(rules) !== textOf(model.rules.get(step.holder))
+        model.rules.set(step.holder, rules)
+        return { answer: { changed, again }, expected: { changed: differs, again: false } }
+      }
+      case 'move': {
+        model.groups[step.partner] = step.group
+        await pool.query('update partners set group_id = $3 where program_id = $1 and id = $2', [
+          programId,
+          program.partnerIds[step.partner],
+          step.group === null ? null : this.groupIds[step.group],
+        ])
+        return nothing
       }
       case 'repeat sale': {
         const sale = choose(model.sales, step.pick)
@@ -353,7 +438,7 @@ test(
   { timeout: 240_000 },
   async () => {
     await runHistories(150, async (steps) => {
-      const world = new World(await createLedgerProgram(pool, db, { commissionBp, leadCommissionCents }))
+      const world = await World.begin()
       for (const step of steps) {
         const { answer, expected } = await world.take(step)
         expect(answer, JSON.stringify(step)).toMatchObject(expected)
@@ -371,7 +456,7 @@ test(
   { timeout: 240_000 },
   async () => {
     await runHistories(80, async (steps) => {
-      const world = new World(await createLedgerProgram(pool, db, { commissionBp, leadCommissionCents, holdDays: 0 }))
+      const world = await World.begin(0)
       for (const customer of [0, 1, 2, 3, 4, 5]) await world.customer(customer)
       for (let start = 0; start < steps.length; start += atOnce) {
         await Promise.all([

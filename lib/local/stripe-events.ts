@@ -129,6 +129,7 @@ export function invoice(
     currency?: string
     payment_intent?: string
     charge?: string
+    price?: { id: string; product: string }
     metadata?: Record<string, string>
     /** Leaves the metadata to the subscription's line, as the oldest payloads do. */
     only_in_line?: boolean
@@ -144,6 +145,11 @@ export function invoice(
     currency: bill.currency ?? 'usd',
     metadata,
     quantity: 1,
+    ...(bill.price && shop.generation === 'old' && { price: { object: 'price', ...bill.price } }),
+    ...(bill.price &&
+      shop.generation === 'new' && {
+        pricing: { type: 'price_details', price_details: { price: bill.price.id, product: bill.price.product } },
+      }),
     ...(shop.generation === 'new'
       ? {
           parent: {

@@ -73,9 +73,9 @@ function moneyStatement(programId: number) {
       's.amount_cents',
       's.refunded_cents',
       's.payment_status',
-      sql<number>`commission_of(s.commission_base_cents, coalesce(s.commission_bp, p.commission_bp),
+      sql<number>`commission_of(s.commission_base_cents, coalesce(s.commission_bp, p.commission_bp), s.commission_fixed_cents,
         case when s.customer_id is null then p.commission_duration_months else s.commission_months end, s.sale_date,
-        min(s.sale_date) over (partition by coalesce(s.customer_key, s.processor_customer_id, s.id::text)))`.as(
+        min(s.sale_date) over (partition by coalesce(s.customer_key, s.processor_customer_id, s.id::text)), null)`.as(
         'earned_cents',
       ),
     ])

@@ -1,7 +1,18 @@
 import * as z from 'zod/mini'
 import { paidOfInvoice } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored } from './facts.ts'
-import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
+import {
+  amount,
+  currency,
+  freeText,
+  type HashEmail,
+  id,
+  looseReference,
+  metadata,
+  noMetadata,
+  reference,
+  unixTime,
+} from './payload.ts'
 
 const payment = z.looseObject({ payment_intent: reference, charge: reference })
 
@@ -11,6 +22,15 @@ const line = z.looseObject({
   /** From then on. */
   parent: z.nullish(z.looseObject({ type: z.nullish(z.string()) })),
   metadata,
+  amount: z.nullish(z.int()),
+  /** From 2025-03-31. */
+  pricing: z.nullish(
+    z.looseObject({
+      price_details: z.nullish(z.looseObject({ price: looseReference, product: looseReference })),
+    }),
+  ),
+  /** Before it. */
+  price: z.nullish(z.looseObject({ id: looseReference, product: looseReference })),
 })
 
 /** An invoice as far as it is read: fields of both generations, each optional. */
@@ -102,12 +122,25 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',
       subscription_id: subscriptionId,
+      product_ids: productsOf(lines),
       processor_invoice_id: paid.id,
       processor_payment_intent_id: paid.payment_intent,
       processor_charge_id: paid.charge,
       sale_date: paid.status_transitions?.paid_at ?? created,
     },
   }
+}
+
+/** What was sold, as `sales.product_ids` has it: what was paid most for first, each price before its product. Null where no line names any. */
+function productsOf(lines: z.output<typeof line>[]): string[] | null {
+  const ids = lines
+    .toSorted((a, b) => (b.amount ?? 0) - (a.amount ?? 0))
+    .flatMap(({ pricing, price }) => [
+      pricing?.price_details?.price ?? price?.id ?? null,
+      pricing?.price_details?.product ?? price?.product ?? null,
+    ])
+    .filter((productId) => productId !== null)
+  return ids.length === 0 ? null : [...new Set(ids)].slice(0, 50)
 }
 
 const invoicePayment = z.looseObject({ invoice: reference, payment })

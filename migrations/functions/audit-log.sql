@@ -206,7 +206,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key <> 'webhook_types';
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -248,6 +248,12 @@ begin
   -- Without its text, which goes with the partner while the log stays. That they were erased is told by itself.
   if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
     perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
+  end if;
+  if new.group_id is distinct from (case tg_op when 'UPDATE' then old.group_id end) then
+    perform write_program_audit(new.program_id, 'partner.group_changed', new.id::text, jsonb_build_object('group', (
+      select jsonb_build_array(
+        (select g.name from partner_groups g where tg_op = 'UPDATE' and g.program_id = new.program_id and g.id = old.group_id),
+        (select g.name from partner_groups g where g.program_id = new.program_id and g.id = new.group_id)))));
   end if;
   return null;
 end $$;
@@ -320,3 +326,27 @@ begin
 end $$;
 create or replace trigger webhook_endpoints_audit after insert or update on webhook_endpoints
   for each row execute function audit_webhook_endpoint();
+
+create or replace function audit_partner_group() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    perform write_program_audit(new.program_id, 'group.made', new.name, null);
+  elsif new.name <> old.name then
+    perform write_program_audit(new.program_id, 'group.renamed', new.name, jsonb_build_object('name', jsonb_build_array(old.name, new.name)));
+  end if;
+  return null;
+end $$;
+create or replace trigger partner_groups_audit after insert or update on partner_groups for each row execute function audit_partner_group();
+
+-- A rule that begins or ends, with its terms; the subject is whom it is for.
+create or replace function audit_commission_rule() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'commission_rule.begun' else 'commission_rule.ended' end,
+    coalesce('partner ' || new.partner_id, (
+      select 'group ' || g.name from partner_groups g where g.program_id = new.program_id and g.id = new.group_id
+    ), 'everybody'),
+    jsonb_strip_nulls(to_jsonb(new) - array['program_id', 'group_id', 'partner_id', 'since_version', 'until_version', 'created_at', 'ended_at']));
+  return null;
+end $$;
+create or replace trigger commission_rules_audit after insert or update on commission_rules
+  for each row execute function audit_commission_rule();

@@ -104,8 +104,8 @@ begin
   end if;
 end $$;
 
--- Computes commissions anew after a sale was told or corrected: of that sale where it is `itself`, and of the `others` of its customer that
--- count months from their first purchase. The caller has locked the customer, and the sale where it is older than this transaction. All
+-- Computes commissions anew after a sale was told or corrected: of that sale where it is `itself`, of the `others` of its customer that
+-- count months from their first purchase, and of those under a cap, in the order in which they were sold. The caller has locked the customer, and the sale where it is older than this transaction. All
 -- sales are locked, then all commissions, then all balances, each in the order of their keys.
 create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns void language plpgsql as $$
 declare
@@ -116,7 +116,7 @@ begin
   select array_agg(locked.id) into sale_ids from (
     select s.id from sales s
     where s.program_id = of_sale.program_id and s.customer_id = of_sale.customer_id and not s.is_test
-      and case when s.id = of_sale.id then itself else others and s.commission_months is not null end
+      and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null end
     order by s.id for no key update
   ) locked;
   perform from commissions c where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
@@ -127,7 +127,7 @@ begin
   )
   order by b.partner_id, b.currency for no key update;
   select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
-  for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.id loop
+  for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.sale_date, s.id loop
     perform correct_commission(sale, first_date);
   end loop;
 end $$;
@@ -146,7 +146,8 @@ declare
 begin
   select c.* into was from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id;
   commission := was;
-  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_months, sale.sale_date, first_date);
+  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
+    sale.sale_date, first_date, left_under_cap(sale));
   if was.id is null then
     if commission.amount_cents > 0 then
       insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
@@ -168,7 +169,9 @@ begin
     commission.reversed_cents := reversed_share(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := case
       when sale.amount_cents = 0 then 'No payment was required.'
-      when commission.amount_cents = 0 then 'It is later than the program pays for.'
+      when commission.amount_cents = 0 and sale.sale_date > first_date + make_interval(months => sale.commission_months)
+        then 'It is later than the program pays for.'
+      when commission.amount_cents = 0 then 'Nothing is left to earn by it.'
       else (
         select coalesce(r.reason_text, r.reason) from refunds r
         where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0

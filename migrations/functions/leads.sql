@@ -6,6 +6,7 @@ create or replace function record_settled_lead(
 language plpgsql as $$
 declare
   program record;
+  rule record;
   commission_id bigint;
   counted boolean;
 begin
@@ -13,13 +14,22 @@ begin
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
   -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
-  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types
+  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types,
+    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, null::bigint as rule_id
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
+  if program.rules_version > 0 then
+    select r.lead_commission_cents, r.id into rule
+    from lead_terms_of(customer.program_id, program.rules_version, customer.partner_id, program.group_id) r;
+    if found then
+      program.lead_commission_cents := rule.lead_commission_cents;
+      program.rule_id := rule.id;
+    end if;
+  end if;
   if program.lead_commission_cents > 0 then
     counted := add_customers(customer.program_id, now(), 1, 0);
-    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review,
+    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, lead_rule_id, hold_until)
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review, program.rule_id,
       now() + make_interval(days => program.hold_days))
     returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,

@@ -25,13 +25,15 @@ begin
   end if;
 end $$;
 
--- The commission of a sale on this base. Rounded half up in integers, because floating point is not exact here (27.50 at 1.4 % would give 38
--- cents for 39). What is sold more than `months` after the customer's first purchase earns nothing; null is for ever.
+-- The commission of a sale on this base. The percentage is rounded half up in integers, because floating point is not exact here (27.50 at 1.4 %
+-- would give 38 cents for 39); the fixed amount is added where anything was paid without tax. What is sold more than `months` after the customer's
+-- first purchase earns nothing; null is for ever. `left_cents` is what it may bring at most (left_under_cap), null for no bound but an amount's own.
 create or replace function commission_of(
-  base_cents bigint, commission_bp integer, months integer, sale_date timestamptz, first_purchase_date timestamptz
+  base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamptz, first_purchase_date timestamptz,
+  left_cents bigint
 ) returns bigint language sql stable
-return case when sale_date > first_purchase_date + make_interval(months => months) then 0
-  else (base_cents * commission_bp + 5000) / 10000 end;
+return case when base_cents = 0 or sale_date > first_purchase_date + make_interval(months => months) then 0
+  else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
 -- A resolution with one step more that was tried for a buyer, and what it found. The words are those of lib/money/explanation.ts.
 create or replace function with_step(resolution jsonb, step text, found text) returns jsonb language sql immutable
@@ -49,7 +51,7 @@ create or replace function record_sale(
 #variable_conflict use_column
 declare
   customer record;
-  partner_closed_at timestamptz;
+  partner record;
   was_attributed boolean := false;
   is_first_purchase boolean;
   is_counted_now boolean;
@@ -58,7 +60,7 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
@@ -68,22 +70,31 @@ begin
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
-    select r.closed_at into partner_closed_at from partners r
+    select r.closed_at, r.group_id into partner from partners r
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
-    if partner_closed_at is not null then
+    if partner.closed_at is not null then
       customer.commission_bp := 0;
       customer.resolution := customer.resolution || '{"partner_left": true}';
+    end if;
+    given.partner_id := customer.partner_id;
+    given.commission_bp := customer.commission_bp;
+    given.commission_months := customer.commission_duration_months;
+    if customer.rules_version > 0 and partner.closed_at is null then
+      given.terms_among := (customer.rules_version, partner.group_id, customer.commission_bp, customer.commission_duration_months);
+      given := with_terms(given);
     end if;
   end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-      amount_source, commission_base_cents, commission_bp, commission_months, resolution, currency, sale_type, payment_status, is_recurring,
+      amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
+      terms_among, product_ids, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
-    values (given.program_id, given.is_test, given.transaction_id, customer.id, customer.partner_id, given.customer_key,
+    values (given.program_id, given.is_test, given.transaction_id, customer.id, given.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-      customer.commission_bp, customer.commission_duration_months, coalesce(customer.resolution, given.resolution), given.currency,
+      given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
+      given.terms_among, given.product_ids, coalesce(customer.resolution, given.resolution), given.currency,
       given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
@@ -108,11 +119,21 @@ begin
     if given.amount_source > sale.amount_source then
       sale := correct_sale(sale, given);
     end if;
+    if not was_attributed and (given.terms_among).rules_version is not null then
+      given.product_ids := sale.product_ids;
+      given.sale_type := sale.sale_type;
+      given.currency := sale.currency;
+      given := with_terms(given);
+    end if;
     update sales s set
       customer_id = coalesce(s.customer_id, customer.id),
-      partner_id = coalesce(s.partner_id, customer.partner_id),
-      commission_bp = coalesce(s.commission_bp, customer.commission_bp),
-      commission_months = case when was_attributed then s.commission_months else customer.commission_duration_months end,
+      partner_id = coalesce(s.partner_id, given.partner_id),
+      commission_bp = coalesce(s.commission_bp, given.commission_bp),
+      commission_months = case when was_attributed then s.commission_months else given.commission_months end,
+      commission_rule_id = case when was_attributed then s.commission_rule_id else given.commission_rule_id end,
+      commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
+      commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
+      terms_among = case when was_attributed then s.terms_among else given.terms_among end,
       resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
@@ -129,8 +150,8 @@ begin
     return;
   end if;
 
-  commission_cents := commission_of(sale.commission_base_cents, customer.commission_bp, customer.commission_duration_months, sale.sale_date,
-    customer.first_purchase_date);
+  commission_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
+    sale.sale_date, customer.first_purchase_date, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
@@ -152,6 +173,14 @@ begin
       counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
       perform correct_commissions(sale, false, true);
     end if;
+  end if;
+  -- One told late leaves less for those that came after it under a cap.
+  if customer.rules_version > 0 and exists (
+    select from sales s
+    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
+      and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+  ) then
+    perform correct_commissions(sale, false, false);
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
@@ -188,7 +217,7 @@ begin
   return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
 end $$;
 
--- Takes a better source's word for what a sale brought, and returns the sale. Its refunds, its commission and the totals follow; where it
+-- Takes a better source's word for what was sold and what it brought, and returns the sale. Its terms, its refunds, its commission and the totals follow; where it
 -- was, or is no more, its customer's first purchase, their other commissions do too. The caller has locked the customer and the sale. What
 -- is in another currency corrects nothing: a balance has one.
 create or replace function correct_sale(sale sales, given sales) returns sales language plpgsql as $$
@@ -202,9 +231,17 @@ begin
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
-    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s))
+    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)), sale_type = given.sale_type,
+    product_ids = coalesce(given.product_ids, s.product_ids)
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
+  if (sale.terms_among).rules_version is not null then
+    sale := with_terms(sale);
+    update sales s set commission_rule_id = sale.commission_rule_id, commission_bp = sale.commission_bp,
+      commission_months = sale.commission_months, commission_fixed_cents = sale.commission_fixed_cents,
+      commission_cap_cents = sale.commission_cap_cents
+    where s.program_id = sale.program_id and s.id = sale.id;
+  end if;
   if sale.customer_id is null or sale.is_test then
     return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
   end if;

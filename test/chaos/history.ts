@@ -135,13 +135,22 @@ class History {
           if (!ok && (certain || !(error as { same_payload?: boolean }).same_payload))
             this.wrong.push(`sale ${id} was refused: ${JSON.stringify(error)}`)
         }
-        const cents = Model.commissionOf(amount)
+        const cents = this.model.commissionOf({ customer: person, amount, currency, type: 'payment' })
         if (certain) this.expect(`commission of ${id}`, answers[0]?.data?.commission_cents, cents)
         const commission =
           cents === 0
             ? undefined
             : { id: await this.commissionOf(id), partner: person % 2, currency, amount: cents, ...untouched }
-        this.model.sales.push({ id, customer: person, amount, currency, refunded: 0, refunds: new Map(), commission })
+        this.model.sales.push({
+          id,
+          customer: person,
+          type: 'payment',
+          amount,
+          currency,
+          refunded: 0,
+          refunds: new Map(),
+          commission,
+        })
       },
     }
   }
@@ -175,7 +184,7 @@ class History {
       touches: [`sale:${id}`],
       run: async () => {
         await Promise.all(events.map((event) => this.calls(() => deliver(event))))
-        const cents = Model.commissionOf(amount)
+        const cents = this.model.commissionOf({ customer: person, amount, currency: 'usd', type: 'payment' })
         const commission =
           cents === 0
             ? undefined
@@ -183,6 +192,7 @@ class History {
         const sale: ModelSale = {
           id,
           customer: person,
+          type: 'payment',
           amount,
           currency: 'usd',
           refunded: 0,

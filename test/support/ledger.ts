@@ -23,6 +23,7 @@ export interface LedgerProgram {
     customerKey: string
     amount: number
     currency: string
+    type?: string
     clickId?: string | null
   }): Promise<RecordedSale>
   /** A sale of a new customer whom a partner brought, and its commission. */
@@ -87,11 +88,19 @@ export async function createLedgerProgram(
       const lead = { customer_key: customerKey, click_id: clickId, ...noLead }
       await recordServerLead(db, keyHash, lead, null)
     },
-    sale: ({ id, customerKey, amount, currency, clickId = null }) =>
+    sale: ({ id, customerKey, amount, currency, type = 'payment', clickId = null }) =>
       recordSale(
         db,
         keyHash,
-        { ...noSale, transaction_id: id, customer_key: customerKey, click_id: clickId, amount_cents: amount, currency },
+        {
+          ...noSale,
+          transaction_id: id,
+          customer_key: customerKey,
+          click_id: clickId,
+          amount_cents: amount,
+          currency,
+          sale_type: type,
+        },
         null,
         randomUUID(),
       ),

@@ -18,9 +18,19 @@ export interface ModelCommission {
   paid: boolean
 }
 
+/** Terms for everybody, a group or a partner, for one type of sale or all. */
+export interface ModelRule {
+  commission_bp: number
+  commission_fixed_cents: number
+  lifetime_cap_cents: number | null
+  sale_type: string | null
+  lead_commission_cents: number | null
+}
+
 export interface ModelSale {
   id: string
   customer: number
+  type: string
   amount: number
   currency: string
   refunded: number
@@ -50,14 +60,44 @@ export class Model {
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
   readonly told = new Map<string, number>()
+  /** By whom they are for: `everybody`, `group 0`, `partner 1`. */
+  readonly rules = new Map<string, ModelRule[]>()
+  /** Of each partner. */
+  readonly groups: (number | null)[] = [null, null]
   #creditedSoFar = 0
 
   get commissions(): ModelCommission[] {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  static commissionOf(amount: number): number {
-    return Math.floor((amount * commissionBp + 5000) / 10_000)
+  #rulesFor(partner: number): ModelRule[] {
+    const holders = [`partner ${partner}`, `group ${this.groups[partner] ?? 'none'}`, 'everybody']
+    return holders.flatMap((holder) => {
+      const rules = this.rules.get(holder) ?? []
+      return [...rules.filter((rule) => rule.sale_type !== null), ...rules.filter((rule) => rule.sale_type === null)]
+    })
+  }
+
+  /** What a sale made now brings, by the first rule that is for it. */
+  commissionOf({
+    customer,
+    amount,
+    currency,
+    type,
+  }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>): number {
+    const rule = this.#rulesFor(customer % 2).find(({ sale_type: of }) => of === null || of === type)
+    const percentage = Math.floor((amount * (rule?.commission_bp ?? commissionBp) + 5000) / 10_000)
+    if (!rule || currency !== 'usd') return percentage
+    const brought = this.sales.flatMap((sale) =>
+      sale.customer === customer && sale.currency === currency ? (sale.commission?.amount ?? 0) : 0,
+    )
+    const left = Math.max((rule.lifetime_cap_cents ?? Infinity) - sum(brought), 0)
+    return Math.min(percentage + rule.commission_fixed_cents, left)
+  }
+
+  leadCommissionOf(partner: number): number {
+    const rules = this.#rulesFor(partner).filter(({ sale_type: of }) => of === null)
+    return rules.find((rule) => rule.lead_commission_cents !== null)?.lead_commission_cents ?? leadCommissionCents
   }
 
   balance(partner: number, currency: string): number {

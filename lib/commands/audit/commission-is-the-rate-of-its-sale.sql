@@ -1,11 +1,21 @@
--- a sale's commission is its rate of what it brought without tax, and none where it came later than the program pays for
-select s.program_id, 'sale ' || s.id as subject, coalesce('commission of ' || c.amount_cents, 'no commission') as found,
-  x.commission || ' of ' || s.commission_base_cents as expected
-from sales s
-join customers u on u.program_id = s.program_id and u.id = s.customer_id
-left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
-cross join lateral (
-  select case when s.sale_date > u.first_purchase_date + make_interval(months => s.commission_months) then 0
-    else div(s.commission_base_cents::numeric * s.commission_bp + 5000, 10000) end as commission
+-- a sale's commission is its rate of what it brought without tax and what is fixed, up to its cap, and none where it came later than the program pays for
+select x.program_id, 'sale ' || x.id as subject, coalesce('commission of ' || x.amount_cents, 'no commission') as found,
+  x.expected || ' of ' || x.commission_base_cents as expected
+from (
+  select y.*, case when y.commission_cap_cents - y.earlier < y.uncapped then greatest(y.commission_cap_cents - y.earlier, 0)
+    else y.uncapped end as expected
+  from (
+    select s.program_id, s.id, s.commission_base_cents, s.commission_cap_cents, c.amount_cents,
+      case when s.commission_base_cents = 0 or s.sale_date > u.first_purchase_date + make_interval(months => s.commission_months) then 0
+        else least(div(s.commission_base_cents::numeric * s.commission_bp + 5000, 10000) + coalesce(s.commission_fixed_cents, 0), 9999999999999)
+      end as uncapped,
+      coalesce(sum(c.amount_cents) over (
+        partition by s.program_id, s.customer_id, s.currency order by s.sale_date, s.id rows between unbounded preceding and 1 preceding
+      ), 0) as earlier
+    from sales s
+    join customers u on u.program_id = s.program_id and u.id = s.customer_id
+    left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where ($1::bigint is null or s.program_id = $1) and not s.is_test
+  ) y
 ) x
-where ($1::bigint is null or s.program_id = $1) and not s.is_test and coalesce(c.amount_cents, 0) <> x.commission
+where coalesce(x.amount_cents, 0) <> x.expected

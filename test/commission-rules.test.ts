@@ -1,0 +1,344 @@
+import { randomUUID } from 'node:crypto'
+import { Pool } from 'pg'
+import { afterAll, describe, expect, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { type CommissionRule, type RuleHolder, saveRules } from '../lib/programs/commission-rules.ts'
+import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, databaseUrl } = await startEndpoint()
+const pool = new Pool({ connectionString: databaseUrl, max: 8 })
+afterAll(() => pool.end())
+
+/** A program of 20 %, whose first partner is in a group; `brings` is what a sale of a customer of that partner earns. */
+async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] = {}) {
+  const program = await createLedgerProgram(pool, db, settings)
+  const { rows } = await sql.query<{ group_id: string }>(
+    `with made as (insert into partner_groups (program_id, name) values ($1, 'Gold') returning id)
+    update partners r set group_id = made.id from made where r.program_id = $1 and r.id = $2 returning r.group_id`,
+    [program.programId, program.partnerIds[0]],
+  )
+  const groupId = Number(rows[0]?.group_id)
+  const partnerId = program.partnerIds[0] ?? 0
+  const clickId = await program.click(0)
+  return {
+    ...program,
+    groupId,
+    partnerId,
+    rules: (holder: RuleHolder, ...rules: CommissionRule[]) => saveRules(db, program.programId, holder, rules),
+    /** A sale as one of the processor's objects tells it, of the one customer unless it names another. */
+    async tell(sale: Record<string, unknown>) {
+      const { rows: told } = await sql.query<{ id: string }>(
+        `select ((record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', p.program_id, 'customer_id', p.id,
+          'customer_key', 'buyer', 'commission_base_cents', $2::jsonb->'amount_cents', 'currency', 'usd', 'is_test', false, 'is_recurring', false,
+          'sale_type', 'payment', 'payment_status', 'paid', 'sale_date', now()) || $2::jsonb), true)).sale).id
+        from customers p where p.program_id = $1 and p.click_id = $3`,
+        [program.programId, JSON.stringify(sale), clickId],
+      )
+      return Number(told[0]?.id)
+    },
+    async earned(): Promise<Record<string, number>> {
+      const { rows: earned } = await sql.query<{ transaction_id: string; cents: string }>(
+        `select s.transaction_id, coalesce(c.amount_cents - c.reversed_cents, 0) as cents
+        from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id where s.program_id = $1`,
+        [program.programId],
+      )
+      return Object.fromEntries(earned.map((sale) => [sale.transaction_id, Number(sale.cents)]))
+    },
+  }
+}
+
+const sell = async (program: LedgerProgram, amount: number, more: { currency?: string; type?: string } = {}) => {
+  const id = randomUUID()
+  const clickId = await program.click(0)
+  return (await program.sale({ id, customerKey: id, clickId, amount, currency: 'usd', ...more })).commission_cents
+}
+
+test('a partner’s own rule comes before those of the group, those before everybody’s, and one for the product before one for all', async () => {
+  const world = await createWorld()
+  const rates: [RuleHolder, CommissionRule[]][] = [
+    [{ partnerId: world.partnerId }, [{ product_id: 'prod_a', commission_bp: 100 }, { commission_bp: 200 }]],
+    [{ groupId: world.groupId }, [{ product_id: 'prod_a', commission_bp: 300 }, { commission_bp: 400 }]],
+    ['everybody', [{ product_id: 'prod_a', commission_bp: 500 }]],
+  ]
+  for (const [holder, rules] of rates) await world.rules(holder, ...rules)
+  const rateNow = async (product: string) => {
+    const id = randomUUID()
+    await world.tell({ transaction_id: id, amount_cents: 10_000, product_ids: [product] })
+    return (await world.earned())[id]
+  }
+  const seen = [[await rateNow('prod_a'), await rateNow('prod_b')]]
+  for (const [holder, [forProduct, forAll]] of rates) {
+    await world.rules(holder, ...(forAll ? [forAll] : []))
+    seen.push([await rateNow('prod_a'), await rateNow('prod_b')])
+    await world.rules(holder)
+    seen.push([await rateNow('prod_a'), await rateNow('prod_b')])
+    expect(forProduct).toBeDefined()
+  }
+  expect(seen).toEqual([
+    [100, 200],
+    [200, 200],
+    [300, 400],
+    [400, 400],
+    [500, 2000],
+    [2000, 2000],
+    [2000, 2000],
+  ])
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test.each<[string, CommissionRule, number, { currency?: string; type?: string }, number]>([
+  ['a percentage is rounded half up', { commission_bp: 140 }, 2750, {}, 39],
+  ['a fixed amount is added', { commission_bp: 140, commission_fixed_cents: 500 }, 2750, {}, 539],
+  ['a fixed amount stands alone', { commission_fixed_cents: 500 }, 2750, {}, 500],
+  ['a fixed amount can be more than the sale', { commission_fixed_cents: 500 }, 100, {}, 500],
+  [
+    'another currency earns the percentage',
+    { commission_bp: 140, commission_fixed_cents: 500 },
+    2750,
+    { currency: 'eur' },
+    39,
+  ],
+  ['another currency has no cap', { commission_bp: 140, lifetime_cap_cents: 5 }, 2750, { currency: 'eur' }, 39],
+  ['a cap bounds the first sale', { commission_bp: 140, lifetime_cap_cents: 5 }, 2750, {}, 5],
+  ['a cap of nothing pays nothing', { commission_bp: 140, lifetime_cap_cents: 0 }, 2750, {}, 0],
+  ['a rule may pay nothing', { commission_bp: 0 }, 2750, {}, 0],
+  ['a rule for another type of sale is not for this one', { sale_type: 'upgrade', commission_bp: 0 }, 1000, {}, 200],
+  ['a rule for the type of sale is', { sale_type: 'upgrade', commission_bp: 1 }, 10_000, { type: 'upgrade' }, 1],
+  [
+    'the largest amounts fit',
+    { commission_bp: 10_000, commission_fixed_cents: 9_999_999_999_999 },
+    9_999_999_999_999,
+    {},
+    9_999_999_999_999,
+  ],
+])('%s', async (_, rule, amount, more, cents) => {
+  const world = await createWorld()
+  await world.rules({ groupId: world.groupId }, rule)
+  expect(await sell(world, amount, more)).toBe(cents)
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('a program without rules keeps nothing of them with its sales, and one whose rules ended pays its own terms', async () => {
+  const world = await createWorld()
+  await sell(world, 1000)
+  await world.rules({ groupId: world.groupId }, { commission_bp: 1 })
+  await world.rules({ groupId: world.groupId })
+  await sell(world, 1000)
+  const { rows } = await sql.query(
+    'select commission_bp, commission_rule_id, terms_among::text from sales where program_id = $1 order by id',
+    [world.programId],
+  )
+  expect(rows).toEqual([
+    { commission_bp: 2000, commission_rule_id: null, terms_among: null },
+    { commission_bp: 2000, commission_rule_id: null, terms_among: `(2,${world.groupId},2000,)` },
+  ])
+})
+
+test('rules that are the same change nothing, and what differs ends and begins anew', async () => {
+  const world = await createWorld()
+  const holder = { groupId: world.groupId }
+  expect(await world.rules(holder, { commission_bp: 100 }, { product_id: 'prod_a', commission_bp: 200 })).toBe(true)
+  expect(await world.rules(holder, { product_id: 'prod_a', commission_bp: 200 }, { commission_bp: 100 })).toBe(false)
+  expect(await world.rules(holder, { commission_bp: 100 }, { product_id: 'prod_a', commission_bp: 300 })).toBe(true)
+  const { rows } = await sql.query(
+    'select product_id, commission_bp, since_version, until_version from commission_rules where program_id = $1 order by id',
+    [world.programId],
+  )
+  expect(rows).toEqual([
+    { product_id: null, commission_bp: 100, since_version: 1, until_version: null },
+    { product_id: 'prod_a', commission_bp: 200, since_version: 1, until_version: 2 },
+    { product_id: 'prod_a', commission_bp: 300, since_version: 2, until_version: null },
+  ])
+})
+
+test.each([
+  ['changes', 'update commission_rules set commission_bp = 1 where program_id = $1'],
+  ['begins again', 'update commission_rules set ended_at = null, until_version = null where program_id = $1'],
+  ['is deleted', 'delete from commission_rules where program_id = $1'],
+])('no rule %s', async (_, statement) => {
+  const world = await createWorld()
+  await world.rules({ groupId: world.groupId }, { commission_bp: 100 })
+  await world.rules({ groupId: world.groupId })
+  await expect(sql.query(statement, [world.programId])).rejects.toThrow('A commission rule ends, and does not change.')
+})
+
+test('an invoice that names the product takes the rule that held when the sale was attributed', async () => {
+  const world = await createWorld()
+  await world.rules('everybody', { product_id: 'prod_a', commission_bp: 100 })
+  const payment = { transaction_id: 'pi_1', amount_cents: 10_000, amount_source: 'intent' }
+  await world.tell(payment)
+  expect(await world.earned()).toEqual({ pi_1: 2000 })
+  await world.rules('everybody', { product_id: 'prod_a', commission_bp: 9000 })
+  await sql.query('update partners set group_id = null where program_id = $1', [world.programId])
+  await sql.query('update programs set commission_bp = 7000 where id = $1', [world.programId])
+  await world.tell({ ...payment, amount_source: 'invoice', product_ids: ['price_1', 'prod_a'] })
+  expect(await world.earned()).toEqual({ pi_1: 100 })
+  // The next one is of today's.
+  await world.tell({ transaction_id: 'in_2', amount_cents: 10_000, amount_source: 'invoice', product_ids: ['prod_a'] })
+  await world.tell({ transaction_id: 'in_3', amount_cents: 10_000, amount_source: 'invoice', product_ids: ['prod_b'] })
+  expect(await world.earned()).toEqual({ pi_1: 100, in_2: 9000, in_3: 7000 })
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('of several products the first with a rule counts, a price before its product, and the type of sale after them', async () => {
+  const world = await createWorld()
+  await world.rules(
+    'everybody',
+    { product_id: 'price_1', commission_bp: 100 },
+    { product_id: 'prod_2', commission_bp: 200 },
+    { sale_type: 'payment', commission_bp: 300 },
+  )
+  const products = [['price_1', 'prod_2'], ['price_9', 'prod_2', 'price_1', 'prod_1'], ['price_9'], null]
+  for (const [number, product_ids] of products.entries()) {
+    await world.tell({ transaction_id: `in_${number}`, amount_cents: 10_000, product_ids })
+  }
+  expect(await world.earned()).toEqual({ in_0: 100, in_1: 200, in_2: 300, in_3: 300 })
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+/** Sales bring 20 %, up to 1,000 for a customer. */
+const capped = async (holdDays = 0) => {
+  const world = await createWorld({ holdDays })
+  await world.rules({ groupId: world.groupId }, { commission_bp: 2000, lifetime_cap_cents: 1000 })
+  return world
+}
+
+describe('under a cap of 1,000 for a customer', () => {
+  const sales = [
+    { transaction_id: 'in_1', amount_cents: 3000, sale_date: '2026-01-01T00:00:00Z' },
+    { transaction_id: 'in_2', amount_cents: 1500, sale_date: '2026-02-01T00:00:00Z' },
+    { transaction_id: 'in_3', amount_cents: 1000, sale_date: '2026-03-01T00:00:00Z' },
+    { transaction_id: 'in_4', amount_cents: 1000, sale_date: '2026-04-01T00:00:00Z' },
+  ]
+  const inOrder = { in_1: 600, in_2: 300, in_3: 100, in_4: 0 }
+  test('the sales bring the same in whatever order they are told', async () => {
+    const orders = [
+      [0, 1, 2, 3],
+      [3, 2, 1, 0],
+      [2, 0, 3, 1],
+      [1, 3, 0, 2],
+    ]
+    for (const order of orders) {
+      const world = await capped()
+      for (const number of order) {
+        await world.tell(sales[number] ?? {})
+        await sql.query('select approve_due_commissions(100)')
+      }
+      expect(await world.earned(), order.join()).toEqual(inOrder)
+      const { rows } = await sql.query('select balance_cents from balances where program_id = $1', [world.programId])
+      expect(rows).toEqual([{ balance_cents: '1000' }])
+      expect(await findDifferences(sql, world.programId)).toEqual([])
+    }
+  })
+
+  test('a correction of an earlier one leaves more for later ones, a refund does not', async () => {
+    const world = await capped()
+    for (const sale of sales) await world.tell(sale)
+    await world.refund('in_2', 1500)
+    expect(await world.earned()).toEqual({ ...inOrder, in_2: 0 })
+    await world.tell({ ...sales[0], amount_cents: 500, amount_source: 'invoice' })
+    expect(await world.earned()).toEqual({ in_1: 100, in_2: 0, in_3: 200, in_4: 200 })
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  })
+
+  test('a refund of a sale that brought nothing changes nothing, and it earns once there is room', async () => {
+    const world = await capped()
+    for (const sale of sales) await world.tell(sale)
+    await world.refund('in_4', 500)
+    await world.tell({ ...sales[1], amount_cents: 500, amount_source: 'invoice' })
+    expect(await world.earned()).toEqual({ in_1: 600, in_2: 100, in_3: 200, in_4: 50 })
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  })
+
+  test('forty sales of a customer at once bring it exactly', async () => {
+    const world = await capped()
+    const sell40 = Array.from({ length: 40 }, (_, number) => ({
+      transaction_id: `sale-${number}`,
+      amount_cents: 300 + number,
+      sale_date: new Date(Date.UTC(2026, 0, 1 + ((number * 7) % 40))).toISOString(),
+    }))
+    await Promise.all(
+      sell40.map((sale) =>
+        pool.query(
+          `select record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', c.program_id, 'customer_id', c.id,
+            'customer_key', 'buyer', 'commission_base_cents', $2::jsonb->'amount_cents', 'currency', 'usd', 'is_test', false,
+            'is_recurring', false, 'sale_type', 'payment', 'payment_status', 'paid') || $2::jsonb), true)
+          from customers c where c.program_id = $1`,
+          [world.programId, JSON.stringify(sale)],
+        ),
+      ),
+    )
+    const earned = await world.earned()
+    expect(Object.values(earned).reduce((sum, cents) => sum + cents, 0)).toBe(1000)
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  })
+})
+
+test('a rule that changes while sales arrive leaves each of them the old or the new terms whole', async () => {
+  const world = await createWorld()
+  const holder = { groupId: world.groupId }
+  const terms = [
+    { commission_bp: 1000, commission_fixed_cents: 700, lifetime_cap_cents: 1111, commission_duration_months: 3 },
+    { commission_bp: 3000, commission_fixed_cents: 0, lifetime_cap_cents: null, commission_duration_months: null },
+  ]
+  await world.rules(holder, terms[0] ?? {})
+  const clicks = await Promise.all(Array.from({ length: 60 }, () => world.click(0)))
+  const sellAll = clicks.map(async (clickId, number) => {
+    const key = `customer-${number}`
+    await world.sale({ id: key, customerKey: key, clickId, amount: 10_000, currency: 'usd' })
+  })
+  const change = async () => {
+    for (let number = 1; number <= 12; number++) await world.rules(holder, terms[number % 2] ?? {})
+  }
+  await Promise.all([...sellAll, change(), change()])
+  const { rows } = await sql.query<{ terms: string }>(
+    `select distinct concat_ws(' ', s.commission_bp, coalesce(s.commission_fixed_cents, 0), s.commission_cap_cents, s.commission_months, c.amount_cents) as terms
+    from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id where s.program_id = $1`,
+    [world.programId],
+  )
+  expect(['1000 700 1111 3 1111', '3000 0 3000']).toEqual(expect.arrayContaining(rows.map((row) => row.terms)))
+  const { rows: live } = await sql.query(
+    'select count(*)::integer as rules from commission_rules where program_id = $1 and ended_at is null',
+    [world.programId],
+  )
+  expect(live).toEqual([{ rules: 1 }])
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('a lead pays by the partner’s own rule, else by their group’s, else what the program pays', async () => {
+  const world = await createWorld({ leadCommissionCents: 100 })
+  const pays = async () => {
+    const key = randomUUID()
+    await world.lead(key, await world.click(0))
+    const { rows } = await sql.query<{ amount_cents: string }>(
+      `select m.amount_cents from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id
+      where m.program_id = $1 and m.kind = 'lead' and c.customer_key = $2`,
+      [world.programId, key],
+    )
+    return Number(rows[0]?.amount_cents ?? 0)
+  }
+  const seen = [await pays()]
+  await world.rules({ groupId: world.groupId }, { lead_commission_cents: 250 })
+  seen.push(await pays())
+  await world.rules({ partnerId: world.partnerId }, { commission_bp: 100 })
+  seen.push(await pays())
+  await world.rules({ partnerId: world.partnerId }, { lead_commission_cents: 0 })
+  seen.push(await pays())
+  expect(seen).toEqual([100, 250, 250, 0])
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('a partner who erased their account earns nothing by any rule', async () => {
+  const world = await createWorld()
+  await world.rules({ partnerId: world.partnerId }, { commission_fixed_cents: 500, lead_commission_cents: 500 })
+  const clickId = await world.click(0)
+  await sql.query(
+    `update partners set closed_at = now(), is_active = false, ended_at = now(), ended_by = 'partner' where program_id = $1 and id = $2`,
+    [world.programId, world.partnerId],
+  )
+  const sale = await world.sale({ id: randomUUID(), customerKey: 'late', clickId, amount: 1000, currency: 'usd' })
+  expect(sale.commission_cents).toBe(0)
+  await world.lead('later', clickId)
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
