@@ -4,6 +4,7 @@ import { startQueue } from '../lib/local/queue.ts'
 import { loadService } from './chaos/bundle.ts'
 import { deliverEverything, differences, runHistory } from './chaos/history.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
+import { runWebhookChaos } from './chaos/webhooks.ts'
 import { openWorld } from './chaos/world.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -31,6 +32,19 @@ afterAll(async () => {
   await queue.close()
   await stripe.close()
 })
+
+test(
+  `whatever befalls endpoints, the database and the queue, each program is told of its own, all of it, in order (SEED=${seed})`,
+  { timeout: 120_000 },
+  async () => {
+    const options = { sql: world.pool, databaseUrl, neon, queue, faults: faultyQueue, seed, rounds: 4, hanging: false }
+    const { wrong, events, databaseFaults, queueFaults } = await runWebhookChaos(options)
+    expect(wrong).toEqual([])
+    expect(events).toBe(7 * 4 * 3)
+    expect(databaseFaults).toBeGreaterThan(5)
+    expect(queueFaults).toBeGreaterThan(5)
+  },
+)
 
 test(
   `24 histories under faults end as the rules say, and everything is told once (SEED=${seed})`,

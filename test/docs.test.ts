@@ -215,6 +215,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
   const servers: ChildProcess[] = []
   afterAll(() => servers.forEach((server) => void server.kill()))
   const receiving = startReceiver()
+  afterAll(async () => (await receiving).close())
   const walk = async () => {
     const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
     const options = { apiKey: shop.apiKey, baseUrl: stack.baseUrl }

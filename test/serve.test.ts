@@ -57,6 +57,7 @@ describe('with a database of its own', async () => {
   }
   let madeUp: Record<string, string> = {}
   const receiver = await startReceiver()
+  afterAll(() => receiver.close())
 
   async function withDatabase<Result>(work: (sql: Client, db: Database) => Promise<Result>): Promise<Result> {
     const connectionString = readFileSync(path.join(dataFolder, 'database-url'), 'utf8')

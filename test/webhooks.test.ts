@@ -52,6 +52,7 @@ const { stack } = api
 const { db } = stack
 const env = { ...stack.environment, ...settings }
 const receiver = await startReceiver()
+afterAll(() => receiver.close())
 const queue = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
 const channels = queuesOf(queue, { QUEUE_URL: stack.queue.url, WEBHOOK_QUEUE_URL: stack.queue.webhookUrl })
 /** Which actions were used of the webhooks' queue, as AWS' policies name them. */

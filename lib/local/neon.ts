@@ -36,6 +36,8 @@ export interface NeonEndpoint {
   /** The header with the token that faults and `/control` take. */
   control: { 'Control-Token': string }
   inject(fault: Fault): void
+  /** How many of the faults are left to meet a request. */
+  faults(): number
   clearFaults(): void
   close(): Promise<void>
 }
@@ -205,6 +207,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     recent: [],
     control: { 'Control-Token': controlToken },
     inject: (fault) => void faults.push({ times: 1, delay_ms: 0, matching: '', ...fault }),
+    faults: () => faults.reduce((left, { times }) => left + times, 0),
     clearFaults: () => void (faults = []),
     async close() {
       server.close()

@@ -9,6 +9,8 @@ export interface FaultyQueue {
   url: string
   /** While false it answers as the queue does. */
   faulty: boolean
+  /** How many requests it treated badly. */
+  faults: number
   /** Every message body that came by. */
   bodies: string[]
   close(): Promise<void>
@@ -28,6 +30,7 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
     const forward = (text: string) => fetch(endpoint + (request.url ?? '/'), { method: 'POST', headers, body: text })
     const action = String(request.headers['x-amz-target']).split('.').at(-1)
     const faulty = queue.faulty && random.chance(faultRate)
+    if (faulty) queue.faults += 1
     if (action === 'SendMessageBatch') queue.bodies.push(body)
     if (faulty && random.chance(0.4)) return void request.socket.destroy()
     if (faulty && action === 'SendMessageBatch') await forward(body)
@@ -64,6 +67,7 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
   const queue: FaultyQueue = {
     url: `http://127.0.0.1:${address.port}`,
     faulty: true,
+    faults: 0,
     bodies: [],
     async close() {
       server.close()

@@ -5,12 +5,14 @@ import { deliverEverything, differences, runHistory } from './history.ts'
 import { startFaultyQueue } from './queue-faults.ts'
 import { seeded } from './random.ts'
 import { startStand } from './stand.ts'
+import { runWebhookChaos } from './webhooks.ts'
 import { openWorld, type World } from './world.ts'
 
 /**
  * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: histories under faults, eight programs at once with up to twelve
  * calls at once each. A twentieth of the seeds goes through workerd, the rest through the same apps in this process. Postgres is
- * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. The last line is the figure; 1 is the exit code where anything is wrong.
+ * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. After them webhooks go to dead and broken endpoints, with `--seeds 0` these
+ * alone. The last line is the figure; 1 is the exit code where anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    random histories under faults, each audited'
@@ -93,6 +95,22 @@ neon.clearFaults()
 console.log(color.dim(`${throughWorkerd} through workerd, ${seconds()} s`))
 
 wrong.push(...(await deliverEverything(world, faultyQueue, queue.url)), ...(await differences(world)))
+const webhooks = await runWebhookChaos({
+  sql: world.pool,
+  databaseUrl,
+  neon,
+  queue,
+  faults: faultyQueue,
+  seed: firstSeed,
+  rounds: 4,
+  hanging: true,
+})
+wrong.push(...webhooks.wrong, ...(await differences(world)))
+console.log(
+  color.dim(
+    `${webhooks.events} webhooks in ${webhooks.requests} requests, ${webhooks.databaseFaults} faults of the database and ${webhooks.queueFaults} of the queue; told after ${webhooks.beside_ms} ms at most beside endpoints that hang, ${webhooks.alone_ms} ms alone, ${seconds()} s`,
+  ),
+)
 const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')
 await world.close()
 await workers.close()

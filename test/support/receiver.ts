@@ -1,7 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { afterAll } from 'vitest'
 
 /** A webhook as the receiver's process got it. */
 export interface ReceivedWebhook {
@@ -24,12 +23,12 @@ export interface Receiver {
   /** Waits until everything that came so far is in `received`. */
   settle(): Promise<void>
   of(name: string): ReceivedWebhook[]
+  close(): void
 }
 
-/** Starts a process that receives webhooks, for one test file. */
+/** Starts a process that receives webhooks, until it is closed. */
 export async function startReceiver(): Promise<Receiver> {
   const child = fork(fileURLToPath(new URL('receiver-process.ts', import.meta.url)))
-  afterAll(() => child.disconnect())
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]
   const received: ReceivedWebhook[] = []
   const settling: (() => void)[] = []
@@ -47,5 +46,6 @@ export async function startReceiver(): Promise<Receiver> {
         child.send({})
       }),
     of: (name) => received.filter((webhook) => webhook.name === name),
+    close: () => child.disconnect(),
   }
 }
