@@ -16,7 +16,7 @@ export const errorCodes = {
   },
   already_settled: { status: 400, title: 'The lead is settled already' },
   unauthorized: { status: 401, title: 'The Authorization header is missing or malformed, or its token is not valid' },
-  api_key_retired: { status: 401, title: 'The API key was retired' },
+  api_key_retired: { status: 401, title: 'The API key was revoked' },
   api_key_expired: { status: 401, title: 'The API key has expired' },
   forbidden: { status: 403, title: 'The caller may not do this' },
   insufficient_scope: {

@@ -618,7 +618,7 @@ test('with two-factor codes the password alone signs nobody in, and a code of th
   const { email, key, page, recoveryCodes, token } = await makeCoded()
   expect(page).toContain('<svg')
   expect(recoveryCodes).toHaveLength(10)
-  expect((await get('/account/two-factor', token)).text).toContain('Turn them off')
+  expect((await get('/account/two-factor', token)).text).toContain('Disable two-factor codes')
   const { location, cookie, session } = await beginSignIn(email)
   expect([location, session]).toEqual(['/two-factor?next=%2Faccount', ''])
   const byApi = await call('sign-in/email', { email, password })
@@ -776,13 +776,13 @@ test('a member without codes is led to set them up by every page of a workspace 
     [sandbox.workspaceId],
   )
   expect((await demand()).status).toBe(303)
-  expect((await get(page, sandbox.dashboardToken)).text).toContain('Demand them no longer')
+  expect((await get(page, sandbox.dashboardToken)).text).toContain('Stop requiring them')
   for (const path of ['/', `/programs/${sandbox.programId}`, page]) {
     const { status, headers } = await get(path, sandbox.billingToken)
     expect([path, status, headers.get('location')]).toEqual([path, 303, '/account/two-factor'])
   }
   const setUp = await get('/account/two-factor', sandbox.billingToken)
-  expect(setUp.text).toContain('demands two-factor codes.')
+  expect(setUp.text).toContain('requires two-factor codes.')
 })
 
 type Provider = 'github' | 'google'

@@ -92,10 +92,10 @@ test(
     await page.getByLabel('Program name').fill('Engine')
     await page.getByLabel('Domain of your site').fill('https://engine.example.com/start')
     await page.getByLabel('Commission on each sale, %').fill('12.345')
-    await page.getByRole('button', { name: 'Make the program' }).click()
+    await page.getByRole('button', { name: 'Create program' }).click()
     await page.getByText('Enter a percentage with two decimals at most.').waitFor()
     await page.getByLabel('Commission on each sale, %').fill('12,5')
-    await page.getByRole('button', { name: 'Make the program' }).click()
+    await page.getByRole('button', { name: 'Create program' }).click()
 
     await page.getByRole('heading', { name: 'Engine is ready' }).waitFor()
     await page.getByRole('button', { name: 'Copy set-up command' }).click()
@@ -175,12 +175,12 @@ test(
     await goTo(page, 'Commissions')
     await page.getByRole('row', { name: /t1/ }).getByRole('button', { name: 'Approve' }).click()
     await page.getByText("Approved: it is in the partner's balance.").waitFor()
-    await goTo(partner.page, 'Withdrawals')
-    await partner.page.getByRole('button', { name: 'Ask for it' }).click()
-    await partner.page.getByText('You asked for $25.00.').waitFor()
+    await goTo(partner.page, 'Payouts')
+    await partner.page.getByRole('button', { name: 'Request payout' }).click()
+    await partner.page.getByText('You requested a payout of $25.00.').waitFor()
 
-    await goTo(page, 'Withdrawals')
-    await page.getByLabel('Mark as paid: the withdrawal of $25.00 by Grace').click()
+    await goTo(page, 'Payouts')
+    await page.getByLabel('Mark as paid: the payout of $25.00 to Grace').click()
     await page.getByLabel('Reference of the transfer').fill('SEPA 2026-11')
     await page.getByRole('button', { name: 'Record the payment' }).click()
     await page.getByText('Marked as paid.').waitFor()
@@ -196,7 +196,7 @@ test(
     await reversed.getByText('Reversed').waitFor()
     expect(await reversed.textContent()).toContain('Refund of $200.00')
     expect(await reversed.textContent()).toContain('Arrived broken')
-    await goTo(page, 'Notices 2 unread')
+    await goTo(page, 'Notifications 2 unread')
     await page
       .getByText(
         /Review by hand: \$25\.00 of a commission for the sale t1 was reversed after .?Grace.? had been paid\./,
@@ -215,9 +215,9 @@ test(
 
     await goTo(page, 'Commissions')
     await page.getByRole('row', { name: /t2/ }).getByText('Reject', { exact: true }).click()
-    await page.getByLabel('Reason, which the partner is told').fill('Own order')
-    await page.getByRole('button', { name: 'Reject for good' }).click()
-    await page.getByText('Rejected. The partner is told the reason.').waitFor()
+    await page.getByLabel('Reason, shown to the partner').fill('Own order')
+    await page.getByRole('button', { name: 'Reject commission' }).click()
+    await page.getByText('Rejected. The partner is notified with the reason.').waitFor()
     await goTo(partner.page, 'Commissions')
     await partner.page.getByText('Own order').waitFor()
     expect(complaints).toEqual([])
@@ -243,8 +243,8 @@ test(
     await page.getByRole('img', { name: 'QR code for your app' }).waitFor()
     const key = (await page.getByLabel('key for the app', { exact: true }).textContent())?.trim() ?? ''
     await page.getByLabel('Code', { exact: true }).fill(totp(key))
-    await page.getByRole('button', { name: 'Turn the codes on' }).click()
-    await page.getByText('Two-factor codes are on.').waitFor()
+    await page.getByRole('button', { name: 'Enable the codes' }).click()
+    await page.getByText('Two-factor codes are enabled.').waitFor()
 
     const other = await openBrowser()
     await other.page.goto('/sign-in?next=/account/sessions')
@@ -328,8 +328,8 @@ test(
     await page.getByRole('heading', { name: 'webhook.test' }).waitFor()
     await page.getByText('None yet.').waitFor()
     await deliver(1)
-    await page.getByRole('link', { name: 'Look again' }).click()
-    await page.getByText('What was answered').click()
+    await page.getByRole('link', { name: 'Refresh' }).click()
+    await page.getByText('Response body').click()
     await page.getByText(/^ok: \d+ bytes$/).waitFor()
 
     const [body = ''] = await page.getByLabel('Body', { exact: true }).allInnerTexts()
@@ -356,24 +356,24 @@ test(
     await page.getByRole('link', { name: 'Deliveries', exact: true }).click()
     await page.getByLabel('State').selectOption({ label: 'Failed' })
     await page.getByRole('button', { name: 'Show' }).click()
-    await page.getByText('Nothing fits').waitFor()
+    await page.getByText('No results').waitFor()
     expect(new URL(page.url()).search).toBe('?status=failed&type=&endpoint=')
     await page.getByLabel('State').selectOption({ label: 'Delivered' })
     await page.getByLabel('Event').selectOption({ label: 'webhook.test' })
     await page.getByRole('button', { name: 'Show' }).click()
     await page.getByRole('cell', { name: url }).getByRole('link').click()
 
-    await page.getByLabel('Which').selectOption({ label: 'All that are done' })
+    await page.getByLabel('Which').selectOption({ label: 'All finished ones' })
     await page.getByLabel('From').fill('2026-01-01T00:00')
     await page.getByLabel('Until').fill('2025-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
-    await page.getByText('Choose a time after the first one.').waitFor()
+    await page.getByText('Choose a time after the start.').waitFor()
     await page.getByLabel('Until').fill('2036-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
     await page.getByText('3 deliveries are sent again.').waitFor()
     await deliver(7)
     page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
-    await page.getByRole('button', { name: 'Make a new secret' }).click()
+    await page.getByRole('button', { name: 'Rotate secret' }).click()
     await page.getByText(/signed with two secrets until/).waitFor()
     receiver.close()
     expect(receiver.received.map(({ signed }) => signed)).not.toContain(false)
@@ -388,12 +388,12 @@ const refusedForms: [path: string, field: string, typed: string, button: string]
   ['/programs/1/settings', 'Program name', 'x'.repeat(81), 'Save'],
   ['/programs/1/settings', 'Customer key or click id', 'nobody', 'Erase'],
   ['/programs/1/settings', 'Stripe account id', 'cus_1', 'Connect Stripe'],
-  ['/programs/new', 'Program name', 'x'.repeat(81), 'Make the program'],
+  ['/programs/new', 'Program name', 'x'.repeat(81), 'Create program'],
   ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add the partner'],
   ['/programs/1/payouts', 'Minimum', '1.234', 'Save'],
   ['/workspaces/1/members', 'E-mail', 'nobody', 'Send the invitation'],
   ['/account', 'New address', 'nobody', 'Change the address'],
-  ['/partner/links', 'Code', 'two words', 'Make the link'],
+  ['/partner/links', 'Code', 'two words', 'Create link'],
   ['/partner/withdrawals', 'Payout address', 'nobody', 'Save the payout address'],
   ['/sign-in', 'E-mail', 'nobody', 'Sign in'],
   ['/forgot-password', 'E-mail', 'nobody', 'Send the link'],
@@ -477,34 +477,34 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   await page.getByText('Stripe is connected.').waitFor()
 
   stack.stripe.failing.set('/v1/checkout/sessions', 503)
-  await page.getByLabel('Payments from before').selectOption({ label: 'of the last 3 months' })
-  await button('Read them').click()
-  await page.getByText('The past is being read, now checkout sessions.').waitFor()
-  await page.getByText(/ 1 object since .* read, 0 recorded\. It goes on by itself\.$/).waitFor()
+  await page.getByLabel('Past payments').selectOption({ label: 'of the last 3 months' })
+  await button('Import').click()
+  await page.getByText('Importing past checkout sessions.').waitFor()
+  await page.getByText(/ 1 object since .* read, 0 recorded\. It continues by itself\.$/).waitFor()
   await page.getByText('Stripe or the database did not answer.').waitFor()
-  expect(await button('Read them').count()).toBe(0)
-  await button('Go on now').click()
-  await page.getByText('The past is being read, now checkout sessions.').waitFor()
+  expect(await button('Import').count()).toBe(0)
+  await button('Continue now').click()
+  await page.getByText('Importing past checkout sessions.').waitFor()
 
   await button('Stop').click()
-  await page.getByText('Reading the past stopped at checkout sessions.').waitFor()
-  await page.getByText('Stopped. What was recorded stays.').waitFor()
+  await page.getByText('The import stopped at checkout sessions.').waitFor()
+  await page.getByText('The import is stopped. Recorded payments stay.').waitFor()
   stack.stripe.failing.clear()
   // What is stopped goes on for nobody who did not say so.
   await stack.scheduled('apply-parked-events')
   await page.reload()
-  await page.getByText('Reading the past stopped at checkout sessions.').waitFor()
+  await page.getByText('The import stopped at checkout sessions.').waitFor()
   expect(await recorded()).toEqual([])
 
-  await button('Go on where it stopped').click()
-  await page.getByText('The past is read.').waitFor()
-  expect(await page.getByText('The past is read.').locator('..').textContent()).toMatch(
+  await button('Resume the import').click()
+  await page.getByText('The import is complete.').waitFor()
+  expect(await page.getByText('The import is complete.').locator('..').textContent()).toMatch(
     / 5 objects since .* read, 3 recorded\./,
   )
   expect(await recorded()).toEqual(['in_1', 'in_2', 'in_3'])
 
-  await page.getByLabel('Payments from before').selectOption({ label: 'of the last 12 months' })
-  await button('Read them').click()
+  await page.getByLabel('Past payments').selectOption({ label: 'of the last 12 months' })
+  await button('Import').click()
   const lastYear = new Date().getUTCFullYear() - 1
   await page.getByText(new RegExp(` 5 objects since .*, ${lastYear} read`)).waitFor()
   expect(await recorded()).toEqual(['in_1', 'in_2', 'in_3'])

@@ -176,7 +176,7 @@ test('the partners of a search are listed and exported, in the order that the ad
   expect(Array.from(html.matchAll(/<strong>([^<]+)<\/strong>/g), ([, name]) => name)).toEqual(['Amy', 'amylase'])
   const [, ...lines] = (await get(`${base}/partners.csv?q=AMY&sort=name`)).trimEnd().split('\r\n')
   expect(lines.map((line) => line.split(',')[1])).toEqual(['Amy', 'amylase'])
-  expect(await get(`${base}/partners?q=nobody`)).toContain('Nothing fits')
+  expect(await get(`${base}/partners?q=nobody`)).toContain('No results')
 })
 
 test("a partner's page shows what they brought and earned, and changes what the program typed of them", async () => {
@@ -250,7 +250,7 @@ test('commissions are filtered by the days they were made on and by whether they
   expect(await ids('?dateFrom=2026-02-28&dateTo=2026-03-01')).toHaveLength(120)
   expect(await ids('?dateTo=2026-03-01&review=waiting')).toHaveLength(30)
   expect(await ids('?dateTo=2026-03-01&review=decided')).toHaveLength(30)
-  expect(await get(`${base}/commissions?dateFrom=2026-03-02&dateTo=2026-03-01`)).toContain('Nothing fits')
+  expect(await get(`${base}/commissions?dateFrom=2026-03-02&dateTo=2026-03-01`)).toContain('No results')
 })
 
 test('payout runs and who is due are found by the name of a partner', async () => {
@@ -364,7 +364,7 @@ test('a customer is found by key and by click id, a sale by its transaction id, 
   const html = await get(`${eventsPage}?q=11`)
   expect(html).toContain(`/programs/${listing.programId}/sales/11`)
   expect(html).toMatch(/\/customers\/\d+/)
-  expect(await get(`${eventsPage}?q=somebody@example.com`)).toContain('Nothing fits')
+  expect(await get(`${eventsPage}?q=somebody@example.com`)).toContain('No results')
 })
 
 test("a customer's timeline goes from the first click to the payout, and is the program's alone", async () => {

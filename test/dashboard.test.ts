@@ -600,7 +600,7 @@ test('an account that cannot be connected, and a time that cannot be read back t
     ['/connect', {}, '"account_id":"A Stripe account id begins with acct_.'],
     ['/connect', { account_id: 'cus_1' }, '"account_id":"A Stripe account id begins with acct_.'],
     ['/connect', { account_id: 'acct_theirs' }, '"account_id":"This account is connected in another workspace.'],
-    ['/backfill', { months: '7' }, '"months":"Choose how far back to read."'],
+    ['/backfill', { months: '7' }, '"months":"Choose how far back to import."'],
   ]
   for (const [address, fields, refusal] of forms) {
     const { status, headers } = await post(path + address, fields, sandbox.dashboardToken)
@@ -636,7 +636,7 @@ test.each([
   ['10.50', 'Amounts in JPY have no decimals. Up to ¥1,050 is available.'],
   ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
   ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
-  ['1051', 'Only ¥1,050 can be withdrawn now. Ask for that or less.'],
+  ['1051', 'Only ¥1,050 is available now. Request that or less.'],
 ])('a withdrawal of %s yen of 1,050 says which rule it breaks', async (amount, said) => {
   const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
   const { headers } = await post('/partner/withdrawals', fields, yen.partnerToken)

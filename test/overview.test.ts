@@ -134,7 +134,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     'a withdrawal that was asked for',
     `insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents) values ($1, ${partnerId}, 'usd', 1, 1)`,
     `delete from withdrawals where program_id = $1`,
-    /href="[^"]+\/withdrawals\?status=requested">1 withdrawal was asked for/,
+    /href="[^"]+\/withdrawals\?status=requested">1 payout was requested/,
   ],
   [
     'a commission to review',
@@ -152,7 +152,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     'an endpoint that is switched off',
     `insert into webhook_endpoints (program_id, url, types, disabled_at, disabled_because) values ($1, 'https://example.com', '{sale.created}', now(), 'failures')`,
     'update webhook_endpoints set deleted_at = now() where program_id = $1',
-    /href="[^"]+\/webhooks">1 webhook endpoint is switched off/,
+    /href="[^"]+\/webhooks">1 webhook endpoint is disabled/,
   ],
 ]
 
@@ -185,10 +185,10 @@ test('by mouse, by keyboard and without scripts a value filters the page, and it
   const device = page.getByRole('link', { name: 'Mobile' })
   await device.focus()
   await page.keyboard.press('Enter')
-  await page.getByRole('link', { name: 'Take away the filter Device: Mobile' }).waitFor()
+  await page.getByRole('link', { name: 'Remove the filter Device: Mobile' }).waitFor()
   await page.getByRole('link', { name: 'Clicks', exact: true }).click()
-  await page.getByRole('link', { name: 'Take away the filter Country: Germany' }).click()
-  await page.getByRole('link', { name: 'Take away the filter Device: Mobile' }).click()
+  await page.getByRole('link', { name: 'Remove the filter Country: Germany' }).click()
+  await page.getByRole('link', { name: 'Remove the filter Device: Mobile' }).click()
   expect(new URL(page.url()).search).toBe('?metric=clicks')
   await expect.poll(() => sales.textContent()).toBe('5')
 

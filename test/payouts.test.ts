@@ -308,7 +308,7 @@ test('what is credited while a run is being made, and taken back before the run 
 test('a partner takes an open withdrawal back, once, and not one that was paid', async () => {
   const { programId, first, second, ask, due } = await createPaying()
   const [kept, taken] = [await ask(500), await ask(1500)]
-  await expect(cancelWithdrawal(db, programId, second, taken)).rejects.toThrow('You have no such withdrawal')
+  await expect(cancelWithdrawal(db, programId, second, taken)).rejects.toThrow('You have no such payout')
   await Promise.all(Array.from({ length: 4 }, () => cancelWithdrawal(db, programId, first, taken)))
   expect(await due()).toContainEqual([first, 1500, null])
   await payWithdrawal(db, programId, kept, 500, transfer)

@@ -185,7 +185,7 @@ describe('svc init', () => {
   test('writes nothing where the key is refused', async () => {
     const { exitCode, stderr } = await svc(['init', '--api-key', 'svc_live_wrong'])
     expect(exitCode).toBe(1)
-    expect(stderr).toContain('make a new one in the dashboard')
+    expect(stderr).toContain('create one in the dashboard')
     expect(existsSync(inFolder('.svc'))).toBe(false)
     expect(existsSync(inFolder('.gitignore'))).toBe(false)
   })
@@ -411,7 +411,7 @@ describe('how it fails', () => {
   afterAll(() => other.close())
 
   test.each([
-    ['no key', {}, 'no_api_key', 'Make one in the dashboard'],
+    ['no key', {}, 'no_api_key', 'Create one in the dashboard'],
     ['a wrong key', { SVC_API_KEY: 'svc_live_x', SVC_BASE_URL: stack.baseUrl }, 'unauthorized', 'in the dashboard'],
     ['no address', { SVC_API_KEY: 'k', SVC_BASE_URL: 'nowhere' }, 'invalid_base_url', '--base-url'],
     ['nobody there', () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: closedUrl }), 'network_error', 'Check the address'],
@@ -542,7 +542,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     const tracking = await createApiKey(stack.db, sandbox.programId, 'tracking')
     expect(await svc(['partners', 'list'], { ...connection, SVC_API_KEY: tracking })).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining('Make a key for reading and changing the program'),
+      stderr: expect.stringContaining('Create a key for reading and changing the program'),
     })
     expect((await svc(['partners', 'create'])).exitCode).toBe(2)
   })

@@ -185,7 +185,7 @@ describe('test data', () => {
   test.each([
     ['/test', 'Overview'],
     ['/test/events', 'Events'],
-    ['/test/deliveries', 'Delivery log'],
+    ['/test/deliveries', 'Stripe events'],
   ])('at %s says what it is, is linked from live data and leads back', async (part, current) => {
     const sandbox = await makeProgram()
     const { html, requests } = await open(sandbox, part)
@@ -401,7 +401,7 @@ describe('the check', () => {
         await sql.query('update referral_links set is_active = false where program_id = $1', [programId])
         await refuse('click', clickOf(partnerCode))
       },
-      'whose link is switched off',
+      'whose link is disabled',
     ],
     [
       'a lead without a click id',
@@ -438,7 +438,7 @@ describe('the check', () => {
         await sql.query('update api_keys set retired_at = now() where program_id = $1', [programId])
         await refuse('sale', {}, key(apiKey))
       },
-      'which is retired. Put the new key',
+      'which is revoked. Put the new key',
     ],
     [
       'an expired key',
@@ -446,7 +446,7 @@ describe('the check', () => {
         await sql.query(`update api_keys set expires_at = now() where program_id = $1`, [programId])
         await refuse('lead', { customer_key: 'u' }, key(apiKey))
       },
-      'which has expired. Make a new one',
+      'which has expired. Create a new one',
     ],
     [
       'a key that may only read',
@@ -493,7 +493,9 @@ describe('the check', () => {
     const sandbox = await makeProgram()
     const { click_id } = await track(sandbox, 'click', {}, false)
     await refuse('lead', { customer_key: 'u', click_id })
-    expect((await open(sandbox, '/check')).html).toContain('A browser told of a signup, which settles no lead')
+    expect((await open(sandbox, '/check')).html).toContain(
+      'A browser reported a signup, which does not count as a lead',
+    )
   })
 
   test("names the host that is not the program's, and a sale that is nobody's", async () => {
@@ -503,6 +505,6 @@ describe('the check', () => {
     await track(sandbox, 'sale', { customer_key: 'another', transaction_id: 't', amount_cents: 1 }, false)
     const { html } = await open(sandbox, '/check')
     expect(html).toContain('Not on shop.example.com')
-    expect(html).toContain('No partner brought this customer')
+    expect(html).toContain('No partner referred this customer')
   })
 })

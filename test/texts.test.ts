@@ -1,5 +1,6 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { parseAst } from 'vite'
 import { expect, test } from 'vitest'
 import { readFunctions } from '../lib/local/functions.ts'
 
@@ -53,4 +54,84 @@ test.each(texts)('every link of %s leads somewhere', (file) => {
     return anchor !== undefined && !anchorsOf(readFileSync(linked, 'utf8')).includes(anchor)
   })
   expect(broken).toEqual([])
+})
+
+/** Words that nobody in the field says, and what to write instead: see .github/CONTRIBUTING.md. */
+const banned: [words: RegExp, instead: string][] = [
+  [/\b(?<!party |parties' |third-party )notices?\b/i, 'notification'],
+  [/\bdelivery log\b/i, 'Stripe events, or webhook deliveries'],
+  [/\bwithdrawals?\b(?!-| as )|\bwithdrawn now\b/i, 'payout'],
+  [/\bask for (it|a payout)\b|\basked for \{\}/i, 'request a payout'],
+  [/^make\b|\bmake (one|a|an|the|another|new)\b.*\b(key|link|program|endpoint|secret|codes?)\b/i, 'create, or add'],
+  [/^made\b/i, 'created'],
+  [/\bretired?\b|\btak(e|en) back\b/i, 'revoke'],
+  [/\bturn(ed)? (it |them |this |the \w+ )?(on|off)\b|\bswitch(ed)? (it |the \w+ )?(on|off)\b/i, 'enable, disable'],
+  [/^(On|Off)$/, 'enabled, disabled'],
+  [/\bdemand(s|ed)?\b/i, 'require'],
+  [/\bas long before\b|\bthe (time|one) before\b|\{\} before$/i, 'previous'],
+  [/\banew\b|\bfor good\b/i, 'again, or permanently'],
+  [/\bmend (it|these)\b/i, 'correct'],
+  [/^tries\b|\beach try\b/i, 'attempts'],
+  [/^name apart\b|^not \w+ is\b/i, 'a plain sentence'],
+]
+
+interface Node {
+  type: string
+  [key: string]: unknown
+}
+const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value
+
+/** What a file of code has people read: texts of pages, and strings that are sentences or labels. */
+function textsOf(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(textsOf)
+  if (!isNode(value) || value.type === 'ImportDeclaration') return []
+  if (value.type === 'JSXText' && typeof value['value'] === 'string') {
+    return [value['value'].replaceAll(/\s+/g, ' ').trim()].filter(Boolean)
+  }
+  if (value.type === 'Literal') {
+    const { value: text } = value
+    return typeof text === 'string' && /^[A-Z][a-z]|[a-z,] [a-z]/.test(text) ? [text] : []
+  }
+  if (value.type === 'TemplateLiteral' && Array.isArray(value['quasis'])) {
+    const text = value['quasis'].map((quasi: { value: { cooked: string } }) => quasi.value.cooked).join('{}')
+    return [...(/^[A-Z{][a-z{]/.test(text) ? [text] : []), ...textsOf(value['expressions'])]
+  }
+  return Object.values(value).flatMap(textsOf)
+}
+
+const codeWithTexts = globSync([
+  'functions/**/*.{ts,tsx}',
+  'lib/{access,api,money,notifications,programs,stripe,tracking}/**/*.ts',
+  'tracker/src/**/*.ts',
+])
+
+test('no text that people read has a word of another kind', () => {
+  const found = codeWithTexts.flatMap((file) =>
+    textsOf(parseAst(readFileSync(file, 'utf8'), { lang: file.endsWith('x') ? 'tsx' : 'ts' })).flatMap((text) =>
+      banned.filter(([words]) => words.test(text)).map(([, instead]) => `${file}: "${text}": write ${instead}`),
+    ),
+  )
+  expect(codeWithTexts.length).toBeGreaterThan(150)
+  expect(found).toEqual([])
+})
+
+test.each(banned)('%s is found', (words) => {
+  const samples = [
+    'Notices',
+    'Delivery log',
+    'Withdrawals',
+    'Ask for it',
+    'Make the link',
+    'Made',
+    'Retire',
+    'Turn off',
+    'Off',
+    'Demanded',
+    '{} before',
+    'Begin anew',
+    'Mend these',
+    'Tries',
+    'Not paid is that',
+  ]
+  expect(samples.filter((sample) => words.test(sample))).toHaveLength(1)
 })

@@ -207,7 +207,7 @@ describe('attribution model', () => {
 describe('what the link names of its campaign is kept', () => {
   test.for([
     [
-      'all of it',
+      'fully',
       '&utm_source=mail&utm_medium=email&utm_campaign=spring&utm_term=shoes&utm_content=top&sub1=a&sub2=b&sub3=c',
       {
         utm_source: 'mail',

@@ -414,7 +414,7 @@ test('an endpoint that fails for five days is turned off, its owner is told, and
   ])
   await expect.poll(() => stack.queue.messages().length).toBeGreaterThan(0)
 
-  await expect(testEndpoint(db, program.programId, endpointId)).rejects.toThrow('turn the endpoint on first')
+  await expect(testEndpoint(db, program.programId, endpointId)).rejects.toThrow('enable the endpoint first')
   receiver.expect(`${name}-mended`, secret)
   await changeEndpoint(db, env, program.programId, endpointId, {
     enabled: true,

@@ -74,7 +74,7 @@ export function requireActiveKey<State extends KeyState>(
   scope: KeyScope = 'track',
 ): asserts state is State {
   if (state?.key_refusal === 'retired') {
-    throw new ApiError('api_key_retired', 'This API key was retired. Make a new one in the dashboard and use that.')
+    throw new ApiError('api_key_retired', 'This API key was revoked. Create a new one in the dashboard and use that.')
   }
   if (state?.key_refusal === 'expired') {
     throw new ApiError('api_key_expired', 'This API key has expired. Make a new one in the dashboard and use that.')

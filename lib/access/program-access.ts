@@ -91,7 +91,7 @@ function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]):
 export function requireAction(access: Access, action: Action): NonNullable<Access['program']> {
   if (!access.program) throw new ApiError('not_found', 'There is no program with this id. Check the id in the address.')
   if (access.isLocked) {
-    throw new ApiError('forbidden', 'This workspace demands two-factor codes. Set them up in your account first.')
+    throw new ApiError('forbidden', 'This workspace requires two-factor codes. Set them up in your account first.')
   }
   if (access.roles.length === 0) {
     throw new ApiError(

@@ -67,7 +67,7 @@ export const cliStatus = (): Operation => ({
             call: 'sale',
             code: 'invalid_request',
             refused_at: '2026-01-01T12:00:00.000Z',
-            message: 'A sale was refused: amount_cents must be a positive integer. Mend these fields.',
+            message: 'A sale was refused: amount_cents must be a positive integer. Correct these fields.',
           },
         ],
         checks: [{ name: 'link_exists', ok: true, message: 'The program has an active referral link.' }],

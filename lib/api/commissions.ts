@@ -71,7 +71,7 @@ const example = {
 const fields = {
   status:
     '`pending` until its hold ends or it is approved; then `approved`, in the balance, and `paid`. `refunded` where a part of it was reversed, `reversed` where all was.',
-  amount_cents: 'What it was; `reversed_cents` of it were taken back.',
+  amount_cents: 'What it was; `reversed_cents` of it were reversed.',
   reason: 'Why it was reversed or rejected.',
   review_reason: '`unverified_customer` where only a browser said who the customer is.',
 }
@@ -114,13 +114,13 @@ export const commissionOperations = (): Operation[] => [
     path: '/api/v1/commissions/{commission_id}',
     summary: 'Approve or reject a commission',
     description:
-      'Approving credits it to the partner’s balance before its hold ends. Rejecting takes back what is left of it, for good, at any time, and tells the partner the reason. Doing either again changes nothing. `conflict` where it was rejected or fully reversed already.',
+      'Approving credits it to the partner’s balance before its hold ends. Rejecting reverses what is left of it, permanently, at any time, and notifies the partner with the reason. Doing either again changes nothing. `conflict` where it was rejected or fully reversed already.',
     auth: 'key',
     scope: 'manage',
     parameters: [idParameter('commission_id', 'Id of the commission.', 2)],
     body: body(commissionDecision, {
       status: 'What becomes of it.',
-      reason: 'Why it is rejected. The partner is told.',
+      reason: 'Why it is rejected. The partner sees it.',
     }),
     success: {
       schemas: [z.object({ success: success(), commission: commission() })],

@@ -48,7 +48,7 @@ const example = {
 const fields = {
   status: 'How far they came: `click`, `lead` or `conversion`.',
   customer_key: 'Your id of them; null until a lead or a sale names it.',
-  is_provisional_lead: 'A browser told of a signup that no server has confirmed.',
+  is_provisional_lead: 'A browser reported a signup that no server has confirmed.',
 }
 
 /** The customers of a program as the reference shows them. */

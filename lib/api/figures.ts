@@ -11,7 +11,7 @@ export const figures = {
   averageOrderValue: 'totalRevenue / totalConversions; 0 without conversions.',
   totalPartners: 'Partners who joined the program in the range.',
   totalSales: 'Attributed sales of the range, renewals included.',
-  totalPartnersCommission: 'Commissions made in the range, less what was reversed of them since, in the major unit.',
+  totalPartnersCommission: 'Commissions created in the range, less what was reversed of them since, in the major unit.',
   otherCurrencies:
     'Revenue, sales and commissions in other currencies than the program’s, each by its code. Nothing is converted.',
 } as const

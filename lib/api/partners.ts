@@ -219,7 +219,7 @@ export const partnerOperations = (): Operation[] => [
     body: body(partnerChanges, {
       name: 'A new name, where nobody signs in as the partner.',
       email:
-        'A new address, or null for none, where nobody signs in as the partner. An open invitation to the one before ends.',
+        'A new address, or null for none, where nobody signs in as the partner. An open invitation to the previous address is revoked.',
       status: 'Switches the partner with all their links on or off.',
       external_id: `${externalIdText} Null takes it away.`,
       metadata: metadataChangesText,

@@ -98,7 +98,7 @@ export const payoutRunOperations = (): Operation[] => [
     id: 'createPayoutRun',
     method: 'post',
     path,
-    summary: 'Make a payout run',
+    summary: 'Create a payout run',
     description:
       'Makes one payout for each partner and currency whose payable amount reaches the program’s minimum. `conflict` where nobody is due; then nothing is made.',
     auth: 'key',

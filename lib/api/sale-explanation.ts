@@ -141,7 +141,7 @@ const example: Explanation = {
     {
       at: '2026-01-01T12:05:00.000Z',
       kind: 'commission',
-      text: 'A commission of $9.80 was made, on hold until 2026-01-31.',
+      text: 'A commission of $9.80 was created, on hold until 2026-01-31.',
       change_cents: 980,
       entry: null,
     },
@@ -156,7 +156,7 @@ export const saleExplanation = (): Operation => ({
   path: '/api/v1/sales/{transaction_id}/explanation',
   summary: 'Explain a sale',
   description:
-    'Why a sale has its partner and its commission, or why it has none: each step that was tried, the click and its age, the rule and the arithmetic, and each refund, dispute, correction and payout after it. All is as it was decided, and nothing is computed anew. Of a payment that Stripe told of and that is no sale, it says why not.',
+    'Why a sale has its partner and its commission, or why it has none: each step that was tried, the click and its age, the rule and the calculation, and each refund, dispute, correction and payout after it. All is as it was decided, and nothing is computed again. Of a payment that Stripe reported and that is no sale, it says why not.',
   auth: 'key',
   scope: 'read',
   parameters: [
@@ -178,7 +178,7 @@ export const saleExplanation = (): Operation => ({
     description: 'Why it is so.',
     fields: {
       customer: 'Null where nobody is known. The key of an erased customer is null.',
-      steps: 'What was tried, in this order, up to what named the customer. Empty where nothing came as far.',
+      steps: 'Steps, in this order, up to what named the customer. Empty where nothing came as far.',
       exact: 'Base times rate in minor units, before it is rounded half up.',
       commission: 'Of a sale without a customer null; its `id` is null where it earned nothing.',
       history:

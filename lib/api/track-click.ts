@@ -131,7 +131,7 @@ export const trackClick = (): Operation => ({
     },
     {
       name: 'link_disabled',
-      summary: 'A link that was switched off',
+      summary: 'A link that is inactive',
       body: { affiliate_url: 'https://shop.example.com/?aff=former' },
       status: 410,
       response: refused('link_disabled', 'This referral link is no longer active. No click was recorded.'),

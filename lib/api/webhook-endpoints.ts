@@ -188,7 +188,7 @@ const deliveryExample = {
 
 const fields = {
   url: 'Null where the deliveries are fetched, as `svc listen` does.',
-  inactive_because: '`owner`: you turned it off. `failures`: every try failed for five days.',
+  inactive_because: '`owner`: you disabled it. `failures`: every attempt failed for five days.',
   failing_since: 'The first try that failed since the last that did not.',
   previous_secret_until: 'Until then the secret before the last rotation signs too.',
 }
@@ -203,7 +203,7 @@ const deliveryFields = {
 }
 const attemptFields = {
   ...deliveryFields,
-  attempts: 'Each try: the HTTP `status` with the first 4 KB of the `answer`, or the `error` why there was none.',
+  attempts: 'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` why there was none.',
 }
 const path = '/api/v1/webhook-endpoints'
 const ofOne = `${path}/{webhook_endpoint_id}`
@@ -323,7 +323,7 @@ export const webhookEndpointOperations = (): Operation[] => [
       url: urlText,
       description: `${descriptionText} Null takes it away.`,
       types: typesText,
-      status: 'Turns the endpoint on or off. While it is off nothing is written for it.',
+      status: 'Enables or disables the endpoint. Nothing is sent to it for what happens while it is disabled.',
     }),
     success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint as it is then.', fields },
     errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
@@ -343,7 +343,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'post',
     path: `${ofOne}/rotate-secret`,
     summary: 'Rotate a webhook secret',
-    description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new secret and by the one before; an older one ends at once.`,
+    description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new secret and by the previous one; an older one ends at once.`,
     scope: 'manage',
     idempotent: true,
     parameters: [inPath],
@@ -379,7 +379,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     path: `${ofOne}/test`,
     summary: 'Send a test event',
     description:
-      'Sends a webhook of the type `webhook.test` at once, whatever types the endpoint is told. `not_found` where the endpoint is off.',
+      'Sends a webhook of the type `webhook.test` at once, whatever types the endpoint subscribes to. `not_found` where the endpoint is disabled.',
     scope: 'manage',
     parameters: [inPath],
     success: {
@@ -421,7 +421,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'get',
     path: `${ofOne}/deliveries/{delivery_id}`,
     summary: 'Read a webhook delivery',
-    description: 'One delivery with each try and what was answered.',
+    description: 'One delivery with each attempt and its response.',
     scope: 'read',
     parameters: [inDeliveryPath],
     success: { schemas: answers('delivery', wholeDelivery()), description: 'The delivery.', fields: attemptFields },
@@ -454,13 +454,13 @@ export const webhookEndpointOperations = (): Operation[] => [
     path: `${ofOne}/replay`,
     summary: 'Send webhooks again',
     description:
-      'Sends one delivery again, or those of a time, 10,000 at most, the oldest first; each under the id that it had. What is being tried anyway stays as it is. `not_found` where the endpoint is off or has no address.',
+      'Sends one delivery again, or those of a time, 10,000 at most, the oldest first; each under the id that it had. What is pending stays as it is. `not_found` where the endpoint is disabled or has no address.',
     scope: 'manage',
     parameters: [inPath],
     body: body(replayRequest, {
       delivery_id: 'One delivery, such as `evt_1`.',
       since: 'Or those of what happened from this time on, ISO 8601.',
-      until: 'And before this time.',
+      until: 'Only before this time.',
       failed_only: 'Only those that no try brought to the endpoint.',
     }),
     success: {

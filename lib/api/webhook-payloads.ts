@@ -81,7 +81,7 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: saleExample,
   },
   'sale.refunded': {
-    when: 'A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was taken back.',
+    when: 'A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was reversed.',
     data: z.object({
       ...sale(),
       refunded_by_cents: signed(),

@@ -47,7 +47,7 @@ export async function approveCommission(
   )
   if (!commission) throw noCommission()
   if (commission.credited_at === null || commission.rejected_at !== null) {
-    throw new ApiError('conflict', 'This commission was decided on already, or refunds reversed it fully.')
+    throw new ApiError('conflict', 'This commission was approved or rejected already, or refunds reversed it fully.')
   }
   return { commission, outbox: messagesAbout({ program_id: programId, ...told }) }
 }

@@ -31,7 +31,7 @@ export interface Explanation {
   link: { id: number; code: string } | null
   /** Null for the partner, and where nobody is known. Erased customers have no key. */
   customer: { click_id: string; customer_key: string | null } | null
-  /** What was tried, in this order, up to what named the customer. */
+  /** Steps, in this order, up to what named the customer. */
   steps: Step[]
   click: Click | null
   rule: {
@@ -180,7 +180,7 @@ const ofPayment: Record<string, Record<string, string>> = {
 }
 const ofCustomer: Record<string, string> = {
   found: 'Found the customer.',
-  second_customer: 'Its customer has another key: a customer of this key was made with the same link and partner.',
+  second_customer: 'Its customer has another key: a customer of this key was created with the same link and partner.',
   not_given: 'None was given.',
   unknown: 'No customer of the program has it.',
   expired: 'Its latest click was older than the window.',
@@ -259,7 +259,7 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
 function notAttributed(steps: Step[]): string {
   const last = steps.at(-1)
   const why = last === undefined ? '' : ` The last that was tried: ${stepName(last.step)}. ${last.text}`
-  return `No partner: nothing named a customer whom one had brought.${why}`
+  return `No partner: no customer of a partner was named.${why}`
 }
 
 /** A payment that is in the delivery log alone. */
@@ -272,7 +272,7 @@ function explainPayment(
   if (told === undefined || partnerUserId !== undefined) {
     throw new ApiError(
       'not_found',
-      `There is no sale with the transaction_id "${transaction_id}", and no delivery of the last 90 days tells of such a payment.`,
+      `There is no sale with the transaction_id "${transaction_id}", and no event of the last 90 days names such a payment.`,
     )
   }
   const steps = stepsOf(resolutionOf(told.resolution))
@@ -325,7 +325,7 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
     attribution_model: model,
     text: [
       `The latest click was ${ageText(age)} and the window was ${window} days.`,
-      within ? '' : 'A customer who signed up or bought is known for ever, so the window no longer counted.',
+      within ? '' : 'A customer who signed up or bought stays known, so the window no longer counted.',
       click?.code && code && click.code !== code
         ? `That click came by ${click.code}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
         : '',
@@ -463,7 +463,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(madeAt),
       kind: 'commission',
-      text: `A commission of ${money(first)} was made, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
+      text: `A commission of ${money(first)} was created, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
       change_cents: first,
       entry: null,
     })
@@ -495,7 +495,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       history.push({
         at: iso(refund.returned_at),
         kind: 'returned',
-        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was put back.`,
+        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was returned.`,
         change_cents: refund.returned_cents,
         entry: entryOf((e) => e.cause === 'reversal_returned' && e.refund_id === refund.id),
       })
@@ -527,7 +527,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(sale.paid_at),
       kind: 'paid',
-      text: `Paid out by withdrawal ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
+      text: `Paid by payout ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
       change_cents: 0,
       entry: null,
     })

@@ -35,7 +35,7 @@ export async function askWithdrawal(
 ): Promise<number> {
   const { programId, partnerId, currency, amountCents, requestId } = ask
   if (!Number.isSafeInteger(amountCents) || amountCents <= 0) {
-    throw new ApiError('invalid_request', 'Ask for an amount above zero.')
+    throw new ApiError('invalid_request', 'Request an amount above zero.')
   }
   const statement = call('ask_withdrawal', {
     of_program_id: programId,
@@ -52,7 +52,7 @@ export async function askWithdrawal(
     throw new ApiError('conflict', `This program pays ${formatMoney(minimumCents, currency)} or more at a time.`)
   }
   const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
-  throw new ApiError('conflict', `Only ${payable} can be withdrawn now. Ask for that or less.`)
+  throw new ApiError('conflict', `Only ${payable} is available now. Request that or less.`)
 }
 
 /**
@@ -71,9 +71,9 @@ export async function cancelWithdrawal(
     of_withdrawal_id: withdrawalId,
   })
   const [row] = await retryOnce(() => db.query(statement))
-  if (!row?.status) throw new ApiError('not_found', 'You have no such withdrawal.')
+  if (!row?.status) throw new ApiError('not_found', 'You have no such payout.')
   if (row.status !== 'requested' && row.status !== 'cancelled') {
-    throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be cancelled.`)
+    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be cancelled.`)
   }
 }
 
@@ -103,11 +103,11 @@ export async function payWithdrawal(
   )
   if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'paid') {
-    throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be paid.`)
+    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be paid.`)
   }
   if (row.status === 'requested' && row.amount_cents !== amountCents) {
     const stands = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
-    throw new ApiError('conflict', `A reversal has reduced this withdrawal to ${stands}. Pay that amount.`)
+    throw new ApiError('conflict', `A reversal has reduced this payout to ${stands}. Pay that amount.`)
   }
   return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told }) }
 }
@@ -131,12 +131,12 @@ export async function refuseWithdrawal(
   )
   if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'refused') {
-    throw new ApiError('conflict', `This withdrawal is ${row.status}. It cannot be refused.`)
+    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
   }
   return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told }) }
 }
 
-const notFound = () => new ApiError('not_found', 'This program has no such withdrawal.')
+const notFound = () => new ApiError('not_found', 'This program has no such payout.')
 
 const one = (programId: number, withdrawalId: number) => withdrawalsStatement({ programId }, { limit: 1, withdrawalId })
 

@@ -209,7 +209,7 @@ export async function changeEndpoint(
       'conflict',
       found.url === null
         ? 'This endpoint has no address: what is there for it is fetched, as `svc listen` does. Make another one.'
-        : 'This endpoint has an address, and its webhooks are sent. Give another address, or make another endpoint.',
+        : 'This endpoint has an address, and its webhooks are sent. Give another address, or create another endpoint.',
     )
   }
   return endpoint
@@ -264,10 +264,10 @@ export async function rotateSecret(
 const notThere = () =>
   new ApiError(
     'not_found',
-    'This program has no webhook endpoint with this id that is on. Check the id, or turn the endpoint on first.',
+    'This program has no webhook endpoint with this id that is enabled. Check the id, or enable the endpoint first.',
   )
 
-/** Writes a test message for an endpoint and returns its number. Refuses with `not_found` where the endpoint is off. */
+/** Writes a test message for an endpoint and returns its number. Refuses with `not_found` where the endpoint is disabled. */
 export async function testEndpoint(db: Database, programId: number, endpointId: number): Promise<number> {
   const [row] = await db.query(call('test_webhook', { of_program_id: programId, of_endpoint_id: endpointId }))
   if (row?.test_webhook == null) throw notThere()
@@ -285,7 +285,7 @@ export interface Replay {
 export const noDelivery = () => new ApiError('not_found', 'This webhook endpoint has no delivery with this id.')
 
 /**
- * Sends deliveries of an endpoint again, 10,000 at most, and returns how many. Refuses with `not_found` where the endpoint is off, or has no such
+ * Sends deliveries of an endpoint again, 10,000 at most, and returns how many. Refuses with `not_found` where the endpoint is disabled, or has no such
  * delivery.
  */
 export async function replayDeliveries(

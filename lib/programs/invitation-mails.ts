@@ -49,7 +49,7 @@ export async function mailInvitation(
         : `${user.name} (${user.email}) invites you to be a partner of the program ${name}. Accept to see your links and what you earn.`,
       `Accept within ${days} days:`,
       link,
-      'If you do not know them, do nothing: nobody is told anything about you.',
+      'If you do not know them, do nothing: nothing about you is shared.',
     ].join('\n\n'),
   })
 }

@@ -119,7 +119,7 @@ export async function revokeInvitation(
       .returning('i.id'),
   )
   if (revoked.length === 0)
-    throw new ApiError('not_found', 'There is no such open invitation, or only an owner takes it back.')
+    throw new ApiError('not_found', 'There is no such open invitation, or only an owner can revoke it.')
 }
 
 /** The workspace, address and role an invitation's link is for, or undefined where the link is used up, revoked or too old. */
@@ -182,7 +182,7 @@ export async function acceptInvitation(db: Database, token: string, userId: stri
   if (!joined) {
     throw new ApiError(
       'forbidden',
-      'This invitation is for another e-mail address, or was used, taken back or left too long. Ask for a new one.',
+      'This invitation is for another e-mail address, or was used, revoked or has expired. Ask for a new one.',
     )
   }
   return joined.workspace_id

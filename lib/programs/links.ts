@@ -82,7 +82,7 @@ export async function addLink(
     }
     throw new ApiError(
       'conflict',
-      'This program has no active partner with this id, so there is nobody to make a link for.',
+      'This program has no active partner with this id, so there is nobody to create a link for.',
     )
   }
 }
@@ -133,7 +133,7 @@ export async function updateLink(
     .catch(refuseTakenCode)
   if (!link) throw new ApiError('not_found', 'This program has no such link.')
   if (changed.length === 0) {
-    throw new ApiError('conflict', 'The partner of this link is off. Switch the partner on: their links follow.')
+    throw new ApiError('conflict', 'The partner of this link is deactivated. Activate the partner: their links follow.')
   }
   return link
 }

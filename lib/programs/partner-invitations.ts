@@ -210,7 +210,7 @@ export async function acceptPartnerInvitation(
   if (!joined) {
     throw new ApiError(
       'forbidden',
-      'This invitation is for another e-mail address, or was used, taken back or left too long. Ask for a new one.',
+      'This invitation is for another e-mail address, or was used, revoked or has expired. Ask for a new one.',
     )
   }
   return messagesAbout({ ...joined, ...told })

@@ -47,7 +47,7 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
   const [done] = await db.query(call('delete_workspace', { of_workspace_id: workspaceId }))
   const unsettled = done?.unsettled ?? []
   if (unsettled.length > 0) {
-    throw new ApiError('conflict', `Settle these first: ${nameSome(unsettled)}. Pay or refuse what is asked for.`)
+    throw new ApiError('conflict', `Settle these first: ${nameSome(unsettled)}. Pay or refuse open payouts.`)
   }
   for (const accountId of done?.account_ids ?? []) await giveAccountBack(env, accountId)
 }

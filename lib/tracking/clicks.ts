@@ -80,7 +80,7 @@ function splitProgram({ additional_data, ...click }: Click): { click: Click; nam
 
 const refusals = {
   unknown_partner_code: 'No referral link has the code that `aff` gives. Check the link.',
-  invalid_link: 'This referral link has no partner or no program. Ask the advertiser to mend it.',
+  invalid_link: 'This referral link has no partner or no program. Ask the advertiser to correct it.',
   link_disabled: 'This referral link is no longer active. No click was recorded.',
 }
 

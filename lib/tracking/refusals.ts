@@ -15,21 +15,21 @@ export function explainRefusal({ call, code, detail }: RefusedCall, programId: n
     case 'unknown_partner_code':
       return `A click came with the code "${said}", which no link of this program has. Compare it with the partner's link. The test link has ${testCode(programId)}.`
     case 'link_disabled':
-      return `A click came with the code "${said}", whose link is switched off. Switch its partner on again.`
+      return `A click came with the code "${said}", whose link is disabled. Activate its partner again.`
     case 'invalid_link':
       return `A click came with the code "${said}", whose link has lost its partner. Give the partner a new one.`
     case 'no_attribution':
       return said === 'expired'
-        ? `A lead came with a click id that is none of this program or older than ${windowDays} days. Open the test link again and sign up anew.`
+        ? `A lead came with a click id that is none of this program or older than ${windowDays} days. Open the test link again and sign up again.`
         : 'A lead came without a click id, of nobody known. For a visitor without a partner that is as it should be. Else have your server read the cookie svc_click_id, or send svc.getClickId() along with the form.'
     case 'api_key_retired':
-      return `A call came with the key svc_live_…${said}, which is retired. Put the new key into the settings of your server.`
+      return `A call came with the key svc_live_…${said}, which is revoked. Put the new key into the settings of your server.`
     case 'api_key_expired':
-      return `A call came with the key svc_live_…${said}, which has expired. Make a new one and put it into the settings of your server.`
+      return `A call came with the key svc_live_…${said}, which has expired. Create a new one and put it into the settings of your server.`
     case 'insufficient_scope':
-      return `A call came with the key svc_live_…${said}, which is not for such calls. Make one for leads, sales and refunds.`
+      return `A call came with the key svc_live_…${said}, which is not for such calls. Create one for leads, sales and refunds.`
     case 'invalid_request':
-      return `A ${call} was refused: ${said}. Mend these fields.`
+      return `A ${call} was refused: ${said}. Correct these fields.`
     default:
       return `A ${call} was refused (${code}): ${said}`
   }

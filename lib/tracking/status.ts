@@ -232,7 +232,8 @@ function asStatus(row: StatusRow) {
         ? {
             name: 'lead_seen',
             ok: false,
-            message: 'Only browsers have told of a signup, which settles no lead here. Have your server send it.',
+            message:
+              'Only browsers have reported a signup, which does not count as a lead here. Send it from your server.',
           }
         : seen('lead', lead, 'Send a lead when somebody signs up, or run `svc test lead`.'),
       seen('sale', sale, 'Send a sale or connect the payment processor, or run `svc test sale`.'),

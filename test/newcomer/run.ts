@@ -119,7 +119,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
     await advertiser.goto(`${baseUrl}/programs/new`)
     await advertiser.getByLabel('Program name').fill(way.name)
     await advertiser.getByLabel('Domain of your site').fill('shop.example.com')
-    await advertiser.getByRole('button', { name: 'Make the program' }).click()
+    await advertiser.getByRole('button', { name: 'Create program' }).click()
     const shown = async (label: string) =>
       (await advertiser.getByLabel(label, { exact: true }).textContent())?.trim() ?? ''
     const command = await shown('set-up command')

@@ -100,7 +100,7 @@ export interface ApiOperations {
     body: {
       /** A new name, where nobody signs in as the partner. */
       name?: string | undefined
-      /** A new address, or null for none, where nobody signs in as the partner. An open invitation to the one before ends. */
+      /** A new address, or null for none, where nobody signs in as the partner. An open invitation to the previous address is revoked. */
       email?: string | null | undefined
       /** Switches the partner with all their links on or off. */
       status?: 'active' | 'inactive' | undefined
@@ -549,7 +549,7 @@ export interface ApiOperations {
     body: {
       /** What becomes of it. */
       status: 'approved' | 'rejected'
-      /** Why it is rejected. The partner is told. */
+      /** Why it is rejected. The partner sees it. */
       reason?: string | undefined
     }
     answer: {
@@ -879,7 +879,7 @@ export interface ApiOperations {
             | 'payout.paid'
           )[]
         | undefined
-      /** Turns the endpoint on or off. While it is off nothing is written for it. */
+      /** Enables or disables the endpoint. Nothing is sent to it for what happens while it is disabled. */
       status?: 'active' | 'inactive' | undefined
     }
     answer: {
@@ -1002,7 +1002,7 @@ export interface ApiOperations {
       delivery_id?: string | undefined
       /** Or those of what happened from this time on, ISO 8601. */
       since?: string | undefined
-      /** And before this time. */
+      /** Only before this time. */
       until?: string | undefined
       /** Only those that no try brought to the endpoint. */
       failed_only?: boolean | undefined

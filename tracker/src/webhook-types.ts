@@ -16,7 +16,7 @@ export interface WebhookData {
     is_recurring: boolean
     subscription_id?: string | undefined
   }
-  /** A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was taken back. */
+  /** A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was reversed. */
   'sale.refunded': {
     sale_id: number
     transaction_id: string

@@ -39,7 +39,7 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
                 label="New address"
                 type="email"
                 autocomplete="email"
-                hint={`It is used once you open the link that is mailed there; ${user.email} is told.`}
+                hint={`It takes effect once you open the link that is mailed there; ${user.email} is notified.`}
                 form={shown}
                 required
               />
@@ -57,15 +57,15 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
             <Submit>Change the password</Submit>
           </form>
           <p class="small muted">
-            Signed in another way and have no password yet? <a href="/forgot-password">Have a link sent</a> to choose
-            one.
+            Do you sign in another way and have no password yet? <a href="/forgot-password">Have a link sent</a> to
+            choose one.
           </p>
         </Card>
         <Card
           title="Two-factor codes"
-          aside={user.twoFactor ? <Badge tone="good">On</Badge> : <Badge tone="warn">Off</Badge>}
+          aside={user.twoFactor ? <Badge tone="good">Enabled</Badge> : <Badge tone="warn">Disabled</Badge>}
         >
-          <p>After the password, a code of an app on your phone is asked for.</p>
+          <p>Signing in takes a code from an app on your phone besides the password.</p>
           <div class="row">
             <a class="button" href="/account/two-factor">
               {user.twoFactor ? 'Change' : 'Set up'}
@@ -74,7 +74,10 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
         </Card>
         {workspaces.length > 0 && (
           <Card title="Workspaces">
-            <p>Who leaves one loses access at once. Its last owner cannot: make another member an owner first.</p>
+            <p>
+              If you leave one, you lose access at once. The last owner cannot leave: make another member an owner
+              first.
+            </p>
             <ul class="stack">
               {workspaces.map(({ id, name, role }) => (
                 <li class="row apart">

@@ -60,8 +60,8 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
         columns={[
           { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
           { label: 'Who', cell: (entry) => <span class="name">{actorOf(entry)}</span> },
-          { label: 'What', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
-          { label: 'To what', cell: ({ subject }) => <span class="name">{subject}</span> },
+          { label: 'Action', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
+          { label: 'Subject', cell: ({ subject }) => <span class="name">{subject}</span> },
           {
             label: 'Program',
             cell: ({ program_id: id }) => (
@@ -70,7 +70,7 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
           },
           { label: 'Details', cell: (entry) => <span class="name">{detailsOf(entry)}</span> },
         ]}
-        empty={{ title: 'Nothing here', text: <a href={address}>Show everything</a> }}
+        empty={{ title: 'No entries', text: <a href={address}>Show everything</a> }}
       >
         <form method="get" action={address} class="row end">
           <Field
@@ -101,10 +101,10 @@ const titles: Record<AuditThing, string> = {
   api_key: 'API keys',
   partner: 'Partners',
   commission: 'Commissions',
-  withdrawal: 'Withdrawals',
+  withdrawal: 'Payouts',
   payout_run: 'Payout runs',
   processor: 'Payment processor',
-  customer: 'Forgotten customers',
+  customer: 'Erased customers',
   webhook: 'Webhooks',
   data: 'Exports and test data',
 }

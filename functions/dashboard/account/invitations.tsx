@@ -35,7 +35,7 @@ function renderInvitation(c: PageContext, invitation: Shown | undefined) {
         ) : (
           <>
             <h1>This link no longer works</h1>
-            <p>It was used, taken back or is too old. Ask for a new one.</p>
+            <p>It was used, was revoked or has expired. Ask for a new one.</p>
           </>
         )}
       </Card>
@@ -98,7 +98,7 @@ invitationPages.get('/partner-invitation', async (c) => {
     c,
     invitation && {
       title: `Become a partner of ${invitation.program_name}`,
-      what: `Copy your links, see what you earn and ask for withdrawals. From then on ${invitation.program_name} sees the name and the payout address that you set.`,
+      what: `Copy your links, see what you earn and request payouts. From then on ${invitation.program_name} sees the name and the payout address that you set.`,
       accept: 'Accept the invitation',
       email: invitation.email,
     },

@@ -105,9 +105,9 @@ export function Invitations({ address, invitations, grantable }: InvitationsProp
                 <PostButton
                   action={`${address}/invitations/${id}/revoke`}
                   class="compact"
-                  label={`Take back the invitation of ${email}`}
+                  label={`Revoke the invitation of ${email}`}
                 >
-                  Take back
+                  Revoke
                 </PostButton>
               ),
           },

@@ -76,14 +76,11 @@ async function renderMembers(c: WorkspaceContext, shown: FormState) {
 
 function TwoFactorDemand({ address, isDemanded }: { address: string; isDemanded: boolean }) {
   return (
-    <Card
-      title="Two-factor codes"
-      aside={isDemanded ? <Badge tone="good">Demanded</Badge> : <Badge>Up to each member</Badge>}
-    >
-      <p>Where they are demanded, members without them see nothing of this workspace until they have set them up.</p>
+    <Card title="Two-factor codes" aside={isDemanded ? <Badge tone="good">Required</Badge> : <Badge>Optional</Badge>}>
+      <p>If they are required, members without them cannot open this workspace until they set them up.</p>
       <div class="row">
         <PostButton action={`${address}/two-factor`} fields={{ demanded: isDemanded ? '' : 'yes' }}>
-          {isDemanded ? 'Demand them no longer' : 'Demand them of every member'}
+          {isDemanded ? 'Stop requiring them' : 'Require them for every member'}
         </PostButton>
       </div>
     </Card>
@@ -126,7 +123,7 @@ memberPages.post(
     const { id: workspaceId, name } = c.get('workspace')
     const { user } = c.get('viewer')
     const { email, role } = c.req.valid('form')
-    if (role === 'owner' && !isOwner(c)) throw new ApiError('forbidden', 'Only an owner makes owners.')
+    if (role === 'owner' && !isOwner(c)) throw new ApiError('forbidden', 'Only an owner can add owners.')
     const [db, sender] = [c.get('db'), { workspaceId, user }]
     await countInvitationMail(db, sender, email)
     const token = await inviteMember(db, { workspaceId, email, role, invitedBy: user.id, byOwner: isOwner(c) })
@@ -144,7 +141,9 @@ memberPages.post(
     const { id: workspaceId } = c.get('workspace')
     const isDemanded = c.req.valid('form').demanded !== ''
     await demandTwoFactor(c.get('db'), { workspaceId, userId: c.get('viewer').user.id, isDemanded })
-    const text = isDemanded ? 'Every member needs two-factor codes now.' : 'Two-factor codes are up to each member.'
+    const text = isDemanded
+      ? 'Two-factor codes are required for every member now.'
+      : 'Two-factor codes are optional now.'
     return redirectWith(c, addressIn(workspaceId), text)
   },
 )
@@ -156,7 +155,7 @@ memberPages.post(
     const { id: workspaceId } = c.get('workspace')
     const invitationId = c.req.param('invitationId')
     await revokeInvitation(c.get('db'), { workspaceId, invitationId, byOwner: isOwner(c) })
-    return redirectWith(c, addressIn(workspaceId), 'The invitation is taken back.')
+    return redirectWith(c, addressIn(workspaceId), 'The invitation is revoked.')
   },
 )
 

@@ -26,7 +26,9 @@ export function OpenedPrograms({ address, opened, programs, members }: OpenedPro
   if (programs.length === 0) return null
   return (
     <Card title="Programs opened to single members">
-      <p class="muted">A role on one program, beside the one above: for guests, or to let somebody do more there.</p>
+      <p class="muted">
+        A role on one program, in addition to the one above: for guests, or to give somebody more access there.
+      </p>
       {opened.length > 0 && (
         <Table
           caption="Programs opened to single members"

@@ -27,7 +27,7 @@ sessionPages.get(address, requireViewer, async (c) => {
       <>
         <Heading
           title="Your sessions"
-          lead="Where you are signed in. End what you do not know, then change your password."
+          lead="Where you are signed in. Sign out devices that you do not recognise, then change your password."
         >
           <PostButton
             action={`${address}/end`}

@@ -31,10 +31,10 @@ function renderTwoFactor(c: ViewerContext, shown: FormState) {
       <>
         <Heading
           title="Two-factor codes"
-          lead="After the password, a code of an app on your phone is asked for. Whoever gets hold of the password alone stays outside."
+          lead="Signing in takes a code from an app on your phone besides the password, so a stolen password alone is not enough."
         />
         {viewer.locked.map(({ name }) => (
-          <p class="message warn">{name} demands two-factor codes. It is open to you once you have set them up.</p>
+          <p class="message warn">{name} requires two-factor codes. Set them up to open it.</p>
         ))}
         {viewer.user.twoFactor ? <IsOn form={shown} /> : <IsOff form={shown} />}
         <p>
@@ -47,8 +47,8 @@ function renderTwoFactor(c: ViewerContext, shown: FormState) {
 
 function IsOff({ form: shown }: { form: FormState }) {
   return (
-    <Card title="Set them up">
-      <p>You need an app for such codes: those that keep passwords mostly have one.</p>
+    <Card title="Set up two-factor codes">
+      <p>You need an authenticator app; most password managers have one.</p>
       <form method="post" action={address} class="stack">
         <div class="fields">
           <OwnPassword name="password" form={shown} />
@@ -63,23 +63,23 @@ function IsOn({ form: shown }: { form: FormState }) {
   return (
     <>
       <Card title="New recovery codes">
-        <p>They let you in without the app, each once. New ones end those that you have.</p>
+        <p>Each signs you in once without the app. New codes replace the current ones.</p>
         <form method="post" action={`${address}/recovery-codes`} class="stack">
           <div class="fields">
             <OwnPassword name="recovery_password" form={shown} />
           </div>
-          <Submit>Make new recovery codes</Submit>
+          <Submit>Create new recovery codes</Submit>
         </form>
       </Card>
-      <Card title="Turn them off">
-        <p>Workspaces that demand two-factor codes are closed to you then.</p>
+      <Card title="Disable two-factor codes">
+        <p>You can no longer open workspaces that require two-factor codes then.</p>
         <form method="post" action={`${address}/off`} class="stack">
           <div class="fields">
             <OwnPassword name="off_password" form={shown} />
           </div>
           <div class="row">
             <button type="submit" class="danger">
-              Turn the codes off
+              Disable the codes
             </button>
           </div>
         </form>
@@ -96,7 +96,7 @@ function RecoveryCodes({ codes }: { codes: string[] }) {
   return (
     <Card title="Recovery codes">
       <p data-address={address}>
-        Keep these where you find them without your phone. Each lets you in once. They are not shown again.
+        Keep these where you can reach them without your phone. Each works once. They are not shown again.
       </p>
       <Copy text={codes.join('\n')} label="recovery codes" />
     </Card>
@@ -110,7 +110,7 @@ twoFactorPages.post(
   form(z.object({ password: optionalText }), twoFactorPage),
   async (c) => {
     if (c.get('viewer').user.twoFactor)
-      throw new ApiError('conflict', 'Two-factor codes are on already. Turn them off before you set them up anew.')
+      throw new ApiError('conflict', 'Two-factor codes are enabled already. Disable them before you set them up again.')
     const { password } = c.req.valid('form')
     const refused = await refusePassword(c, address, 'password', password)
     if (refused) return refused
@@ -142,7 +142,7 @@ function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: str
             <div class="fields">
               <CodeField form={shown} hint="Six digits. They are new every 30 seconds." />
             </div>
-            <Submit>Turn the codes on</Submit>
+            <Submit>Enable the codes</Submit>
           </form>
           {!made && (
             <p class="small">
@@ -171,7 +171,7 @@ twoFactorPages.post(
       const code = wrongOr(response.status, 'This is not the code that the app shows now. Try the next one.')
       return await refuseForm(c, confirmPage, { errors: { code } })
     }
-    return redirectWith(c, address, 'Two-factor codes are on.')
+    return redirectWith(c, address, 'Two-factor codes are enabled.')
   },
 )
 
@@ -215,7 +215,7 @@ twoFactorPages.post(
       c,
       await openAuth(c).api.disableTwoFactor({ body: { password }, headers: c.req.raw.headers, asResponse: true }),
     )
-    return redirectWith(c, address, 'Two-factor codes are off.')
+    return redirectWith(c, address, 'Two-factor codes are disabled.')
   },
 )
 

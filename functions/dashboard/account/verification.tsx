@@ -25,7 +25,7 @@ verificationPages.get('/verify-email', async (c) => {
           <>
             <p>
               You are signed in as {viewer.user.email}.{' '}
-              {said?.updateTo ? `Shall the address of your account be ${said.updateTo}?` : 'Is this address yours?'}
+              {said?.updateTo ? `Change the address of your account to ${said.updateTo}?` : 'Is this address yours?'}
             </p>
             <PostButton action={here} class="primary">
               Yes, confirm it
@@ -39,7 +39,7 @@ verificationPages.get('/verify-email', async (c) => {
             </a>
           </>
         )}
-        <p class="small muted">You did not make an account here? Then close this page.</p>
+        <p class="small muted">If you did not create an account here, close this page.</p>
       </Card>
     ),
   })

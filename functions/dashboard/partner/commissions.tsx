@@ -30,7 +30,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
     children: (
       <ListPage
         title="Commissions"
-        lead="What each sale earned you, and what became of it."
+        lead="What each sale earned you, and its state."
         filter={<StateFilter address={address} states={commissionStates} current={status} />}
         csv={`${address}.csv`}
         page={page}

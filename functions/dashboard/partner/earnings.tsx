@@ -25,7 +25,7 @@ earningsPages.get('/partner', requirePartner, async (c) => {
       <>
         <Heading
           title="Earnings"
-          lead="Commissions are pending while their hold lasts, then they are yours to withdraw."
+          lead="Commissions are pending while their hold lasts. After it you can request a payout."
         />
         {page.rows.map(({ program, balances }) => (
           <section class="stack">
@@ -59,7 +59,7 @@ function Balance({ balance }: { balance: PartnerBalance }) {
   const figures: [label: string, cents: number][] = [
     ['Pending', balance.pending_cents],
     ['Available', balance.available_cents],
-    ['In withdrawals', balance.requested_cents],
+    ['In open payouts', balance.requested_cents],
     ['Paid', balance.paid_cents],
   ]
   if (balance.balance_cents < 0) figures.push(['Owed after reversals', balance.balance_cents])

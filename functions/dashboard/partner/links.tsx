@@ -62,7 +62,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           </p>
         </div>
       ))}
-      {program.links.length === 0 && <p class="muted">No link yet. Make one below.</p>}
+      {program.links.length === 0 && <p class="muted">No links yet. Create one below.</p>}
       {program.ended_at === null && (
         <PostButton
           action={`/partner/programs/${program.id}/leave`}
@@ -91,7 +91,7 @@ function OwnName({ name, form: shown }: { name: string; form: FormState }) {
 
 function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form: FormState }) {
   return (
-    <Card title="Make another link">
+    <Card title="Create a link">
       <form method="post" action="/partner/links" class="stack">
         <Problem form={shown} />
         <div class="fields">
@@ -103,7 +103,7 @@ function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form
           />
           <Field
             name="page"
-            label="Page it opens"
+            label="Landing page"
             type="url"
             inputmode="url"
             placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
@@ -112,7 +112,7 @@ function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form
           />
           <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." form={shown} required />
         </div>
-        <Submit>Make the link</Submit>
+        <Submit>Create link</Submit>
       </form>
     </Card>
   )

@@ -36,13 +36,13 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
   ])
   const { asked, state, amount } = withdrawalColumns
   return renderPartner(c, c.get('viewer'), {
-    title: 'Withdrawals',
+    title: 'Payouts',
     current: '/withdrawals',
     children: (
       <>
         <Heading
-          title="Withdrawals"
-          lead="Ask for what is available. The advertiser transfers it and marks it as paid."
+          title="Payouts"
+          lead="Request a payout of your available balance. The advertiser transfers it and marks it as paid."
         >
           {withdrawals.length > 0 && <ExportLink href={`${address}.csv`} />}
         </Heading>
@@ -50,13 +50,13 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
         <Pager {...pages} />
         <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} form={shown} />
         <List
-          title="Your withdrawals"
+          title="Your payouts"
           page={{ rows: withdrawals }}
-          caption="Your withdrawals, newest first"
+          caption="Your payouts, newest first"
           columns={[asked, { label: 'Program', cell: ({ program_name: name }) => name }, state, amount, cancel]}
           empty={{
-            title: 'None yet',
-            text: 'What you ask for stands here, with its state, until it is paid and after.',
+            title: 'No payouts yet',
+            text: 'Payouts that you request are listed here with their state.',
           }}
         />
       </>
@@ -73,8 +73,8 @@ const cancel: Column<Withdrawal> = {
       <PostButton
         action={`${address}/${programId}/${id}/cancel`}
         class="compact"
-        label={`Cancel the withdrawal of ${formatMoney(cents, currency)}`}
-        confirm="Cancel this withdrawal? The amount stays in your balance."
+        label={`Cancel the payout of ${formatMoney(cents, currency)}`}
+        confirm="Cancel this payout? The amount stays in your balance."
       >
         Cancel
       </PostButton>
@@ -86,7 +86,7 @@ function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form:
     balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
   )
   return (
-    <Card title="Ask for a withdrawal">
+    <Card title="Request a payout">
       {available.length === 0 ? (
         <p class="muted">
           Nothing is available now. Commissions become available when their hold ends: see{' '}
@@ -111,7 +111,7 @@ function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form:
             />
             <Field name="amount" label="Amount" inputmode="decimal" hint="Empty: all that is available." form={shown} />
           </div>
-          <Submit>Ask for it</Submit>
+          <Submit>Request payout</Submit>
         </form>
       )}
     </Card>
@@ -120,7 +120,7 @@ function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form:
 
 function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | null; form: FormState }) {
   return (
-    <Card title="Where to pay you">
+    <Card title="Payout address">
       <form method="post" action="/partner/payout" class="stack">
         <div class="fields">
           <Field
@@ -128,7 +128,7 @@ function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | nul
             label="Payout address"
             type="email"
             value={payoutEmail ?? ''}
-            hint="The address before is told of a change. Where you were paid or asked to be paid before, no payout run pays you for 24 hours after it."
+            hint="The previous address is notified of a change. If you were paid or requested a payout before, no payout run pays you for 24 hours after a change."
             form={shown}
             required
           />
@@ -145,10 +145,10 @@ partnerWithdrawalPages.get(`${address}.csv`, requirePartner, async (c) => {
   const withdrawals = await listWithdrawals(c.get('db'), { userId }, { limit: csvRows })
   const rows = withdrawals.map((withdrawal) => ({ ...withdrawalRow(withdrawal), program: withdrawal.program_name }))
   const columns = ['id', 'asked', 'program', 'status', 'currency', 'amount', 'requested', 'decided', 'reason'] as const
-  return csvResponse(c, 'withdrawals', toCsv(columns, rows))
+  return csvResponse(c, 'payouts', toCsv(columns, rows))
 })
 
-const stale = 'Load the page again, then ask for the withdrawal.'
+const stale = 'Load the page again, then request the payout.'
 const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), request_id: z.uuid(stale) })
 
 partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) => {
@@ -170,7 +170,7 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
     return await refuseConflict(c, address, 'amount', error)
   }
   await sendSoon(c.env, outbox)
-  return redirectWith(c, address, `You asked for ${formatMoney(amountCents, currency)}.`)
+  return redirectWith(c, address, `You requested a payout of ${formatMoney(amountCents, currency)}.`)
 })
 
 /** Which rule an amount breaks that cannot be asked for, and what can. */
@@ -188,13 +188,13 @@ function amountProblem(amount: string, currency: string, availableCents: number)
   return /^[0.,\s]+$/.test(amount) ? `Enter an amount above zero. ${most}` : `Enter an amount in digits. ${most}`
 }
 
-const missing = 'You have no such withdrawal.'
+const missing = 'You have no such payout.'
 
 partnerWithdrawalPages.post(`${address}/:programId/:withdrawalId/cancel`, requirePartner, async (c) => {
   const own = await programNamed(c, c.req.param('programId'))
   if (!own) throw new ApiError('not_found', missing)
   await cancelWithdrawal(c.get('db'), own.id, own.partner_id, idInPath(c, 'withdrawalId', missing))
-  return redirectWith(c, address, 'The withdrawal is cancelled. The amount is in your balance.')
+  return redirectWith(c, address, 'The payout is cancelled. The amount is in your balance.')
 })
 
 const payoutForm = z.object({
@@ -217,9 +217,9 @@ partnerWithdrawalPages.post(
     const text = [
       `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
       ...(waitsUntil
-        ? [`No payout run pays you before ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
+        ? [`No payout run pays you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
         : []),
-      'If you did not ask for that, choose a new password now, then set the address again:',
+      'If this was not you, choose a new password now, then set the address again:',
       `${c.env.BASE_URL}/forgot-password`,
     ].join('\n\n')
     for (const to of new Set([...before, email])) {

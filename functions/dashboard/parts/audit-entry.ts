@@ -1,8 +1,19 @@
 import type { AuditEntry } from '../../../lib/access/audit-log.ts'
 import { formatTime } from './format.tsx'
 
-/** A name of the log in words. */
-export const wordsOf = (name: string) => name.replaceAll(/[._]/g, ' ')
+/** What people read in the place of names that the log and the tables have. */
+const words: [name: RegExp, word: string][] = [
+  [/withdrawal/g, 'payout'],
+  [/\bmade\b/g, 'created'],
+  [/\bretired\b/g, 'revoked'],
+  [/\bturned on\b/g, 'enabled'],
+  [/\bturned off\b/g, 'disabled'],
+]
+
+/** A name of the log, or a kind of notification, in words. */
+export function wordsOf(name: string): string {
+  return words.reduce((text, [old, word]) => text.replace(old, word), name.replaceAll(/[._]/g, ' '))
+}
 
 /** Who did it. */
 export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | 'user_id'>): string {

@@ -15,7 +15,7 @@ export const commissionStates: States<CommissionStatus> = {
 
 /** What a list of commissions says of each. */
 export const commissionColumns = {
-  made: { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
+  made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
   state: { label: 'State', cell: (commission) => <State commission={commission} /> },
   amount: { label: 'Commission', right: true, cell: (commission) => <Amount commission={commission} /> },
 } satisfies Record<string, Column<ListedCommission>>
@@ -23,7 +23,7 @@ export const commissionColumns = {
 /** What it was earned for, which leads to why. `explanationOf` is the address of that page. */
 export function causeColumn(explanationOf: (of: { programId: number; transactionId: string }) => string) {
   return {
-    label: 'For',
+    label: 'Earned for',
     cell: (commission) => <Cause commission={commission} explanationOf={explanationOf} />,
   } satisfies Column<ListedCommission>
 }
@@ -67,7 +67,7 @@ function State({ commission }: { commission: ListedCommission }) {
           {refund.reason === 'chargeback' ? 'Chargeback' : 'Refund'} of {formatMoney(refund.amount_cents, currency)} on{' '}
           <Day at={refund.at} />
           {refund.reason_text && `: ${refund.reason_text}`}
-          {refund.returned && ' (put back)'}
+          {refund.returned && ' (returned)'}
         </span>
       ))}
     </div>

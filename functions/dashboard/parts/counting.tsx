@@ -7,7 +7,7 @@ const definitions = {
     'Paid sales with a partner, renewals included, in any currency. One that earned no commission counts, and so does one that was refunded since.',
   Revenue: 'What these sales brought in the currency shown, before refunds. Nothing is converted.',
   Refunds: 'How much of this revenue was refunded or charged back until now.',
-  Commission: 'Commissions made in this time, in the currency shown, less what was reversed of them until now.',
+  Commission: 'Commissions created in this period, in the currency shown, less what was reversed since.',
   Conversion: 'First purchases of a hundred clicks.',
 } as const
 

@@ -30,31 +30,31 @@ export function ExplanationPage({ explanation, timeline }: ExplanationPageProps)
         }
       />
       <Card
-        title="In short"
+        title="Summary"
         aside={<Badge tone={attributed ? 'good' : 'plain'}>{attributed ? 'Attributed' : 'No partner'}</Badge>}
       >
         <p>{summary}</p>
         <Who explanation={explanation} timeline={timeline} />
       </Card>
       <Figures explanation={explanation} />
-      <Card title="How the buyer was looked for">
+      <Card title="How the customer was identified">
         {steps.length === 0 ? (
-          <Empty title="Nothing was kept">
-            <p>What was told of this payment did not come as far as looking for a buyer.</p>
+          <Empty title="No record">
+            <p>No event of this payment reached the step that identifies the customer.</p>
           </Empty>
         ) : (
           <Table
-            caption="What was tried, in this order"
+            caption="Steps, in this order"
             rows={steps}
             columns={[
-              { label: 'Tried', cell: ({ step }) => <strong>{stepName(step)}</strong> },
+              { label: 'Step', cell: ({ step }) => <strong>{stepName(step)}</strong> },
               {
                 label: 'Outcome',
                 cell: ({ found }) => (
                   <Badge tone={isFound(found) ? 'good' : 'plain'}>{found.replaceAll('_', ' ')}</Badge>
                 ),
               },
-              { label: 'What that means', cell: ({ text }) => text },
+              { label: 'Meaning', cell: ({ text }) => text },
             ]}
           />
         )}
@@ -98,13 +98,13 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
     <>
       <dl class="cards">
         <Metric label="Paid" value={money(sale.amount_cents)}>
-          {sale.refunded_cents > 0 && <dd class="trend">{money(sale.refunded_cents)} of it refunded</dd>}
+          {sale.refunded_cents > 0 && <dd class="trend">of which {money(sale.refunded_cents)} refunded</dd>}
         </Metric>
-        <Metric label="Of it tax" value={money(sale.tax_cents)} />
+        <Metric label="Tax included" value={money(sale.tax_cents)} />
         {rule && (
           <Metric label="Rate" value={`${rule.commission_percent} %`}>
             <dd class="trend">
-              {rule.duration_months === null ? 'for ever' : `for ${rule.duration_months} months`}
+              {rule.duration_months === null ? 'no end' : `for ${rule.duration_months} months`}
               {rule.hold_days !== null && `, held ${rule.hold_days} days`}
             </dd>
           </Metric>
@@ -116,7 +116,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
         )}
       </dl>
       {commission && (
-        <Card title="The arithmetic">
+        <Card title="Calculation">
           <p>{commission.text}</p>
           {lead && <p>{lead.text}</p>}
         </Card>
@@ -141,14 +141,14 @@ function History({ explanation: { history, sale, commission } }: { explanation: 
   if (!sale || history.length === 0) return null
   const signed = (cents: number) => `${cents > 0 ? '+' : ''}${formatMoney(cents, sale.currency)}`
   return (
-    <Card title="What came after">
+    <Card title="History">
       <Table
-        caption="What happened to the sale and its commission, the oldest first"
+        caption="History of the sale and its commission, oldest first"
         rows={history}
         columns={[
           { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
-          { label: 'What', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
-          { label: 'In words', cell: ({ text }) => text },
+          { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+          { label: 'Details', cell: ({ text }) => text },
           {
             label: 'Commission',
             right: true,

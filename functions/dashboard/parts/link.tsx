@@ -34,7 +34,7 @@ function Link({
         >
           Copy link
         </button>
-        {!isActive && <Badge tone="bad">Off</Badge>}
+        {!isActive && <Badge tone="bad">Disabled</Badge>}
       </div>
       {pageUrl && <span class="muted small">opens {pageUrl}</span>}
     </div>

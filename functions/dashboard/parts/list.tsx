@@ -272,7 +272,7 @@ export function StateFilter({
 
 /** What stands where no row is what was asked for. */
 export function noneFits(address: string, what: string): ListProps<never>['empty'] {
-  return { title: 'Nothing fits', text: <a href={address}>Show all {what}</a> }
+  return { title: 'No results', text: <a href={address}>Show all {what}</a> }
 }
 
 /** A CSV file of a program for the reader to keep, which the audit log notes before they have it. */

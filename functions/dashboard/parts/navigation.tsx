@@ -16,10 +16,10 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
     { href: `${base}/partners`, label: 'Partners', action: 'partner:list' },
     { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list' },
-    { href: `${base}/payouts`, label: 'Payouts', action: 'withdrawal:list' },
-    { href: `${base}/withdrawals`, label: 'Withdrawals', action: 'withdrawal:list' },
-    { href: `${base}/notices`, label: 'Notices', action: 'notice:list', count: program.unread },
-    { href: `${base}/deliveries`, label: 'Delivery log', action: 'delivery:list' },
+    { href: `${base}/payouts`, label: 'Payout runs', action: 'withdrawal:list' },
+    { href: `${base}/withdrawals`, label: 'Payouts', action: 'withdrawal:list' },
+    { href: `${base}/notices`, label: 'Notifications', action: 'notice:list', count: program.unread },
+    { href: `${base}/deliveries`, label: 'Stripe events', action: 'delivery:list' },
     { href: `${base}/webhooks`, label: 'Webhooks', action: 'webhook:list' },
     { href: `${base}/settings`, label: 'Settings', action: 'program:read' },
     { href: `${base}/check`, label: 'Set up', action: 'program:read' },
@@ -32,7 +32,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
 export const testPages = [
   { path: '/test', live: '', label: 'Overview', action: 'performance:read' },
   { path: '/test/events', live: '/events', label: 'Events', action: 'tracking:list' },
-  { path: '/test/deliveries', live: '/deliveries', label: 'Delivery log', action: 'delivery:list' },
+  { path: '/test/deliveries', live: '/deliveries', label: 'Stripe events', action: 'delivery:list' },
 ] as const satisfies { path: string; live: string; label: string; action: Action }[]
 
 export function testNav(program: ViewerProgram): NavItem[] {
@@ -65,7 +65,7 @@ export function partnerNav(viewer: Viewer): NavItem[] {
     { href: '/partner', label: 'Earnings' },
     { href: '/partner/links', label: 'Links' },
     { href: '/partner/commissions', label: 'Commissions' },
-    { href: '/partner/withdrawals', label: 'Withdrawals' },
+    { href: '/partner/withdrawals', label: 'Payouts' },
     { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
     { href: '/partner/invitations', label: 'Invitations', count: viewer.invitations },
   ]

@@ -1,6 +1,7 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import type { ListedNotification } from '../../../lib/notifications/notification-list.ts'
+import { wordsOf } from './audit-entry.ts'
 import { Badge } from './blocks.tsx'
 import { PostButton } from './fields.tsx'
 import { isolated, Time } from './format.tsx'
@@ -10,7 +11,7 @@ import type { Column } from './table.tsx'
 export const notificationColumns = {
   at: { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
   program: { label: 'Program', cell: ({ program_name: name }) => name },
-  text: { label: 'What happened', cell: (notification) => <span>{textOf(notification)}</span> },
+  text: { label: 'Notification', cell: (notification) => <span>{textOf(notification)}</span> },
   state: {
     label: 'State',
     cell: ({ read }) => (read ? <span class="muted">Read</span> : <Badge tone="warn">New</Badge>),
@@ -60,26 +61,26 @@ function textOf({ kind, payload, partner_name }: ListedNotification, writeName =
     case 'commission_corrected':
       return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'withdrawal_reduced':
-      return `Your withdrawal was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because a commission${sale} was reversed.${why}`
+      return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because a commission${sale} was reversed.${why}`
     case 'withdrawal_paid':
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
     case 'withdrawal_refused':
-      return `Your withdrawal of ${amount} was refused. The amount stays in your balance.${why}`
+      return `Your payout of ${amount} was refused. The amount stays in your balance.${why}`
     case 'refund_not_converted':
       return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'taken back by a dispute' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
     case 'payment_ignored':
-      return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} The delivery log has it.`
+      return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} It is under Stripe events.`
     case 'balance_negative':
       return `Review by hand: a reversal${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':
       return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
     case 'dispute_reinstated':
-      return `Review by hand: a dispute was decided for you, and the commission${sale} of ${partner} is put back.${why}`
+      return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
-      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; what Stripe tells meanwhile is kept for 90 days and applied then.'
+      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; events that Stripe sends meanwhile are kept for 90 days and applied then.'
     case 'webhook_turned_off':
-      return `Webhooks to ${payload.url ?? ''} have failed for five days, so nothing is sent there any more. Turn the endpoint on under Webhooks once it answers, and send again what it missed.`
+      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and send again what it missed.`
     default:
-      return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
+      return `${wordsOf(kind)}: ${amount}${sale}.${why}`
   }
 }

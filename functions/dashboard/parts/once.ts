@@ -53,5 +53,5 @@ export async function leadToFirstAnswer(c: Context, db: Database): Promise<Respo
   const form = await sentForm(c)
   const viewer: Viewer | undefined = c.get('viewer')
   const location = form && (await answerOf(db, viewer?.user.id ?? null, form.token))
-  return redirectWith(c, location ?? cameFrom(c) ?? '/', 'This was sent twice, and is done once.')
+  return redirectWith(c, location ?? cameFrom(c) ?? '/', 'This form was sent twice. It was applied once.')
 }

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { shortText } from './form.ts'
 
 const stale = 'Load the page again, then mark it as paid.'
-const needsReference = 'Enter what the transfer is called at your bank, PayPal or Wise.'
+const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
 const needsDay = 'Enter the day on which the money left.'
 
 /** An amount in minor units that the page showed, so that nothing else is marked as paid. */

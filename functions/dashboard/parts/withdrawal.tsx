@@ -14,7 +14,7 @@ export const withdrawalStates: States<WithdrawalStatus> = {
 
 /** What a list of withdrawals says of each. */
 export const withdrawalColumns = {
-  asked: { label: 'Made', cell: ({ created_at: at }) => <Day at={at} /> },
+  asked: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
   state: { label: 'State', cell: (withdrawal) => <State withdrawal={withdrawal} /> },
   amount: { label: 'Amount', right: true, cell: (withdrawal) => <WithdrawalAmount withdrawal={withdrawal} /> },
 } satisfies Record<string, Column<Withdrawal>>
@@ -54,7 +54,7 @@ export function Payee({
       {address && <div class="muted small">{address}</div>}
       {waitsUntil && waitsUntil > new Date() && (
         <div class="small">
-          <Badge tone="warn">New address</Badge> Do not pay before <Time at={waitsUntil} />.
+          <Badge tone="warn">New address</Badge> Do not pay until <Time at={waitsUntil} />.
         </div>
       )}
     </div>

@@ -35,8 +35,8 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
           columns={[
             { label: 'Name', cell: ({ name }) => <span class="name">{name}</span> },
             { label: 'Key', cell: ({ hint }) => <code class="words">svc_live_…{hint}</code> },
-            { label: 'For', cell: ({ scopes }) => <span class="words">{scopes.join(', ')}</span> },
-            { label: 'Made', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
+            { label: 'Permissions', cell: ({ scopes }) => <span class="words">{scopes.join(', ')}</span> },
+            { label: 'Created', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
             { label: 'Expires', cell: ({ expires_at: at }) => (at ? <Day at={at} /> : 'never') },
             { label: 'Last used (UTC)', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'not yet') },
             { label: '', right: true, cell: (key) => <Retire address={address} apiKey={key} /> },
@@ -45,13 +45,13 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
       )}
       <form method="post" action={address} class="row end">
         <Field name="key_name" label="Name of a new key" value="server" form={shown} />
-        <Field name="key_scope" label="For" options={scopeOptions} form={shown} />
+        <Field name="key_scope" label="Permissions" options={scopeOptions} form={shown} />
         <Field name="key_days" label="Expires" options={expiryOptions} form={shown} />
-        <button type="submit">Make a key</button>
+        <button type="submit">Create a key</button>
       </form>
       <p class="muted">
         The tracker under <a href="/docs/own-domain">your own domain</a> takes another one, <code>SVC_PROXY_KEY</code>:
-        with it each visitor counts by themselves. It can do nothing else, and <code>svc init</code> writes it down.
+        with it each visitor is counted on their own. It can do nothing else, and <code>svc init</code> saves it.
       </p>
       <Copy text={proxyKey} label="Proxy key" />
     </Card>
@@ -92,16 +92,16 @@ function Made({ at, by }: { at: Date; by: string | null }) {
 }
 
 function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) {
-  if (apiKey.retired_at) return <Badge>Retired</Badge>
+  if (apiKey.retired_at) return <Badge>Revoked</Badge>
   if (apiKey.is_expired) return <Badge>Expired</Badge>
   return (
     <PostButton
       action={`${address}/${apiKey.id}/retire`}
       class="compact danger"
-      label={`Retire the key ${apiKey.name}`}
-      confirm="Retire this key? Calls that use it are refused at once, for good."
+      label={`Revoke the key ${apiKey.name}`}
+      confirm="Revoke this key? Calls that use it fail at once, permanently."
     >
-      Retire
+      Revoke
     </PostButton>
   )
 }

@@ -84,9 +84,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
           ) : (
             may(program.roles, 'api-key:manage') && (
               <div class="row apart">
-                <p class="muted">
-                  One command sets your project up, with an API key in it. A new key takes nothing from the others.
-                </p>
+                <p class="muted">One command sets your project up, with an API key in it. Other keys stay valid.</p>
                 <PostButton action={`${checkOf(program.id)}/key`}>Show the command with a new key</PostButton>
               </div>
             )
@@ -233,7 +231,7 @@ function State({ step, isDone, program, integration }: StateProps) {
         {integration.key_used_at === null ? (
           <p class="muted small">
             {isDone
-              ? 'Not needed here: browsers tell of leads, and Stripe of sales.'
+              ? 'Not needed here: browsers report leads, and Stripe reports sales.'
               : 'No call with a key of this program has come yet. A call with a wrong key cannot be shown here, because it says no program: your server is answered 401 and unauthorized.'}
           </p>
         ) : (
@@ -270,7 +268,7 @@ function waitingFor(kind: Kind, { processor, has_provisional_leads: isProvisiona
   if (kind === 'click') return 'Waiting. Open your site by the test link.'
   if (kind === 'lead') {
     return isProvisional
-      ? 'A browser told of a signup, which settles no lead in this program. Waiting for your server to send it.'
+      ? 'A browser reported a signup, which does not count as a lead in this program. Waiting for your server to send it.'
       : 'Waiting. Sign up on your site, or run: npx svc test lead'
   }
   return processor.connected
@@ -301,7 +299,7 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
       )}
       {isForNobody && (
         <p>
-          <Badge tone="warn">Nobody's</Badge> No partner brought this customer, so it earns nothing. Send the same
+          <Badge tone="warn">No partner</Badge> No partner referred this customer, so it earns nothing. Send the same
           customer id as with the lead.
         </p>
       )}

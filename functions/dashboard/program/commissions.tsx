@@ -137,7 +137,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
       caption="Commissions, newest first"
       columns={[
         open.length > 0 && {
-          label: 'Choose',
+          label: 'Select',
           cell: (commission) => isOpen(commission) && <Choice commission={commission} />,
         },
         made,
@@ -150,7 +150,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
           ),
         },
         {
-          label: 'For',
+          label: 'Earned for',
           cell: (commission) => (
             <div>
               {cause.cell(commission)}
@@ -180,7 +180,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
           ? noneFits(address, 'commissions')
           : {
               title: 'No commissions yet',
-              text: 'The first one is made with the first sale that a partner brought. Have your server send sales, or connect Stripe in the settings.',
+              text: 'The first sale that a partner refers creates one. Send sales from your server, or connect Stripe in the settings.',
             }
       }
     >
@@ -200,7 +200,7 @@ function Choice({ commission: { id, partner_name: name } }: { commission: Listed
       type="checkbox"
       name={`commission-${id}`}
       form={someForm}
-      aria-label={`Choose commission ${id} of ${name}`}
+      aria-label={`Select commission ${id} of ${name}`}
     />
   )
 }
@@ -211,7 +211,7 @@ function ApproveSome({ address, commissions }: { address: string; commissions: L
     <form method="post" action={`${address}/approve`} id={someForm} class="row">
       <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
       <button type="submit" name="which" value="chosen">
-        Approve chosen
+        Approve selected
       </button>
       <button
         type="submit"
@@ -232,7 +232,7 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
       {commissionColumns.state.cell(commission)}
       {commission.review_reason && (
         <span class="small">
-          <Badge tone="warn">Review</Badge> Only a browser said who this customer is, and it can be made up.
+          <Badge tone="warn">Review</Badge> Only a browser named this customer, which can be forged.
         </span>
       )}
     </div>
@@ -254,8 +254,8 @@ function Decisions({ commission, address }: { commission: ListedCommission; addr
         id={commission.id}
         verb="Reject"
         subject={subject}
-        label="Reason, which the partner is told"
-        submit="Reject for good"
+        label="Reason, shown to the partner"
+        submit="Reject commission"
       />
     </div>
   )
@@ -286,8 +286,8 @@ const missing = 'This program has no such commission.'
 
 /** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
 const approveForm = z.looseObject({
-  which: z.enum(['chosen', 'shown'], 'Choose which commissions to approve.'),
-  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and choose there.')),
+  which: z.enum(['chosen', 'shown'], 'Select which commissions to approve.'),
+  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
 })
 
 commissionPages.post(
@@ -298,7 +298,7 @@ commissionPages.post(
     const { id: programId } = c.get('program')
     const { which, shown, ...fields } = c.req.valid('form')
     const ids = shown.split(' ').filter((id) => which === 'shown' || `commission-${id}` in fields)
-    if (ids.length === 0) throw new ApiError('invalid_request', 'Choose at least one commission first.')
+    if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one commission first.')
     const outbox: RelayMessage[] = []
     const approved = await approveCommissions(c.get('db'), programId, ids.map(Number), outbox)
     await sendSoon(c.env, outbox)
@@ -307,7 +307,7 @@ commissionPages.post(
     return redirectWith(
       c,
       backTo(c, addressIn(programId)),
-      left === 0 ? text : `${text} ${left} had been decided on, or reversed, before.`,
+      left === 0 ? text : `${text} ${left} had been approved, rejected or reversed already.`,
     )
   },
 )
@@ -320,12 +320,12 @@ commissionPages.post(
     const outbox: RelayMessage[] = []
     const approved = await approveCommissions(c.get('db'), programId, [idInPath(c, 'commissionId', missing)], outbox)
     await sendSoon(c.env, outbox)
-    if (approved === 0) throw new ApiError('conflict', 'This commission was decided on already.')
+    if (approved === 0) throw new ApiError('conflict', 'This commission was approved or rejected already.')
     return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
   },
 )
 
-const rejectForm = z.object({ reason: reasonField('Say why, so that the partner can be told.') })
+const rejectForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
 
 commissionPages.post(
   '/programs/:programId/commissions/:commissionId/reject',
@@ -337,6 +337,6 @@ commissionPages.post(
     const commissionId = idInPath(c, 'commissionId', missing)
     const { outbox } = await rejectCommission(c.get('db'), programId, commissionId, reason)
     await sendSoon(c.env, outbox)
-    return redirectWith(c, backTo(c, addressIn(programId)), 'Rejected. The partner is told the reason.')
+    return redirectWith(c, backTo(c, addressIn(programId)), 'Rejected. The partner is notified with the reason.')
   },
 )

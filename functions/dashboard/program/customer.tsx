@@ -57,17 +57,17 @@ function CustomerPage({
       <Copy text={customer.click_id} label="click id" />
       <Card title="Timeline">
         <Table
-          caption="What happened, the oldest first"
+          caption="Timeline of this customer, oldest first"
           rows={moments}
           columns={[
             { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
-            { label: 'What', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
-            { label: 'In words', cell: (moment) => <Words moment={moment} program={program} /> },
+            { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+            { label: 'Details', cell: (moment) => <Words moment={moment} program={program} /> },
             { label: 'Commission', right: true, cell: (moment) => changeOf(moment) ?? '–' },
           ]}
         />
-        {moments.length === 0 && <p class="muted">Nothing is kept of them any more.</p>}
-        {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales; there are more before.</p>}
+        {moments.length === 0 && <p class="muted">Nothing is stored about this customer any more.</p>}
+        {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales; there are older ones.</p>}
       </Card>
     </>
   )

@@ -15,7 +15,7 @@ export function eventColumns(program: ViewerProgram, isTest: boolean): (Column<L
     { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
     { label: 'Type', cell: (event) => <Kind event={event} /> },
     !isTest && { label: 'Partner', cell: (event) => <Partner event={event} program={program} /> },
-    { label: 'What', cell: (event) => <What event={event} program={program} isTest={isTest} /> },
+    { label: 'Details', cell: (event) => <What event={event} program={program} isTest={isTest} /> },
     { label: 'Amount', right: true, cell: (event) => <Amount event={event} currency={program.currency} /> },
     { label: 'From', cell: (event) => <From event={event} /> },
     { label: 'Customer', cell: (event) => <Customer event={event} program={program} isTest={isTest} /> },
@@ -87,7 +87,7 @@ function Amount({ event, currency: own }: { event: ListedEvent; currency: string
     <div>
       <strong>{formatMoney(amount, currency)}</strong>
       {refunded !== null && refunded > 0 && (
-        <div class="muted small">{refunded === amount ? 'all of it' : formatMoney(refunded, currency)} refunded</div>
+        <div class="muted small">{refunded === amount ? 'fully' : formatMoney(refunded, currency)} refunded</div>
       )}
       {currency !== own && (
         <div class="muted small words-wrap">in another currency than the program's: not in its figures</div>

@@ -22,7 +22,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     [
       of(needs.endpoints_off) > 0,
       'webhook:list',
-      `${counted(of(needs.endpoints_off), 'webhook endpoint is', 'webhook endpoints are')} switched off after days of failures`,
+      `${counted(of(needs.endpoints_off), 'webhook endpoint is', 'webhook endpoints are')} disabled after days of failures`,
       '/webhooks',
     ],
     [
@@ -40,7 +40,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     [
       of(needs.withdrawals_asked) > 0,
       'withdrawal:list',
-      `${counted(of(needs.withdrawals_asked), 'withdrawal was', 'withdrawals were')} asked for`,
+      `${counted(of(needs.withdrawals_asked), 'payout was', 'payouts were')} requested`,
       '/withdrawals?status=requested',
     ],
     [

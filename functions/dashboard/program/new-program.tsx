@@ -29,7 +29,7 @@ function renderNew(c: ViewerContext, shown: FormState) {
     children: (
       <>
         <Heading
-          title={workspaces.length === 0 ? 'Welcome. Make your first program' : 'New program'}
+          title={workspaces.length === 0 ? 'Welcome. Create your first program' : 'New program'}
           lead="A program is one site whose sales partners bring you. Everything here can be changed later."
         />
         <form method="post" action="/programs/new" class="stack loose">
@@ -54,7 +54,7 @@ function renderNew(c: ViewerContext, shown: FormState) {
             )}
             <ProgramFields form={shown} settings={{ ...programDefaults, name: '', domain: '' }} />
           </Card>
-          <Submit>Make the program</Submit>
+          <Submit>Create program</Submit>
         </form>
       </>
     ),
@@ -81,7 +81,7 @@ newProgramPages.post(
     const chosen = asked ?? workspaces[0]?.id
     if (chosen === undefined && company === '') return await refuseForm(c, newProgramPage, {})
     if (chosen !== undefined && !workspaces.some(({ id }) => id === chosen)) {
-      throw new ApiError('forbidden', 'Choose a workspace in which you may make programs.')
+      throw new ApiError('forbidden', 'Choose a workspace in which you may create programs.')
     }
     const db = c.get('db')
     const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))

@@ -8,6 +8,7 @@ import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
+import { NotificationViews } from './notification-views.tsx'
 
 /** What an advertiser should look at by hand. */
 export const notificationPages = createPages()
@@ -22,20 +23,21 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
   )
   const { at, text, state } = notificationColumns
   return renderProgram(c, {
-    title: 'Notices',
+    title: 'Notifications',
     current: '/notices',
     children: (
       <ListPage
-        title="Notices"
-        lead="What went on by itself but should be looked at by somebody."
+        title="Notifications"
+        lead="What happened without you and needs your review."
+        filter={<NotificationViews program={c.get('program')} current="review" />}
         csv={`${address}.csv`}
         actions={<MarkRead address={address} unread={unread} />}
         page={page}
-        caption="Notices, newest first"
+        caption="Notifications, newest first"
         columns={[at, text, state]}
         empty={{
           title: 'Nothing to review',
-          text: 'A notice comes when a commission is reversed that was paid out already, or a dispute is decided for you.',
+          text: 'You are notified when a paid commission is reversed, or when you win a dispute.',
         }}
       />
     ),
@@ -45,11 +47,11 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
 notificationPages.get('/programs/:programId/notices.csv', requireProgram('notice:list'), async (c) => {
   const { id: programId } = c.get('program')
   const notifications = await listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, { limit: csvRows })
-  return await exportCsv(c, `notices-${programId}`, notificationsCsv(notifications))
+  return await exportCsv(c, `notifications-${programId}`, notificationsCsv(notifications))
 })
 
 notificationPages.post('/programs/:programId/notices/read', requireProgram('notice:list'), async (c) => {
   const { id: programId } = c.get('program')
   await markNotificationsRead(c.get('db'), { programId }, c.get('viewer').user.id)
-  return redirectWith(c, addressIn(programId), 'All notices are marked as read.')
+  return redirectWith(c, addressIn(programId), 'All notifications are marked as read.')
 })

@@ -53,7 +53,7 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
         <Tiles {...page} />
         <ChartCard {...page} />
         <BreakdownCards {...page} />
-        <CountingHelp note="Days and hours are those of UTC. The range is compared with as many days right before it; what goes on is compared with what had come by then." />
+        <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length, and a period that is not over with the same part of the previous one." />
       </>
     ),
   })
@@ -86,7 +86,7 @@ function Range({ program, asked, performance: { meta }, overview, given }: PageP
         lead={
           <>
             {formatDate(meta.dateFrom)} to {formatDate(meta.dateTo)} (UTC)
-            {overview.isCompared && `, compared with the ${daysText(overview.days)} before`}
+            {overview.isCompared && `, compared with the previous ${daysText(overview.days)}`}
           </>
         }
       >
@@ -125,7 +125,7 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
         return (
           <a class="chip" href={overviewAddress(program.id, kept, { [name]: undefined })}>
             <span>
-              <span class="hidden">Take away the filter </span>
+              <span class="hidden">Remove the filter </span>
               {breakdownTexts[name].one}: <bdi>{nameOfValue(name, query.filters[name] ?? null, label)}</bdi>
             </span>
           </a>
@@ -274,7 +274,7 @@ function formatsOf(metric: ChartMetric, currency: string) {
 }
 
 function ChartCard({ program, asked, overview }: PageProps) {
-  const { metric, interval, intervals, points, days, isCompared } = overview
+  const { metric, interval, intervals, points, isCompared } = overview
   return (
     <section class="card stack" aria-label="Chart">
       <div class="row apart">
@@ -300,7 +300,7 @@ function ChartCard({ program, asked, overview }: PageProps) {
         points={points}
         interval={interval}
         {...formatsOf(metric, asked.query.currency)}
-        {...(isCompared && { beforeName: `${daysText(days)} before` })}
+        {...(isCompared && { beforeName: 'previous period' })}
       />
     </section>
   )

@@ -53,7 +53,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
     return (
       <div data-part aria-live="polite">
         <Card title="It is connected">
-          <p>Stripe told us your code. Its payments, refunds and disputes arrive by themselves.</p>
+          <p>Stripe sent your code. Its payments, refunds and disputes arrive by themselves.</p>
         </Card>
       </div>
     )
@@ -62,7 +62,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
     return (
       <div data-part>
         <Card title="Show that the account is yours">
-          <p>You get a code, and write it into that account at Stripe. Stripe then tells it to this service.</p>
+          <p>You get a code, and write it into that account at Stripe. Stripe then sends it to this service.</p>
           <PostButton action={address} class="primary">
             Get a code
           </PostButton>
@@ -76,7 +76,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
         <ol class="steps">
           <li class="now">
             <div class="stack tight">
-              <h3>Have Stripe send its events here</h3>
+              <h3>Send the account's events here</h3>
               <p>
                 In that account's webhooks, an endpoint for events of <strong>your account</strong>, not of connected
                 ones. Its signing secret is what the service has as <code>STRIPE_WEBHOOK_SECRET</code>. Beside those of
@@ -89,7 +89,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
             <div class="stack tight">
               <h3>Write the code into a product</h3>
               <p>
-                Open any product of that account {isLive ? 'in live mode' : '(in test mode is enough)'}, or make one,
+                Open any product of that account {isLive ? 'in live mode' : '(in test mode is enough)'}, or create one,
                 and add to its metadata <code>{ownershipField}</code> with this value. You can take it out again
                 afterwards.
               </p>
@@ -102,7 +102,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
               <p class="waiting">
                 Waiting. This changes by itself. The code works until <Time at={until} /> (UTC).
               </p>
-              {refusal && <p class="bad">Stripe told a code, and nothing was connected: {refusal}</p>}
+              {refusal && <p class="bad">Stripe sent a code, but nothing was connected: {refusal}</p>}
             </div>
           </li>
         </ol>

@@ -54,7 +54,7 @@ function Clicks({ links }: Pick<PartnerOfProgram, 'links'>) {
   )
 }
 
-const ends = { paused: 'Off', program: 'Ended', partner: 'Left' }
+const ends = { paused: 'Deactivated', program: 'Ended', partner: 'Left' }
 
 /** Where a program has the page of a partner. */
 export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`

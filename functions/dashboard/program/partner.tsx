@@ -78,7 +78,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
       {sees('withdrawal:list') && (
         <Newest
           title="Payouts"
-          caption="Their newest withdrawals"
+          caption="Their newest payouts"
           rows={partner.withdrawals}
           columns={[withdrawalColumns.asked, withdrawalColumns.state, withdrawalColumns.amount]}
           all={listOf(program, partner, 'withdrawals')}
@@ -86,8 +86,8 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
       )}
       {sees('withdrawal:list') && (
         <Newest
-          title="What they were told"
-          caption="The newest notifications to this partner"
+          title="Notifications"
+          caption="Their newest notifications"
           rows={partner.notifications}
           columns={[notificationColumns.at, notificationColumns.text]}
         />
@@ -97,12 +97,12 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
       {sees('audit:list') && (
         <Newest
           title="History"
-          caption="What was done to this partner, newest first"
+          caption="Changes to this partner, newest first"
           rows={partner.history}
           columns={[
             { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
             { label: 'Who', cell: actorOf },
-            { label: 'What', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
+            { label: 'Action', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
             { label: 'Details', cell: detailsOf },
           ]}
         />
@@ -125,7 +125,7 @@ function Lead({ program, partner }: PartnerProps) {
       {sees && waits && waits > new Date() && (
         <span>
           {' '}
-          (new address: do not pay before <Time at={waits} />)
+          (new address: do not pay until <Time at={waits} />)
         </span>
       )}
       {!partner.has_account && <span> · has no account yet</span>}
@@ -144,7 +144,7 @@ function Money({ program, partner }: PartnerProps) {
       <dl class="cards">
         <Metric label="Pending" value={money(balance?.pending_cents)} />
         <Metric label="Balance" value={money(balance?.balance_cents)} bad={(balance?.balance_cents ?? 0) < 0} />
-        <Metric label="Open withdrawals" value={money(balance?.requested_cents)} />
+        <Metric label="Open payouts" value={money(balance?.requested_cents)} />
         <Metric label="Paid" value={money(balance?.paid_cents)} />
       </dl>
       {others.map((other) => (
@@ -192,7 +192,7 @@ function Edit({ partner, address, form: shown }: { partner: PartnerDetails; addr
               label="E-mail"
               type="email"
               value={partner.email ?? ''}
-              hint="A changed address ends an open invitation to the one before."
+              hint="Changing it revokes an open invitation to the previous address."
               form={shown}
             />
             <Field

@@ -132,13 +132,13 @@ function AddPartner({ address, form: shown, open }: { address: string; form: For
               name="email"
               label="E-mail"
               type="email"
-              hint="They get an invitation to see their earnings. Without it you only make a link."
+              hint="They get an invitation to see their earnings. Without one you only create a link."
               form={shown}
             />
             <Field
               name="code"
               label="Code"
-              hint="Stands in their link as aff=code. Empty: we make one up."
+              hint="Part of their link, as aff=code. Empty: one is generated."
               form={shown}
             />
           </div>
@@ -268,7 +268,7 @@ partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram
 
 for (const [verb, active, done] of [
   ['activate', true, 'active again'],
-  ['deactivate', false, 'off: clicks on their links are refused'],
+  ['deactivate', false, 'deactivated: clicks on their links are refused'],
 ] as const) {
   partnerPages.post(`/programs/:programId/partners/:partnerId/${verb}`, requireProgram('partner:manage'), async (c) => {
     const { id: programId } = c.get('program')

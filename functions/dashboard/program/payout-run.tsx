@@ -128,8 +128,8 @@ function LeftOutPartners({ partners, payouts }: { partners: RunShown['leftOut'];
   return (
     <Card title="Left out">
       <p class="muted">
-        What is payable to them now stands under <a href={payouts}>Payouts</a>, where it can be recorded as paid by
-        hand.
+        What is payable to them now stands under <a href={payouts}>Payout runs</a>, where a manual payment can be
+        recorded.
       </p>
       <Table
         caption="Partners left out of this run"
@@ -156,7 +156,7 @@ function PayRun({ address, open }: { address: string; open: { amount_cents: numb
       <p class="muted">
         {open.length === 0
           ? 'Reversals or the partners themselves cancelled all of its payments.'
-          : 'Pay with the file first. Marking the run as paid posts every payment and tells the partners.'}
+          : 'Pay with the file first. Marking the run as paid posts every payment and notifies the partners.'}
       </p>
       <form method="post" action={`${address}/pay`} class="row end">
         <input type="hidden" name="amount_cents" value={String(sum)} />
@@ -188,6 +188,6 @@ payoutRunPage.post(
     const runId = idInPath(c, 'runId', missing)
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
     await sendSoon(c.env, await payPayoutRun(c.get('db'), programId, runId, transfer, amountCents))
-    return redirectWith(c, `${payoutsOf(programId)}/${runId}`, 'The run is paid. Its partners are told.')
+    return redirectWith(c, `${payoutsOf(programId)}/${runId}`, 'The run is paid. Its partners are notified.')
   },
 )

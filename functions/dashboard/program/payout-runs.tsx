@@ -61,12 +61,12 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
   ])
   const included = sums.filter(({ is_included: isIncluded }) => isIncluded)
   return renderProgram(c, {
-    title: 'Payouts',
+    title: 'Payout runs',
     current: '/payouts',
     children: (
       <>
         <Heading
-          title="Payouts"
+          title="Payout runs"
           lead="A payout run has one payment for each partner who is due. Pay it with its file, then mark it as paid."
         >
           {may(program.roles, 'withdrawal:pay') && !search && included.length > 0 && (
@@ -116,7 +116,7 @@ function Due({ program, due, sums, search }: DueProps) {
     return (
       <Card title="Due now">
         <Empty title="Nobody is due">
-          <p>Commissions are due when their hold has ended. What open withdrawals hold is not due a second time.</p>
+          <p>Commissions are due when their hold has ended. Amounts in open payouts are not due a second time.</p>
         </Empty>
       </Card>
     )
@@ -156,7 +156,7 @@ function Due({ program, due, sums, search }: DueProps) {
                 <PayMenu
                   action={`${payoutsOf(program.id)}/by-hand`}
                   id={`${partnerId}-${currency}`}
-                  text="Paid by hand"
+                  text="Record payment"
                   subject={`${formatMoney(cents, currency)} to ${name}`}
                   amountCents={cents}
                   fields={{ partner_id: String(partnerId), currency, request_id: crypto.randomUUID() }}
@@ -184,7 +184,7 @@ interface RunsProps {
 function Runs({ programId, page, query }: RunsProps) {
   return (
     <List
-      title="Payout runs"
+      title="Runs"
       page={page}
       caption="Payout runs"
       columns={[

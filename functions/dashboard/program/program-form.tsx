@@ -71,7 +71,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             label="Commission on renewals, months"
             value={settings.commission_duration_months === null ? '' : String(settings.commission_duration_months)}
             inputmode="numeric"
-            hint="Counted from a customer's first purchase. Empty: for ever."
+            hint="Counted from a customer's first purchase. Empty: no limit."
             form={form}
           />
           <Field
@@ -99,8 +99,8 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             value={settings.attribute_known_customers ? 'yes' : ''}
             hint="Of a customer or subscription whose earlier payment a partner brought. Metadata decides where there is some."
             options={[
-              ['', 'count for nobody'],
-              ['yes', "are the earlier payment's partner's"],
+              ['', 'do not count'],
+              ['yes', 'count for the partner of the earlier payment'],
             ]}
             form={form}
           />

@@ -37,9 +37,9 @@ salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commi
 function Deliveries({ explanation: { deliveries } }: { explanation: Explanation }) {
   if (deliveries.length === 0) return null
   return (
-    <Card title="What Stripe told of it">
+    <Card title="Stripe events">
       <Table
-        caption="Events of this payment, the oldest first"
+        caption="Stripe events of this payment, oldest first"
         rows={deliveries}
         columns={[
           { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },

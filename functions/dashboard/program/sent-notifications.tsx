@@ -1,11 +1,12 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { listOutbox, type OutboxNotification } from '../../../lib/notifications/outbox-list.ts'
+import { wordsOf } from '../parts/audit-entry.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
-import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
+import { NotificationViews } from './notification-views.tsx'
 
 /** What went out to people, and how far it has come. */
 export const sentNotificationPages = createPages()
@@ -14,27 +15,26 @@ sentNotificationPages.get(
   '/programs/:programId/deliveries/notifications',
   requireProgram('delivery:list'),
   async (c) => {
-    const { id: programId } = c.get('program')
-    const log = deliveryLogOf(programId)
-    const address = `${log}/notifications`
+    const program = c.get('program')
+    const address = `/programs/${program.id}/deliveries/notifications`
     const page = await readPage(
       { address, place: placeIn(c), cursorOf: ({ id }: OutboxNotification) => id },
-      (options) => listOutbox(c.get('db'), programId, options),
+      (options) => listOutbox(c.get('db'), program.id, options),
     )
     return renderProgram(c, {
-      title: 'Delivery log',
-      current: '/deliveries',
+      title: 'Sent notifications',
+      current: '/notices',
       children: (
         <ListPage
-          title="Delivery log"
-          lead="What partners and you were told, and how far each message has come."
-          filter={<DeliveryLogViews address={log} current="notifications" />}
+          title="Sent notifications"
+          lead="Notifications to partners and to your workspace, and their delivery."
+          filter={<NotificationViews program={program} current="sent" />}
           csv={`${address}.csv`}
           page={page}
           caption="Notifications, newest first"
           columns={[
-            { label: 'Made (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
-            { label: 'What', cell: ({ kind }) => kind.replaceAll('_', ' ') },
+            { label: 'Created (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+            { label: 'Notification', cell: ({ kind }) => wordsOf(kind) },
             {
               label: 'To',
               cell: ({ audience, partner_name: name }) => (audience === 'partner' ? name : 'your workspace'),
@@ -42,8 +42,8 @@ sentNotificationPages.get(
             { label: 'State', cell: (notification) => <State notification={notification} /> },
           ]}
           empty={{
-            title: 'Nothing was told yet',
-            text: 'A refund or a rejected commission is told to the partner, and stands here.',
+            title: 'No notifications yet',
+            text: 'Partners are notified of refunds, rejected commissions and payouts.',
           }}
         />
       ),
@@ -59,7 +59,7 @@ function State({ notification }: { notification: OutboxNotification }) {
       </span>
     )
   }
-  return <Badge tone="warn">{notification.sent_at ? 'On its way' : 'Waiting'}</Badge>
+  return <Badge tone="warn">{notification.sent_at ? 'Sent' : 'Pending'}</Badge>
 }
 
 sentNotificationPages.get(
@@ -69,6 +69,6 @@ sentNotificationPages.get(
     const { id: programId } = c.get('program')
     const notifications = await listOutbox(c.get('db'), programId, { limit: csvRows })
     const columns = ['id', 'kind', 'audience', 'partner_name', 'created_at', 'sent_at', 'delivered_at'] as const
-    return await exportCsv(c, `notifications-${programId}`, toCsv(columns, notifications))
+    return await exportCsv(c, `sent-notifications-${programId}`, toCsv(columns, notifications))
   },
 )

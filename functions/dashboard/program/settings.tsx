@@ -176,5 +176,5 @@ settingsPages.post(
 settingsPages.post('/programs/:programId/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'There is no such API key.'))
-  return redirectWith(c, addressIn(programId), 'The key is retired.')
+  return redirectWith(c, addressIn(programId), 'The key is revoked.')
 })

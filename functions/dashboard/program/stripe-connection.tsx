@@ -114,7 +114,7 @@ function Connected({ accountId, address }: { accountId: string; address: string 
       <PostButton
         action={`${address}/disconnect`}
         class="danger"
-        confirm="Disconnect Stripe? What it tells from then on is recorded only if you connect it again within 90 days."
+        confirm="Disconnect Stripe? Later events are recorded only if you connect it again within 90 days."
       >
         Disconnect
       </PostButton>
@@ -130,7 +130,7 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
       <p>
         To try it, pay on your site in Stripe's test mode, for example with the card 4242 4242 4242 4242: {check}. There
         is no secret to copy and nothing to forward, since Stripe reaches this service by itself; each event is in the{' '}
-        <a href={`/programs/${programId}/test/deliveries`}>delivery log of the test data</a>.
+        <a href={`/programs/${programId}/test/deliveries`}>Stripe events of the test data</a>.
       </p>
     )
   }
@@ -230,27 +230,27 @@ function Past({
       {backfill?.is_connected && <PastProgress backfill={backfill} />}
       {isOn ? (
         <div class="row">
-          <PostButton action={`${address}/continue`}>Go on now</PostButton>
-          <PostButton action={`${address}/stop`}>Stop</PostButton>
+          <PostButton action={`${address}/continue`}>Continue now</PostButton>
+          <PostButton action={`${address}/stop`}>Stop the import</PostButton>
         </div>
       ) : (
         <>
           {backfill?.status === 'stopped' && backfill.is_connected && (
-            <PostButton action={`${address}/continue`}>Go on where it stopped</PostButton>
+            <PostButton action={`${address}/continue`}>Resume the import</PostButton>
           )}
           <form method="post" action={address} class="row end">
             <Field
               name="months"
-              label="Payments from before"
+              label="Past payments"
               value="3"
-              hint="Those whose metadata names this program are recorded, each once, however often you read them."
+              hint="Payments whose metadata names this program are recorded once each, however often you import them."
               options={pastMonths.map((months) => [
                 months,
                 `of the last ${months === '1' ? 'month' : `${months} months`}`,
               ])}
               form={shown}
             />
-            <button type="submit">Read them</button>
+            <button type="submit">Import</button>
           </form>
         </>
       )}
@@ -265,11 +265,11 @@ function PastProgress({ backfill }: { backfill: Backfill }) {
     <>
       <p>
         <strong>
-          {status === 'done' && 'The past is read.'}
-          {status === 'running' && `The past is being read, now ${kindNames[kind]}.`}
-          {status === 'stopped' && `Reading the past stopped at ${kindNames[kind]}.`}
+          {status === 'done' && 'The import is complete.'}
+          {status === 'running' && `Importing past ${kindNames[kind]}.`}
+          {status === 'stopped' && `The import stopped at ${kindNames[kind]}.`}
         </strong>{' '}
-        {figures} {status === 'running' && 'It goes on by itself.'}
+        {figures} {status === 'running' && 'It continues by itself.'}
       </p>
       {problem !== null && <p class="bad">{problem}</p>}
     </>
@@ -286,7 +286,7 @@ function Waiting({ account_id: id, events, oldest_at: at, isConnected }: Waiting
       <strong>
         {eventCount(events)} of <code>{id}</code> {events === 1 ? 'waits' : 'wait'}
       </strong>
-      , told while it was disconnected.{' '}
+      , received while it was disconnected.{' '}
       {isConnected
         ? 'They are applied within half an hour.'
         : `They are applied when this account is connected again. Each is kept ${keptDays} days, the oldest until ${formatDate(until)}.`}
@@ -299,8 +299,8 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
   if (way === undefined) {
     return (
       <p class="muted">
-        Connecting other accounts of Stripe than the operator's own is not set up here: its operator has to give the
-        service STRIPE_CLIENT_ID.
+        Only the operator's own Stripe account can be connected here: its operator has to give the service
+        STRIPE_CLIENT_ID.
       </p>
     )
   }
@@ -315,7 +315,7 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
             name="account_id"
             label="Stripe account id"
             placeholder="acct_…"
-            hint="There is no Stripe on this machine, so any name will do: acct_test."
+            hint="There is no Stripe on this machine, so any id works: acct_test."
             form={shown}
             required
           />
@@ -329,7 +329,7 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
 }
 
 const pastMonths = ['1', '3', '6', '12', '24'] as const
-const backfillForm = z.object({ months: z.enum(pastMonths, 'Choose how far back to read.') })
+const backfillForm = z.object({ months: z.enum(pastMonths, 'Choose how far back to import.') })
 
 const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
 const connectForm = z.object({
@@ -372,7 +372,7 @@ const appliedAtOnce = 100
 async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accountId: string): Promise<string> {
   const { applied, outbox } = await applyParkedEvents(get('db'), openStripe(env), { limit: appliedAtOnce, accountId })
   await sendSoon(env, outbox)
-  return `Stripe is connected.${applied === 0 ? '' : ` What it had told meanwhile is applied: ${eventCount(applied)}.`}`
+  return `Stripe is connected.${applied === 0 ? '' : ` Events received meanwhile are applied: ${eventCount(applied)}.`}`
 }
 
 const eventCount = (count: number) => `${formatNumber(count)} ${count === 1 ? 'event' : 'events'}`
@@ -384,7 +384,7 @@ stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
   if (!program || !may(program.roles, 'processor:manage')) {
     throw new ApiError(
       'forbidden',
-      'This link works once, and for who asked for it. Connect Stripe from the settings of your program.',
+      'This link works once, and only for the person who opened it. Connect Stripe from the settings of your program.',
     )
   }
   const code = c.req.query('code')
@@ -445,7 +445,7 @@ stripeConnectionPages.post(
     const { id: programId } = c.get('program')
     await startBackfill(c.get('db'), programId, Number(c.req.valid('form').months))
     await readPast(c, programId)
-    return redirectWith(c, settingsOf(programId), 'The past is being read.')
+    return redirectWith(c, settingsOf(programId), 'The import has started.')
   },
 )
 
@@ -456,7 +456,7 @@ stripeConnectionPages.post(
     const { id: programId } = c.get('program')
     await resumeBackfill(c.get('db'), programId)
     await readPast(c, programId)
-    return redirectWith(c, settingsOf(programId), 'The past is being read.')
+    return redirectWith(c, settingsOf(programId), 'The import has started.')
   },
 )
 
@@ -466,6 +466,6 @@ stripeConnectionPages.post(
   async (c) => {
     const { id: programId } = c.get('program')
     await stopBackfill(c.get('db'), programId)
-    return redirectWith(c, settingsOf(programId), 'Stopped. What was recorded stays.')
+    return redirectWith(c, settingsOf(programId), 'The import is stopped. Recorded payments stay.')
   },
 )

@@ -82,15 +82,15 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries', requireProg
     children: (
       <ListPage
         title="Webhook deliveries"
-        lead="What your own server was told in the last 30 days, and whether it took it."
+        lead="Webhooks sent to your server in the last 30 days, and how it answered."
         filter={<WebhookViews programId={program.id} current="deliveries" />}
         find={<Filter address={address} asked={asked} endpoints={endpoints} />}
         csv={addressOf(`${address}.csv`, query)}
         page={page}
-        caption="Deliveries of webhooks, newest first"
+        caption="Webhook deliveries, newest first"
         columns={[
           {
-            label: 'Happened (UTC)',
+            label: 'When (UTC)',
             cell: (delivery: ProgramDelivery) => (
               <a href={deliveryAddress(program.id, delivery)}>
                 <Time at={delivery.created_at} />
@@ -112,11 +112,10 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries', requireProg
           Object.values(query).some(Boolean)
             ? noneFits(address, 'deliveries')
             : {
-                title: 'Nothing was told yet',
+                title: 'No deliveries yet',
                 text: (
                   <>
-                    What happens is written for the <a href={webhooksOf(program.id)}>endpoints</a> that want it, from
-                    the moment that they are there.
+                    Webhooks are sent for what happens after an <a href={webhooksOf(program.id)}>endpoint</a> is added.
                   </>
                 ),
               }
@@ -211,7 +210,7 @@ webhookDeliveryPages.get(
           >
             {delivery.status === 'pending' && (
               <a class="button" href={address}>
-                Look again
+                Refresh
               </a>
             )}
             {maySend && (
@@ -247,13 +246,13 @@ function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: 
     `POST ${targetOf(endpoint)}`,
     'content-type: application/json',
     `webhook-id: ${webhookId(delivery.message_id)}`,
-    'webhook-timestamp: (seconds since 1970, of each try)',
+    'webhook-timestamp: (seconds since 1970, of each attempt)',
     'webhook-signature: v1,…',
   ]
   return (
     <Card title="Request">
       <p class="muted">
-        It happened at <Time at={delivery.created_at} /> UTC. Each try sends the same body under the same id.
+        The event happened at <Time at={delivery.created_at} /> UTC. Each attempt sends the same body and id.
       </p>
       <pre class="wrap">{headers.join('\n')}</pre>
       <Copy text={webhookBody(delivery)} label="Body" />
@@ -263,17 +262,17 @@ function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: 
 
 function Attempts({ attempts }: { attempts: WebhookAttempt[] }) {
   return (
-    <Card title="Tries">
+    <Card title="Attempts">
       {attempts.length === 0 ? (
         <p class="muted">None yet.</p>
       ) : (
         <Table
-          caption="Tries, the last one first"
+          caption="Attempts, newest first"
           rows={attempts.toReversed()}
           columns={[
             { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
-            { label: 'Took', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
-            { label: 'Answer', cell: (attempt) => <Answer attempt={attempt} /> },
+            { label: 'Duration', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
+            { label: 'Response', cell: (attempt) => <Answer attempt={attempt} /> },
           ]}
         />
       )}
@@ -290,7 +289,7 @@ function Answer({ attempt: { status, error, answer } }: { attempt: WebhookAttemp
       </span>
       {answer && (
         <details class="more">
-          <summary>What was answered</summary>
+          <summary>Response body</summary>
           <pre class="wrap">{answer}</pre>
         </details>
       )}
@@ -306,7 +305,7 @@ webhookDeliveryPages.post(
     const { programId, endpoint_id, message_id: messageId } = path
     const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
     await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
-    const text = replayed === 0 ? 'It waits to be sent anyway, so nothing is sent again.' : 'It is sent again.'
+    const text = replayed === 0 ? 'It is pending already, so nothing is sent again.' : 'It is sent again.'
     return redirectWith(c, deliveryAddress(programId, path), text)
   },
 )

@@ -12,7 +12,6 @@ import { formatNumber, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { DeliveryLogViews, deliveryLogOf } from './delivery-log.tsx'
 
 /** What came in from the payment processor. */
 export const webhookEventPages = createPages()
@@ -29,11 +28,12 @@ webhookEventPages.get('/programs/:programId/test/deliveries', requireProgram('de
   renderLog(c, false),
 )
 
+const logOf = (programId: number) => `/programs/${programId}/deliveries`
 const testLogOf = (programId: number) => `/programs/${programId}/test/deliveries`
 
 async function renderLog(c: ProgramContext, livemode: boolean) {
   const program = c.get('program')
-  const log = deliveryLogOf(program.id)
+  const log = logOf(program.id)
   const address = livemode ? log : testLogOf(program.id)
   const [page, leftOut] = await Promise.all([
     readPage(
@@ -47,16 +47,15 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
     livemode ? countLeftOut(c.get('db'), program.id) : 0,
   ])
   return renderProgram(c, {
-    title: 'Delivery log',
+    title: 'Stripe events',
     current: livemode ? '/deliveries' : '/test/deliveries',
     children: (
       <ListPage
-        title="Delivery log"
+        title="Stripe events"
         lead={leadOf(program.id, livemode, leftOut)}
-        filter={livemode && <DeliveryLogViews address={log} current="processor" />}
         csv={`${address}.csv`}
         page={page}
-        caption="Events of the payment processor, newest first"
+        caption="Stripe events, newest first"
         columns={[
           { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
           { label: 'Event', cell: (event) => <EventName event={event} /> },
@@ -72,7 +71,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
           },
         ]}
         empty={{
-          title: livemode ? 'Nothing from Stripe yet' : 'Nothing from Stripe in test mode',
+          title: livemode ? 'No events from Stripe yet' : 'No events from Stripe in test mode',
           text: (
             <>
               Events arrive by themselves once Stripe is connected in the{' '}
@@ -93,7 +92,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
 
 function leadOf(programId: number, livemode: boolean, leftOut: number) {
   const mode = livemode ? 'live' : 'test'
-  const lead = `Every event of the payment processor in ${mode} mode in the last 90 days, and what became of it.`
+  const lead = `Every event from Stripe in ${mode} mode in the last 90 days, and its outcome.`
   if (leftOut === 0) return lead
   return (
     <>
@@ -168,7 +167,7 @@ webhookEventPages.post(
     const text = `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`
     return redirectWith(
       c,
-      livemode ? deliveryLogOf(program.id) : testLogOf(program.id),
+      livemode ? logOf(program.id) : testLogOf(program.id),
       text,
       outcome === 'parked' ? 'bad' : 'good',
     )

@@ -22,7 +22,7 @@ export const missingEndpoint = 'This program has no webhook endpoint with this i
 export const targetOf = ({ url }: Pick<WebhookEndpoint, 'url'>) => url ?? 'svc listen'
 
 export const deliveryStates: States<WebhookDelivery['status']> = {
-  pending: { name: 'Waiting', tone: 'warn' },
+  pending: { name: 'Pending', tone: 'warn' },
   delivered: { name: 'Delivered', tone: 'good' },
   failed: { name: 'Failed', tone: 'bad' },
 }

@@ -47,16 +47,16 @@ const endpointPage = (c: ProgramContext) => endpointAddress(c.get('program').id,
 
 /** What each type tells. */
 const meanings: Record<WebhookType, string> = {
-  'lead.created': 'Somebody whom a partner sent has signed up.',
+  'lead.created': 'A visitor whom a partner referred signed up.',
   'sale.created': 'A sale was recorded.',
-  'sale.refunded': 'Money of a sale was given back, or came back.',
-  'commission.created': 'A partner is to earn something.',
-  'commission.approved': 'It is credited to the partner.',
-  'commission.reversed': 'It became less, or more again.',
+  'sale.refunded': 'A sale was refunded, or a refund was reversed.',
+  'commission.created': 'A commission was created.',
+  'commission.approved': 'A commission was credited to the partner.',
+  'commission.reversed': 'A commission was reversed or restored, in part or in full.',
   'partner.joined': 'A partner signed in for the first time.',
-  'payout.requested': 'A partner is to be paid.',
-  'payout.reduced': 'It became less before it was paid.',
-  'payout.paid': 'It is paid.',
+  'payout.requested': 'A payout was requested or is in a payout run.',
+  'payout.reduced': 'A reversal reduced an open payout.',
+  'payout.paid': 'A payout was paid.',
 }
 
 webhookPages.get('/programs/:programId/webhooks', requireProgram('webhook:list'), async (c) => {
@@ -70,7 +70,7 @@ webhookPages.get('/programs/:programId/webhooks', requireProgram('webhook:list')
       <>
         <Heading
           title="Webhooks"
-          lead="Your own server is told of what happens, by requests that follow Standard Webhooks."
+          lead="Signed requests to your server when something happens, following Standard Webhooks."
         >
           <WebhookViews programId={program.id} current="endpoints" />
         </Heading>
@@ -143,15 +143,15 @@ function State({ endpoint }: { endpoint: WebhookEndpoint }) {
     return (
       <div class="stack tight">
         <span>
-          <Badge tone={because === 'failures' ? 'bad' : 'plain'}>Off</Badge> since <Time at={off} />
+          <Badge tone={because === 'failures' ? 'bad' : 'plain'}>Disabled</Badge> since <Time at={off} />
         </span>
         <span class="small muted">
-          {because === 'failures' ? 'Turned off because every try failed for five days.' : 'Somebody turned it off.'}
+          {because === 'failures' ? 'Disabled because every attempt failed for five days.' : 'Disabled by a member.'}
         </span>
       </div>
     )
   }
-  if (!failing) return <Badge tone="good">On</Badge>
+  if (!failing) return <Badge tone="good">Enabled</Badge>
   return (
     <span>
       <Badge tone="warn">Failing</Badge> since <Time at={failing} />
@@ -306,14 +306,14 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, { form: sho
           }
         >
           {deliveries.length === 0 ? (
-            <p class="muted">None yet. A test event comes at once.</p>
+            <p class="muted">None yet. A test event is sent at once.</p>
           ) : (
             <Table
               caption="The newest deliveries to this endpoint"
               rows={deliveries}
               columns={[
                 {
-                  label: 'Happened (UTC)',
+                  label: 'When (UTC)',
                   cell: (delivery) => (
                     <a href={deliveryAddress(program.id, delivery)}>
                       <Time at={delivery.created_at} />
@@ -349,13 +349,13 @@ function Lead({ endpoint }: { endpoint: WebhookEndpoint }) {
 }
 
 function OnOff({ address, isOff }: { address: string; isOff: boolean }) {
-  if (isOff) return <PostButton action={`${address}/on`}>Turn on</PostButton>
+  if (isOff) return <PostButton action={`${address}/on`}>Enable</PostButton>
   return (
     <PostButton
       action={`${address}/off`}
-      confirm="Turn this endpoint off? Nothing more is written for it until it is on."
+      confirm="Disable this endpoint? Nothing is sent to it while it is disabled, and what happens meanwhile is not sent later."
     >
-      Turn off
+      Disable
     </PostButton>
   )
 }
@@ -364,7 +364,7 @@ function Secret({ secret }: { secret: string }) {
   return (
     <Card title="Secret">
       <p>
-        Your server verifies each request by this secret. Copy it now: it is not shown again. How is in the{' '}
+        Your server verifies each request with this secret. Copy it now: it is not shown again. How to verify is in the{' '}
         <a href="/docs">documentation</a>.
       </p>
       <Copy text={secret} label="Webhook secret" />
@@ -376,16 +376,16 @@ const asInput = (moment: Date) => moment.toISOString().slice(0, 16)
 const dayMilliseconds = 86_400_000
 
 const ranges = [
-  ['failed', 'Those that failed'],
-  ['all', 'All that are done'],
+  ['failed', 'Failed ones'],
+  ['all', 'All finished ones'],
 ] as const
 
 function SendAgain({ address, form: shown }: { address: string; form: FormState }) {
   return (
     <Card title="Send again">
       <p class="muted">
-        For when your server was down, or lost something. Each message comes under the id that it had, 10,000 at once at
-        most. Messages are kept for 30 days. Times are in UTC.
+        For when your server was down or lost data. Each message keeps its id; up to 10,000 at once. Messages are kept
+        for 30 days. Times are in UTC.
       </p>
       <form method="post" action={`${address}/replay`} class="row end">
         <Field
@@ -419,10 +419,10 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
       <p class="muted">
         {isRotating ? (
           <>
-            Requests are signed with two secrets until <Time at={until} />: the new one, and the one before.
+            Requests are signed with two secrets until <Time at={until} />: the new one and the previous one.
           </>
         ) : (
-          <>For {rotationHours} hours after a new secret, requests are signed with the one before too.</>
+          <>For {rotationHours} hours after a new secret, requests are signed with the previous one too.</>
         )}
       </p>
       <div class="row">
@@ -431,17 +431,17 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
             action={`${address}/rotate`}
             confirm={
               isRotating
-                ? 'Make a new secret? The oldest of the two that sign now ends at once.'
-                : `Make a new secret? The one of today signs for ${rotationHours} more hours.`
+                ? 'Rotate the secret? The older of the two current secrets stops signing at once.'
+                : `Rotate the secret? The current one signs for ${rotationHours} more hours.`
             }
           >
-            Make a new secret
+            Rotate secret
           </PostButton>
         )}
         <PostButton
           action={`${address}/delete`}
           class="danger"
-          confirm="Delete this endpoint? Nothing is sent to it any more, and its deliveries are not shown again."
+          confirm="Delete this endpoint? Nothing more is sent to it, and its deliveries are removed."
         >
           Delete the endpoint
         </PostButton>
@@ -469,13 +469,17 @@ webhookPages.post(
       return await refuseEndpoint(c, endpointPage(c), error)
     }
     await wake(c)
-    return redirectWith(c, endpointPage(c), 'Saved. What happens from now on is told as this says.')
+    return redirectWith(c, endpointPage(c), 'Saved. The settings apply to events from now on.')
   },
 )
 
 for (const [verb, enabled, done] of [
-  ['on', true, 'The endpoint is on. What waited for it is sent now; what happened meanwhile was not written for it.'],
-  ['off', false, 'The endpoint is off.'],
+  [
+    'on',
+    true,
+    'The endpoint is enabled. Pending deliveries are sent now; events of the time when it was disabled are not.',
+  ],
+  ['off', false, 'The endpoint is disabled.'],
 ] as const) {
   webhookPages.post(
     `/programs/:programId/webhooks/:endpointId/${verb}`,
@@ -531,7 +535,7 @@ webhookPages.post(
   async (c) => {
     const { since, until, which } = c.req.valid('form')
     if (since && until && since >= until)
-      return await refuseForm(c, endpointPage(c), { errors: { until: 'Choose a time after the first one.' } })
+      return await refuseForm(c, endpointPage(c), { errors: { until: 'Choose a time after the start.' } })
     const range = { since, until, failedOnly: which === 'failed' }
     const replayed = await replayDeliveries(c.get('db'), c.get('program').id, endpointIn(c), range)
     await wake(c)
@@ -540,7 +544,7 @@ webhookPages.post(
 )
 
 function repliesOf(replayed: number): string {
-  if (replayed === 0) return 'No delivery of that time fits, so nothing is sent again.'
+  if (replayed === 0) return 'There are no such deliveries in that time, so nothing is sent again.'
   if (replayed === maxReplayed)
     return `The oldest ${formatNumber(replayed)} are sent again. Choose a later start for those after them.`
   return replayed === 1 ? 'One delivery is sent again.' : `${formatNumber(replayed)} deliveries are sent again.`

@@ -64,7 +64,7 @@ withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdraw
     (part) => listWithdrawals(c.get('db'), { programId: program.id }, { ...part, ...asked }),
   )
   return renderProgram(c, {
-    title: 'Withdrawals',
+    title: 'Payouts',
     current: '/withdrawals',
     children: <Withdrawals program={program} asked={asked} page={page} />,
   })
@@ -83,8 +83,8 @@ function Withdrawals({ program, asked: filter, page }: WithdrawalsProps) {
   const { asked: askedAt, state, amount } = withdrawalColumns
   return (
     <ListPage
-      title="Withdrawals"
-      lead="Transfer the money yourself, then mark it as paid: the balance follows."
+      title="Payouts"
+      lead="What partners requested and payout runs include. Transfer the money, then mark it as paid."
       filter={
         <StateFilter address={address} query={asQuery(filter)} states={withdrawalStates} current={filter.status} />
       }
@@ -92,7 +92,7 @@ function Withdrawals({ program, asked: filter, page }: WithdrawalsProps) {
       csv={addressOf(`${address}.csv`, filtersOf(filter))}
       actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} payments={asked} />}
       page={page}
-      caption="Withdrawals, newest first"
+      caption="Payouts, newest first"
       columns={[
         askedAt,
         {
@@ -111,10 +111,10 @@ function Withdrawals({ program, asked: filter, page }: WithdrawalsProps) {
       ]}
       empty={
         (filter.status ?? filter.search ?? filter.partner_id)
-          ? noneFits(address, 'withdrawals')
+          ? noneFits(address, 'payouts')
           : {
-              title: 'No withdrawals yet',
-              text: 'A partner asks for one from their own pages, once commissions are credited to their balance.',
+              title: 'No payouts yet',
+              text: 'Partners request payouts from their own pages once commissions are credited. Payout runs create them too.',
             }
       }
     />
@@ -129,7 +129,7 @@ function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: s
   if (withdrawal.status !== 'requested') return null
   const { id, partner_name: partner, amount_cents: amountCents, currency } = withdrawal
   const amount = formatMoney(amountCents, currency)
-  const subject = `the withdrawal of ${amount} by ${partner}`
+  const subject = `the payout of ${amount} to ${partner}`
   return (
     <div class="row right">
       <PayMenu action={`${address}/${id}/pay`} id={String(id)} subject={subject} amountCents={amountCents} />
@@ -138,8 +138,8 @@ function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: s
         id={id}
         verb="Refuse"
         subject={subject}
-        label="Reason, which the partner sees"
-        submit="Refuse it"
+        label="Reason, shown to the partner"
+        submit="Refuse payout"
       />
     </div>
   )
@@ -163,17 +163,17 @@ withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('with
     'paid_on',
     'reason',
   ] as const
-  return await exportCsv(c, `withdrawals-${programId}`, toCsv(columns, withdrawals.map(withdrawalRow)))
+  return await exportCsv(c, `payouts-${programId}`, toCsv(columns, withdrawals.map(withdrawalRow)))
 })
 
 withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgram('withdrawal:pay'), async (c) => {
   const program = c.get('program')
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency }, file)
-  return await exportCsv(c, `withdrawals-${program.id}-${file.layout}-${file.currency}`, text)
+  return await exportCsv(c, `payouts-${program.id}-${file.layout}-${file.currency}`, text)
 })
 
-const missing = 'This program has no such withdrawal.'
+const missing = 'This program has no such payout.'
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
 withdrawalPages.post(
@@ -190,7 +190,7 @@ withdrawalPages.post(
   },
 )
 
-const refuseForm = z.object({ reason: reasonField('Say why, so that the partner knows.') })
+const refuseForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
 
 withdrawalPages.post(
   '/programs/:programId/withdrawals/:withdrawalId/refuse',

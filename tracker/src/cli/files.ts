@@ -87,7 +87,7 @@ export function writeSection(path: string, text: string): Written {
   return present === undefined ? 'created' : 'updated'
 }
 
-const sectionStart = '<!-- svc:start. `svc init` writes what stands from here to svc:end anew. -->'
+const sectionStart = '<!-- svc:start. `svc init` writes what stands from here to svc:end again. -->'
 const sectionEnd = '<!-- svc:end -->'
 /** The first start that an end follows before another start does, so that nothing between a lost marker and a later section goes. */
 const sectionPattern = /<!-- svc:start\b(?:(?!<!-- svc:start\b)[^])*?<!-- svc:end -->/

@@ -277,9 +277,9 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   subcommand(partners, 'create', 'Add a partner with a link. Nobody is mailed.')
     .requiredOption('--name <name>', 'What the program calls them.')
     .option('--email <address>', 'Their address.')
-    .option('--code <code>', 'Stands in their link as aff. Without it one is made up.')
+    .option('--code <code>', 'Part of their link, as aff. Without it one is generated.')
     .option('--external-id <id>', 'An id of yours.')
-    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc partners create --name "Nora Field" --code nora --email nora@example.com',
@@ -293,10 +293,10 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
 
   subcommand(links, 'create', 'Add a link to a partner.')
     .requiredOption('--partner-id <id>', 'Whose link it is.', wholeNumber)
-    .option('--code <code>', 'Stands in the link as aff. Without it one is made up.')
+    .option('--code <code>', 'Part of the link, as aff. Without it one is generated.')
     .option('--page-url <address>', "The page it opens, on the program's domain.")
     .option('--external-id <id>', 'An id of yours.')
-    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText('after', '\nExamples:\n  $ svc links create --partner-id 2 --code nora-spring')
     .action(async (flags: Flags & { partnerId: number }) => {
       const body = { ...given(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
@@ -328,7 +328,7 @@ function explained({ explanation }: ApiOperations['explainSale']['answer']): str
       ['DATE', 'WHAT', 'COMMISSION', 'IN WORDS'],
     ),
     ...part(
-      'Stripe told',
+      'Stripe events',
       deliveries.map(({ received_at: at, event_type: type, outcome, reason }) =>
         [at, type, outcome, reason].map(plain),
       ),

@@ -88,7 +88,7 @@ export function connect(flags: ConnectionFlags): Connection {
     throw new CommandError(
       'no_api_key',
       'There is no API key.',
-      `Make one in the dashboard under API keys, then set SVC_API_KEY or give --api-key. \`svc init\` keeps it in ${envFile}.`,
+      `Create one in the dashboard under API keys, then set SVC_API_KEY or give --api-key. \`svc init\` keeps it in ${envFile}.`,
     )
   }
   return { apiKey, baseUrl: findBaseUrl(flags) }
@@ -145,10 +145,10 @@ export async function request<Data>(
 
 function hintFor(code: string, response: Response): string {
   if (code === 'insufficient_scope') {
-    return 'Make a key for reading and changing the program in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
+    return 'Create a key for reading and changing the program in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
   }
   if (code === 'unauthorized' || code === 'api_key_retired' || code === 'api_key_expired') {
-    return 'Copy the key again, or make a new one in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
+    return 'Copy the key again, or create one in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
   }
   const seconds = response.headers.get('retry-after')
   if (seconds) return `Run the command again in ${seconds} s.`

@@ -24,7 +24,7 @@ const path = (id: number) => `/api/v1/webhook-endpoints/${id}`
 export const typesOf = (types: string | undefined) => types?.split(',').map((type) => type.trim()) ?? webhookTypes
 
 export const typesOption = () =>
-  new Option('--types <types>', `What it is told, separated by commas. Default: all (${webhookTypes.join(', ')}).`)
+  new Option('--types <types>', `Event types, separated by commas. Default: all (${webhookTypes.join(', ')}).`)
 
 /** What an event is about, by the name that people know it by. */
 export function aboutOf(data: Record<string, unknown>): string {
@@ -51,7 +51,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     .requiredOption('--url <address>', 'Where they go: https:// to a public host.')
     .addOption(typesOption())
     .option('--description <text>', 'A note of yours.')
-    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc webhooks create --url https://shop.example.com/webhooks --types sale.created,sale.refunded',
@@ -81,7 +81,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
   onOne('replay', 'Send webhooks again: one, or those of a time.')
     .option('--delivery-id <id>', 'One, such as evt_1.')
     .option('--since <time>', 'Those of what happened from this time on, such as 2026-01-31T12:00:00Z.')
-    .option('--until <time>', 'And before this time.')
+    .option('--until <time>', 'Only before this time.')
     .option('--failed-only', 'Only those that no try brought there.')
     .addHelpText(
       'after',
@@ -96,7 +96,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, answer, `${green('✓')} ${answer.replayed} sent again.`)
     })
 
-  onOne('deliveries', 'List what an endpoint was told, the newest first.')
+  onOne('deliveries', 'List the deliveries of an endpoint, newest first.')
     .option('--limit <number>', 'How many at most.', wholeNumber, 25)
     .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
     .option('--status <status>', 'Only with this: pending, delivered or failed.')
