@@ -69,7 +69,7 @@ const figure = (page: Page, label: string) =>
   page.locator('.metric', { has: page.getByText(label, { exact: true }) }).locator('.value')
 
 async function goTo(page: Page, name: string) {
-  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click()
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true }).click()
 }
 
 const advertiser = await openBrowser()
@@ -486,7 +486,7 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   await button('Continue now').click()
   await page.getByText('Importing past checkout sessions.').waitFor()
 
-  await button('Stop').click()
+  await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
   await page.getByText('The import is stopped. Recorded payments stay.').waitFor()
   stack.stripe.failing.clear()

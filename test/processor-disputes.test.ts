@@ -106,7 +106,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     const query = `select id, program_id, kind, payload, created_at, 'Shop' as program_name, 'Nora' as partner_name, false as read
       from outbox where program_id = $1 and kind = 'refund_not_converted'`
     const { rows: notices } = await sql.query(query, [shop.programId])
-    expect(notificationsCsv(notices.map(asNotification))).toContain('€90.00 was taken back by a dispute for the sale')
+    expect(notificationsCsv(notices.map(asNotification))).toContain('€90.00 was charged back for the sale')
   })
 })
 

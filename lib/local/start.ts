@@ -48,7 +48,8 @@ async function start(): Promise<void> {
   await refuseTakenPort()
   const secrets = readSecrets()
   const limited = process.env['RATE_LIMITS'] === 'on'
-  const functions = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
+  const deployed = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
+  const functions = [...deployed, partsPage(deployed)]
 
   const [database, queue, stripe, scripts] = await settled([
     startDatabase(secrets.DATABASE_PASSWORD),
@@ -102,6 +103,17 @@ async function start(): Promise<void> {
     ? undefined
     : await readDemo(() => createDemo(openDatabase({ ...environment, ...localOnly }), environment))
   printSummary(addresses.baseUrl, demo, Date.now() - started)
+}
+
+/** The page of the dashboard's parts, which is a Worker of this machine alone. */
+function partsPage(deployed: FunctionEntry[]): FunctionEntry {
+  const dashboard = deployed.find(({ name }) => name === 'dashboard')
+  if (!dashboard) throw new LocalStackError('wrangler.toml has no dashboard.')
+  const { compatibilityDate, compatibilityFlags } = dashboard
+  const nothing = { routes: [], crons: [], vars: {}, secrets: [], rateLimits: [], services: {} }
+  const name = 'parts-page'
+  const main = 'lib/local/parts-page.tsx'
+  return { name, workerName: name, main, paths: ['/parts'], compatibilityDate, compatibilityFlags, ...nothing }
 }
 
 /** A line of the log without the secrets of mailed links, which the terminal alone shows. */

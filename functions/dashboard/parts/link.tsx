@@ -15,6 +15,23 @@ export function linkColumns({ domain, currency }: { domain: string; currency: st
   ]
 }
 
+/** The code of a link, with a button that copies the link. */
+export function CopyLink({ domain, code, pageUrl }: { domain: string; code: string; pageUrl: string | null }) {
+  return (
+    <>
+      <code>{code}</code>
+      <button
+        type="button"
+        class="compact"
+        data-copy={linkAddress(domain, code, pageUrl)}
+        aria-label={`Copy link with the code ${code}`}
+      >
+        Copy link
+      </button>
+    </>
+  )
+}
+
 function Link({
   link: { code, page_url: pageUrl, is_active: isActive },
   domain,
@@ -25,15 +42,7 @@ function Link({
   return (
     <div class="stack tight">
       <div class="row">
-        <code>{code}</code>
-        <button
-          type="button"
-          class="compact"
-          data-copy={linkAddress(domain, code, pageUrl)}
-          aria-label={`Copy link with the code ${code}`}
-        >
-          Copy link
-        </button>
+        <CopyLink domain={domain} code={code} pageUrl={pageUrl} />
         {!isActive && <Badge tone="bad">Disabled</Badge>}
       </div>
       {pageUrl && <span class="muted small">opens {pageUrl}</span>}

@@ -67,7 +67,7 @@ function textOf({ kind, payload, partner_name }: ListedNotification, writeName =
     case 'withdrawal_refused':
       return `Your payout of ${amount} was refused. The amount stays in your balance.${why}`
     case 'refund_not_converted':
-      return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'taken back by a dispute' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
+      return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
     case 'payment_ignored':
       return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} It is under Stripe events.`
     case 'balance_negative':

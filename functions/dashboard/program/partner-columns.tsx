@@ -1,11 +1,11 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import { linkAddress } from '../../../lib/programs/links.ts'
 import type { PartnerOfProgram } from '../../../lib/programs/partners.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { formatNumber } from '../parts/format.tsx'
+import { CopyLink } from '../parts/link.tsx'
 import type { Column } from '../parts/table.tsx'
 
 /** What a program's list of partners says of each. */
@@ -87,15 +87,7 @@ function Links({ partner, domain }: { partner: PartnerOfProgram; domain: string 
     <div class="stack tight">
       {partner.links.map(({ code, page_url: pageUrl }) => (
         <div class="row">
-          <code>{code}</code>
-          <button
-            type="button"
-            class="compact"
-            data-copy={linkAddress(domain, code, pageUrl)}
-            aria-label={`Copy link with the code ${code}`}
-          >
-            Copy link
-          </button>
+          <CopyLink domain={domain} code={code} pageUrl={pageUrl} />
         </div>
       ))}
     </div>

@@ -1,0 +1,656 @@
+import { Hono } from 'hono/tiny'
+import type { Child, PropsWithChildren } from 'hono/jsx'
+import type { Viewer } from '../access/viewer.ts'
+import type { Explanation, Happening } from '../money/explanation.ts'
+import type { ListedCommission } from '../money/commission-list.ts'
+import type { Withdrawal } from '../money/withdrawals.ts'
+import type { ListedNotification } from '../notifications/notification-list.ts'
+import type { LinkFigures } from '../programs/links.ts'
+import { actorOf, detailsOf, wordsOf } from '../../functions/dashboard/parts/audit-entry.ts'
+import {
+  Badge,
+  Card,
+  Copy,
+  Empty,
+  Heading,
+  Metric,
+  Segments,
+  type Tone,
+} from '../../functions/dashboard/parts/blocks.tsx'
+import { Chart, type ChartPoint } from '../../functions/dashboard/parts/chart.tsx'
+import { causeColumn, commissionColumns, commissionStates } from '../../functions/dashboard/parts/commission.tsx'
+import { CountingHelp } from '../../functions/dashboard/parts/counting.tsx'
+import { DateRange } from '../../functions/dashboard/parts/date-range.tsx'
+import { ExplanationPage } from '../../functions/dashboard/parts/explanation.tsx'
+import { Field, PostButton, Problem, ReasonMenu, Submit } from '../../functions/dashboard/parts/fields.tsx'
+import { FlashMessage } from '../../functions/dashboard/parts/flash.tsx'
+import { type FormState, emptyForm } from '../../functions/dashboard/parts/form.ts'
+import { Day, formatNumber, isolated, Time } from '../../functions/dashboard/parts/format.tsx'
+import { renderPartner } from '../../functions/dashboard/parts/layout.tsx'
+import { CopyLink, linkColumns } from '../../functions/dashboard/parts/link.tsx'
+import {
+  ExportLink,
+  Find,
+  List,
+  ListPage,
+  noneFits,
+  Pager,
+  StateFilter,
+} from '../../functions/dashboard/parts/list.tsx'
+import { DataSwitch, Switcher } from '../../functions/dashboard/parts/navigation.tsx'
+import { MarkRead, notificationColumns } from '../../functions/dashboard/parts/notification.tsx'
+import { type Column, Table } from '../../functions/dashboard/parts/table.tsx'
+import { PayMenu, TransferFields } from '../../functions/dashboard/parts/transfer.tsx'
+import {
+  Payee,
+  WithdrawalAmount,
+  withdrawalColumns,
+  withdrawalStates,
+} from '../../functions/dashboard/parts/withdrawal.tsx'
+import { formatMoney } from '../money.ts'
+
+/** Where the local stack shows the parts of the dashboard. */
+export const partsPath = '/parts'
+
+const here = `${partsPath}#main`
+const at = new Date('2026-03-14T09:26:00Z')
+const later = new Date('2126-03-15T09:26:00Z')
+const longName = 'A partner of a name as long as a name may be, which is eighty characters, no more'
+const rtlName = 'שותפים בע״מ'
+
+const viewer: Viewer = {
+  user: { id: 'u', name: 'Ada', email: 'ada@example.com', emailVerified: false, twoFactor: false },
+  sessionId: 's',
+  partner: {
+    name: 'Ada',
+    payoutEmail: null,
+    unread: 3,
+    closed: [
+      { name: 'Paused shop', hasEnded: false },
+      { name: rtlName, hasEnded: true },
+    ],
+  },
+  invitations: 1,
+  workspaces: [{ id: 'w', name: 'Acme', role: 'owner', requiresTwoFactor: false }],
+  locked: [],
+  programs: [
+    {
+      id: 1,
+      name: longName,
+      domain: 'shop.example.com',
+      currency: 'usd',
+      workspaceId: 'w',
+      createdAt: '2026-01-01T00:00:00Z',
+      roles: ['owner'],
+      unread: 2,
+    },
+  ],
+}
+
+const commission: ListedCommission = {
+  program_id: 1,
+  id: 1,
+  kind: 'sale',
+  partner_id: 1,
+  customer_id: 1,
+  partner_name: 'Grace',
+  status: 'pending',
+  currency: 'usd',
+  amount_cents: 2500,
+  reversed_cents: 0,
+  reason: null,
+  review_reason: null,
+  transaction_id: 'order-1',
+  sale_cents: 10_000,
+  hold_until: later,
+  credited_at: null,
+  rejected_at: null,
+  created_at: at,
+  refunds: [],
+}
+const refund: ListedCommission['refunds'][number] = {
+  amount_cents: 1000,
+  reason: 'refund',
+  reason_text: 'Arrived broken',
+  at: at.toISOString(),
+  returned: false,
+}
+const commissions: ListedCommission[] = [
+  ...Object.keys(commissionStates).flatMap((status) =>
+    isCommissionStatus(status) ? [{ ...commission, status, reversed_cents: status === 'reversed' ? 2500 : 0 }] : [],
+  ),
+  { ...commission, status: 'reversed', reversed_cents: 2500, rejected_at: at, reason: 'Own order' },
+  {
+    ...commission,
+    status: 'refunded',
+    reversed_cents: 1250,
+    refunds: [refund, { ...refund, reason: 'chargeback', returned: true }],
+  },
+  {
+    ...commission,
+    kind: 'lead',
+    transaction_id: null,
+    sale_cents: null,
+    amount_cents: 99_999_999_999_99,
+    currency: 'krw',
+  },
+]
+
+function isCommissionStatus(text: string): text is ListedCommission['status'] {
+  return Object.hasOwn(commissionStates, text)
+}
+
+const withdrawal: Withdrawal = {
+  program_id: 1,
+  program_name: 'Acme',
+  id: 1,
+  partner_id: 1,
+  partner_name: 'Grace',
+  payout_email: 'grace@example.com',
+  payout_waits_until: null,
+  payout_address: null,
+  currency: 'usd',
+  requested_cents: 5000,
+  amount_cents: 5000,
+  status: 'requested',
+  reason: null,
+  payout_run_id: null,
+  reference: null,
+  paid_on: null,
+  created_at: at,
+  decided_at: null,
+}
+const withdrawals: Withdrawal[] = [
+  withdrawal,
+  { ...withdrawal, amount_cents: 3000 },
+  { ...withdrawal, status: 'paid', decided_at: at, reference: 'SEPA 2026-11', paid_on: at },
+  { ...withdrawal, status: 'refused', decided_at: at, reason: 'The address is not yours.' },
+  { ...withdrawal, status: 'cancelled', decided_at: at },
+]
+
+const payload = {
+  amount_cents: 2500,
+  reduced_by_cents: 500,
+  currency: 'usd',
+  transaction_id: 'order-1',
+  url: 'https://example.com/hook',
+}
+const kinds = [
+  'commission_reversed',
+  'commission_refunded',
+  'commission_corrected',
+  'withdrawal_reduced',
+  'withdrawal_paid',
+  'withdrawal_refused',
+  'refund_not_converted',
+  'payment_ignored',
+  'balance_negative',
+  'paid_commission_reversed',
+  'dispute_reinstated',
+  'processor_disconnected',
+  'webhook_turned_off',
+]
+const notifications: ListedNotification[] = kinds.map((kind, index) => ({
+  program_id: 1,
+  id: index + 1,
+  kind,
+  payload,
+  created_at: at,
+  program_name: 'Acme',
+  partner_name: index % 2 === 0 ? 'Grace' : rtlName,
+  read: index > 3,
+}))
+
+const link: LinkFigures = {
+  id: 1,
+  code: 'grace',
+  page_url: null,
+  is_active: true,
+  clicks: 12_345,
+  bot_clicks: 0,
+  leads: 12,
+  sales: 3,
+  commission_cents: 7500,
+}
+const links: LinkFigures[] = [
+  link,
+  { ...link, code: 'x'.repeat(64), page_url: 'https://shop.example.com/a/page/of/the/site', bot_clicks: 3 },
+  { ...link, code: 'old', is_active: false, clicks: 0, leads: 0, sales: 0, commission_cents: 0 },
+]
+
+const happenings: Happening['kind'][] = [
+  'recorded',
+  'commission',
+  'correction',
+  'refund',
+  'chargeback',
+  'returned',
+  'approved',
+  'rejected',
+  'paid',
+]
+const explanation: Explanation = {
+  transaction_id: 'order-1',
+  is_test: true,
+  attributed: true,
+  summary: 'Grace referred the buyer.',
+  sale: {
+    sale_date: at.toISOString(),
+    amount_cents: 10_000,
+    tax_cents: 1900,
+    commission_base_cents: 8100,
+    refunded_cents: 1000,
+    currency: 'usd',
+    source: 'api',
+  },
+  partner: { id: 1, name: 'Grace' },
+  link: { id: 1, code: 'grace' },
+  customer: { click_id: 'cust_1', customer_key: 'user-1' },
+  steps: [
+    { step: 'customer_key', found: 'none', text: 'No customer of the program has it.' },
+    { step: 'click_id', found: 'found', text: 'Found the customer.' },
+  ],
+  click: {
+    first_at: at.toISOString(),
+    latest_at: at.toISOString(),
+    decided_at: at.toISOString(),
+    age_seconds: 60,
+    window_days: 30,
+    within_window: true,
+    attribution_model: 'last_click',
+    text: 'The latest click was a minute before and the window was 30 days.',
+    event: {
+      page_url: 'https://shop.example.com/',
+      referrer_url: 'https://blog.example.org/',
+      country: 'US',
+      device: null,
+    },
+  },
+  rule: {
+    commission_bp: 2500,
+    commission_percent: 25,
+    duration_months: 12,
+    first_purchase_date: at.toISOString(),
+    hold_days: 30,
+  },
+  commission: {
+    id: 1,
+    status: 'approved',
+    exact: '2025',
+    amount_cents: 2025,
+    reversed_cents: 250,
+    left_cents: 1775,
+    currency: 'usd',
+    text: '25 % of $81.00 is $20.25.',
+  },
+  lead_commission: {
+    id: 2,
+    amount_cents: 100,
+    reversed_cents: 0,
+    currency: 'usd',
+    text: 'The signup paid $1.00 by itself.',
+  },
+  history: happenings.map((kind, index) => ({
+    at: at.toISOString(),
+    kind,
+    text: `The sale is ${kind}.`,
+    change_cents: index % 2 === 0 ? 0 : -100,
+    entry: index % 3 === 0 ? null : { number: index, amount_cents: -100, balance_cents: 1775 },
+  })),
+  deliveries: [],
+}
+/** A payment that is no sale. */
+const unexplained: Explanation = {
+  ...explanation,
+  is_test: false,
+  attributed: false,
+  summary: 'This payment is no sale of the program.',
+  sale: null,
+  partner: null,
+  link: null,
+  customer: null,
+  steps: [],
+  click: null,
+  rule: null,
+  commission: null,
+  lead_commission: null,
+  history: [],
+}
+
+const tones: Tone[] = ['good', 'warn', 'bad', 'accent', 'plain']
+const looks = ['', 'primary', 'danger', 'compact', 'compact primary', 'compact danger']
+const refused: FormState = {
+  values: { refused_text: 'münchen', refused_choice: 'b', refused_lines: 'One line\nand another' },
+  errors: {
+    refused_text: 'Enter an e-mail address.',
+    refused_choice: 'Choose another one.',
+    refused_lines: 'A note has 2,000 characters at most.',
+  },
+  problem: 'The settings were not saved. Load the page again.',
+}
+const options = [
+  ['a', 'The first'],
+  ['b', 'The second'],
+] as const
+
+const dayMs = 86_400_000
+const pointsOf = (count: number, value: (index: number) => number, compared = false): ChartPoint[] =>
+  Array.from({ length: count }, (_, index) => ({
+    start: new Date(Date.UTC(2026, 0, 1) + index * dayMs),
+    value: value(index),
+    ...(compared && { before: value(index) * 0.8 }),
+    ...(index === count - 1 && { isOpen: true }),
+  }))
+const dollars = (cents: number) => formatMoney(Math.round(cents), 'usd')
+const charts: [title: string, points: ChartPoint[], format: (value: number) => string][] = [
+  ['Empty clicks', pointsOf(30, () => 0), formatNumber],
+  ['One click', pointsOf(1, () => 1), formatNumber],
+  ['Clicks', pointsOf(30, (index) => 40 + ((index * 37) % 60), true), formatNumber],
+  ['Huge revenue', pointsOf(90, (index) => 9_000_000_000_000 + index * 11_000_000_000, true), dollars],
+]
+
+interface Row {
+  name: string
+  amount: string
+}
+const rows: Row[] = [
+  { name: 'Grace', amount: '$25.00' },
+  { name: longName, amount: '₩9,007,199,254,740,991' },
+  { name: rtlName, amount: '-$1.00' },
+]
+const columns: Column<Row>[] = [
+  { label: 'Partner', cell: ({ name }) => <strong>{name}</strong> },
+  { label: 'State', cell: () => <Badge tone="good">Active</Badge> },
+  { label: 'Balance', right: true, cell: ({ amount }) => amount },
+  {
+    label: '',
+    right: true,
+    cell: ({ name }) => (
+      <PostButton action={here} class="compact" label={`Approve ${name}`}>
+        Approve
+      </PostButton>
+    ),
+  },
+]
+const states = { active: { name: 'Active', tone: 'good' }, ended: { name: 'Ended', tone: 'bad' } } as const
+const sorts = { newest: 'Newest first', name: 'By name' }
+const nothing = { title: 'No partners yet', text: 'Add the first one above.' }
+const explanationOf = () => here
+
+/** One kind of part with its states. */
+function Kind({ name, children }: PropsWithChildren<{ name: string }>) {
+  return (
+    <section class="stack" aria-label={name}>
+      <h2>{name}</h2>
+      {children}
+    </section>
+  )
+}
+
+function Blocks() {
+  return (
+    <>
+      <Heading title="Every part, in every state" lead="What the pages of the dashboard are made of.">
+        <PostButton action={here}>A button of the page</PostButton>
+        <ExportLink href={here} />
+      </Heading>
+      <Kind name="Messages">
+        <FlashMessage flash={{ kind: 'good', text: 'Your name is saved.' }} />
+        <FlashMessage flash={{ kind: 'bad', text: 'Stripe was not connected.' }} />
+        <p class="message warn">
+          <strong>Test data.</strong> Nothing here counts in a figure.
+        </p>
+      </Kind>
+      <Kind name="Cards and figures">
+        <Card title="A card" aside={<a href={here}>All</a>}>
+          <p>
+            Its text, with <code>code</code>, a <a href={here}>link</a>, <Day at={at} />, <Time at={at} /> and{' '}
+            {isolated(rtlName)}.
+          </p>
+          <p class="muted">Muted text.</p>
+          <p class="muted small">Small muted text.</p>
+          <p class="bad">Text of something wrong.</p>
+        </Card>
+        <Card>
+          <p>A card without a title.</p>
+        </Card>
+        <dl class="cards">
+          <Metric label="Clicks" value="1,234">
+            <dd class="trend">▲ 12 %</dd>
+          </Metric>
+          <Metric label="Balance" value="-$25.00" bad />
+          <Metric label="Long" value="$12,345,678.90" />
+          <Metric label="Huge" value="₩9,007,199,254,740,991" />
+        </dl>
+        <CountingHelp note="Of all time." />
+        <Card>
+          <Empty title="Nothing yet">
+            <p>
+              What to do about it. <a href={here}>Do it</a>
+            </p>
+          </Empty>
+        </Card>
+      </Kind>
+      <Kind name="Badges, links to copy, views">
+        <p class="row">
+          {tones.map((tone) => (
+            <Badge tone={tone}>{tone}</Badge>
+          ))}
+        </p>
+        <div class="row">
+          <CopyLink domain="shop.example.com" code="grace" pageUrl={null} />
+        </div>
+        <Copy text={`npm install\n${'x'.repeat(200)}`} label="a text of two lines" />
+        <Segments
+          label="Views"
+          items={['One', 'Two', 'Three'].map((text, index) => ({ href: here, text, current: index === 1 }))}
+        />
+        <Switcher viewer={viewer} label={longName} />
+        {viewer.programs.map((program) => (
+          <DataSwitch program={program} current="" />
+        ))}
+      </Kind>
+    </>
+  )
+}
+
+function Forms() {
+  return (
+    <>
+      <Kind name="Buttons">
+        <div class="row">
+          {looks.map((look) => (
+            <PostButton action={here} class={look} label={`Button ${look}`} fields={{ value: '1' }}>
+              {look || 'button'}
+            </PostButton>
+          ))}
+          <a class="button" href={here}>
+            A link as a button
+          </a>
+          <button type="button" disabled>
+            Disabled
+          </button>
+          <PostButton action={here} class="danger" confirm="Delete it? This cannot be undone.">
+            Asks before
+          </PostButton>
+        </div>
+        <div class="row">
+          <ReasonMenu
+            action={here}
+            id={1}
+            verb="Reject"
+            subject="the commission of $25.00"
+            label="Reason, shown to the partner"
+            submit="Reject commission"
+          />
+          <PayMenu action={here} id="pay" subject="the payout of $25.00 to Grace" amountCents={2500} />
+          <MarkRead address={here} unread={3} />
+        </div>
+      </Kind>
+      <Kind name="Fields">
+        <Card>
+          <form method="post" action={here} class="stack">
+            <div class="fields">
+              <Field name="text" label="Text" hint="A hint below it." form={emptyForm} required />
+              <Field name="with_value" label="With a value" value="Grace" form={emptyForm} />
+              <Field name="with_placeholder" label="With a placeholder" placeholder="user-1" form={emptyForm} />
+              <Field name="number" label="Number" type="number" inputmode="numeric" value="30" form={emptyForm} />
+              <Field name="day" label="Day" type="date" value="2026-03-14" form={emptyForm} />
+              <Field name="password" label="Password" type="password" autocomplete="off" form={emptyForm} />
+              <Field name="choice" label="Choice" options={options} value="b" form={emptyForm} />
+              <Field name="lines" label="Several lines" rows={3} value="One line" form={emptyForm} />
+              <TransferFields id="transfer" />
+            </div>
+            <Submit>Save</Submit>
+          </form>
+        </Card>
+        <Card title="Refused">
+          <form method="post" action={here} class="stack">
+            <Problem form={refused} />
+            <div class="fields">
+              <Field name="refused_text" label="E-mail" hint="A hint below it." form={refused} required />
+              <Field name="refused_choice" label="Choice" options={options} form={refused} />
+              <Field name="refused_lines" label="Note" rows={3} form={refused} />
+            </div>
+            <Submit>Save</Submit>
+          </form>
+        </Card>
+        <DateRange action={partsPath} from="2026-03-14" to="2026-03-01" refused aside={<a href={here}>Beside it</a>} />
+        <Find
+          address={partsPath}
+          query={{ q: 'grace', sort: 'name', status: 'active' }}
+          what="Name or code"
+          sorts={sorts}
+          choices={[{ name: 'country', label: 'Country', placeholder: 'US' }]}
+        />
+        <StateFilter address={partsPath} states={states} current="active" />
+      </Kind>
+    </>
+  )
+}
+
+function Lists() {
+  const page = { rows, newer: here, older: '/parts?older' }
+  return (
+    <>
+      <Kind name="Lists">
+        <Card title="A table">
+          <Table caption="Partners in a table" rows={rows} columns={columns} />
+          <Pager older="/parts?older">The newest three.</Pager>
+        </Card>
+        <List
+          title="A list"
+          page={page}
+          caption="Partners in a list"
+          columns={columns}
+          empty={nothing}
+          position="Page 2"
+        />
+        <List title="An empty list" page={{ rows: [] }} caption="No partners" columns={columns} empty={nothing} />
+        <List
+          title="A list without a match"
+          page={{ rows: [] }}
+          caption="No match"
+          columns={columns}
+          empty={noneFits(partsPath, 'partners')}
+        />
+        <Card title="Commissions">
+          <Table
+            caption="Commissions in every state"
+            rows={commissions}
+            columns={[
+              commissionColumns.made,
+              causeColumn(explanationOf),
+              commissionColumns.state,
+              commissionColumns.amount,
+            ]}
+          />
+        </Card>
+        <Card title="Payouts">
+          <Table
+            caption="Payouts in every state"
+            rows={withdrawals}
+            columns={[withdrawalColumns.asked, withdrawalColumns.state, withdrawalColumns.amount]}
+          />
+          <Payee name="Grace" address="grace@example.com" waitsUntil={later} />
+          <WithdrawalAmount withdrawal={{ ...withdrawal, amount_cents: 3000 }} />
+          <p>
+            {Object.values(withdrawalStates).map(({ name, tone }): Child => (
+              <Badge tone={tone}>{name}</Badge>
+            ))}
+          </p>
+        </Card>
+        <Card title="Notifications">
+          <Table
+            caption="Notifications of every kind"
+            rows={notifications}
+            columns={[
+              notificationColumns.at,
+              notificationColumns.program,
+              notificationColumns.text,
+              notificationColumns.state,
+            ]}
+          />
+        </Card>
+        <Card title="Links">
+          <Table
+            caption="Links in every state"
+            rows={links}
+            columns={linkColumns({ domain: 'shop.example.com', currency: 'usd' })}
+          />
+        </Card>
+        <Card title="Entries of the audit log">
+          <p>
+            {actorOf({ actor: null, user_id: null })}: {wordsOf('api_key.retired')},{' '}
+            {detailsOf({ details: { hold_days: [30, 14] } })}
+          </p>
+        </Card>
+      </Kind>
+      <Kind name="Charts">
+        {charts.map(([title, points, format]) => (
+          <Card>
+            <Chart title={title} points={points} interval="day" format={format} beforeName="previous period" />
+          </Card>
+        ))}
+      </Kind>
+      <Kind name="A page that is a list">
+        <ListPage
+          title="Partners"
+          lead="The people and sites who send you customers."
+          csv={here}
+          page={page}
+          caption="Partners of a page"
+          columns={columns}
+          empty={nothing}
+          actions={<PostButton action={here}>An action</PostButton>}
+        />
+      </Kind>
+      <Kind name="Why this partner">
+        <ExplanationPage explanation={explanation} timeline={here} />
+        <ExplanationPage explanation={unexplained} />
+      </Kind>
+    </>
+  )
+}
+
+/**
+ * Every part of `functions/dashboard/parts` in every state, on one page of the local stack: to look at a change of the style or of a part
+ * everywhere at once. It is part of nothing that is deployed.
+ */
+const app = new Hono()
+
+app.get(partsPath, (c) =>
+  renderPartner(c, viewer, {
+    title: 'Parts',
+    current: '/parts',
+    children: (
+      <>
+        <Blocks />
+        <Forms />
+        <Lists />
+      </>
+    ),
+  }),
+)
+
+export default app

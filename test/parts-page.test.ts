@@ -1,0 +1,62 @@
+import { globSync, readFileSync } from 'node:fs'
+import axe, { type AxeResults } from 'axe-core'
+import { expect, test } from 'vitest'
+import { assets } from '../functions/dashboard/parts/assets.ts'
+import app, { partsPath } from '../lib/local/parts-page.tsx'
+import { launchBrowser } from './support/browser.ts'
+
+const browser = await launchBrowser()
+
+/** The components that files of a folder export. */
+function partsOf(folder: string): string[] {
+  return globSync(`${folder}/*.tsx`).flatMap((file) =>
+    Array.from(
+      readFileSync(file, 'utf8').matchAll(/^export (?:async )?function ([A-Z]\w*)/gm),
+      ([, name = '']) => name,
+    ),
+  )
+}
+
+test('every part of the dashboard has its place on the page of parts', () => {
+  // What stands around each page is around this one too.
+  const files = ['lib/local/parts-page.tsx', 'functions/dashboard/parts/layout.tsx']
+  const page = files.map((file) => readFileSync(file, 'utf8')).join('')
+  const parts = partsOf('functions/dashboard/parts')
+  expect(parts.length).toBeGreaterThan(30)
+  expect(parts.filter((name) => !new RegExp(`<${name}\\b`).test(page))).toEqual([])
+})
+
+test.each([
+  ['light', 1280],
+  ['dark', 1280],
+  ['light', 390],
+  ['dark', 390],
+] as const)(
+  'the parts in %s at %i pixels: axe finds nothing, and none is wider than the screen',
+  async (colorScheme, width) => {
+    const context = await browser.newContext({ colorScheme, viewport: { width, height: 844 } })
+    const page = await context.newPage()
+    await page.route('http://parts.example/**', async (route) => {
+      const { pathname } = new URL(route.request().url())
+      const asset = Object.values(assets).find(({ path }) => path === pathname)
+      if (asset) return await route.fulfill({ contentType: asset.type, body: asset.text })
+      const answer = await app.request(pathname, undefined, {})
+      return await route.fulfill({
+        status: answer.status,
+        contentType: 'text/html; charset=utf-8',
+        body: await answer.text(),
+      })
+    })
+    const opened = await page.goto(`http://parts.example${partsPath}`)
+    expect(opened?.status()).toBe(200)
+    await page.evaluate(() => {
+      for (const details of document.querySelectorAll('main details:not(.switcher)')) details.setAttribute('open', '')
+    })
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+    expect(wide).toBe(0)
+    await page.evaluate(axe.source)
+    const { violations } = await page.evaluate<AxeResults>('axe.run()')
+    expect(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([])
+    await context.close()
+  },
+)
