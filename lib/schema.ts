@@ -275,6 +275,22 @@ export interface GroupedDays {
   value: string;
 }
 
+export interface GroupedMonths {
+  bot_clicks: Int8;
+  clicks: Int8;
+  commission_cents: Int8;
+  conversions: Int8;
+  currency: string;
+  grouping_name: GroupingName;
+  leads: Int8;
+  month: Timestamp;
+  program_id: Int8;
+  refunded_cents: Int8;
+  revenue_cents: Int8;
+  sales: Int8;
+  value: string;
+}
+
 export interface GroupedQuarters {
   currency: string;
   day: Timestamp;
@@ -866,6 +882,7 @@ export interface DB {
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
   grouped_days: GroupedDays;
+  grouped_months: GroupedMonths;
   grouped_quarters: GroupedQuarters;
   idempotency_keys: IdempotencyKeys;
   invitation_mails: InvitationMails;
@@ -1064,7 +1081,7 @@ export interface DatabaseFunctions {
   }
   read_series: {
     arguments: { of_program_id: number | null; filters: string | null; previous_from: Date | null; current_from: Date | null; until: Date | null; every: string | null; of_currency: string | null; moment: Date | null }
-    row: { starts: Date | null; is_before: boolean | null; not_yet: boolean | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
+    row: { starts: Date | null; is_before: boolean | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   record_webhook_attempts: {
     arguments: { attempts: string | null }

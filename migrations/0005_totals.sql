@@ -73,6 +73,25 @@ create table grouped_days (
 -- All days of a link.
 create index grouped_days_link_idx on grouped_days (program_id, value) where grouping_name = 'link';
 
+-- The same of whole months, so that what came first in three of them is not looked for among the rows of ninety days.
+create table grouped_months (
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  -- Its first day.
+  month date not null,
+  value text not null,
+  currency currency_code not null,
+  clicks bigint not null,
+  bot_clicks bigint not null,
+  leads bigint not null,
+  conversions bigint not null,
+  sales bigint not null,
+  revenue_cents bigint not null,
+  commission_cents bigint not null,
+  refunded_cents bigint not null,
+  primary key (program_id, grouping_name, month, value, currency)
+) with (fillfactor = 70);
+
 -- The same of each metric by the quarters of an hour, for what begins or ends within a day: a quarter is the smallest step between time zones.
 -- `quarters` are those in which something came, 0 to 95, in order, and `sums` what had come by the end of each.
 create table grouped_quarters (

@@ -6,8 +6,10 @@ import { sessionCookie } from '../lib/access/sessions.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
+import { readOverview } from '../lib/programs/overview.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
+import { breakdowns, type ChartInterval, type ChartMetric, type Filters } from '../lib/tracking/overview.ts'
 import { launchBrowser } from './support/browser.ts'
 import { noClick, noSale } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
@@ -129,6 +131,116 @@ test.each(states)('the overview shows %s', async (_what, query, shown, hidden) =
   if (hidden) expect(html).not.toMatch(hidden)
 })
 
+test('a value has the figures of its row when the page is filtered by it, and two values those that both fit', async () => {
+  const program = { id: shop.programId, currency: 'usd', createdAt: new Date(0) }
+  const amountOf = async (filters: Filters, metric: ChartMetric, interval: ChartInterval) => {
+    const { overview } = await readOverview(db, program, {
+      filters,
+      metric,
+      interval,
+      currency: 'usd',
+      dateFrom: new Date(),
+      dateTo: new Date(),
+    })
+    const { points, breakdowns: found } = overview
+    return { all: points.reduce((sum, { value }) => sum + value, 0), found }
+  }
+  for (const metric of ['clicks', 'leads', 'sales', 'revenue', 'commission'] as const) {
+    const { all, found } = await amountOf({}, metric, 'day')
+    for (const name of breakdowns) {
+      for (const { value, amount } of found[name].rows) {
+        const alone = await amountOf({ [name]: value }, metric, 'day')
+        const byHour = await amountOf({ [name]: value }, metric, 'hour')
+        expect([metric, name, value, alone.all, byHour.all]).toEqual([metric, name, value, amount, amount])
+        for (const row of alone.found.device.rows) {
+          const both = await amountOf({ [name]: value, device: row.value }, metric, 'hour')
+          expect([metric, name, value, row.value, both.all]).toEqual([metric, name, value, row.value, row.amount])
+        }
+      }
+      if (found[name].count > 0) expect(found[name].rows.reduce((sum, { amount }) => sum + amount, 0)).toBe(all)
+    }
+  }
+})
+
+test('what goes on is compared with what had come by then', async () => {
+  const yesterday = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)
+  const noon = new Date(`${yesterday}T12:00:00Z`)
+  const past = await createSandbox(db, env, { currency: 'usd' })
+  await visit(past.partnerCode, { geo_country: 'DE', device_type: 'mobile' })
+  await sql.query('update affiliate_click_events set click_timestamp = $2 where program_id = $1', [
+    past.programId,
+    noon,
+  ])
+  await sql.query('update uncounted_clicks set clicked_at = $2 where program_id = $1', [past.programId, noon])
+  const program = { id: past.programId, currency: 'usd', createdAt: new Date(0) }
+  for (const when of ['waiting', 'counted']) {
+    for (const filters of [{}, { country: 'DE' }, { country: 'DE', device: 'mobile' }]) {
+      for (const interval of ['day', 'hour'] as const) {
+        for (const [minutes, clicks] of [
+          [-20, 0],
+          [20, 1],
+        ] as const) {
+          // A day later for hours of a day, and a week later for days of a week.
+          const now = noon.getTime() + (interval === 'day' ? 7 : 1) * 86_400_000 + minutes * 60_000
+          const range =
+            interval === 'day' ? { period: '7d' as const } : { dateFrom: new Date(now), dateTo: new Date(now) }
+          const query = { ...range, filters, interval, metric: 'clicks' as const, currency: 'usd' }
+          const { overview } = await readOverview(db, program, query, now)
+          const shown = overview.points.reduce((sum, { before = 0 }) => sum + before, 0)
+          expect([when, filters, interval, minutes, overview.before.clicks, shown]).toEqual([
+            when,
+            filters,
+            interval,
+            minutes,
+            clicks,
+            clicks,
+          ])
+          expect(overview.points.filter(({ isOpen }) => isOpen)).toHaveLength(1)
+        }
+      }
+    }
+    while ((await countClicks(db, 1000)) > 0);
+  }
+})
+
+test('of more than can be read at once a filter leaves the latest, its chart has all, and the page says so', async () => {
+  const busy = await createSandbox(db, env, { currency: 'usd' })
+  await sql.query("update programs set created_at = now() - interval '3 days' where id = $1", [busy.programId])
+  await sql.query(
+    `with clicked as (
+      insert into affiliate_click_events (program_id, click_timestamp, id, link_id, affiliate_url, geo_country, device_type)
+      select $1, date_trunc('milliseconds', now() - n * interval '10 seconds'), n, l.id, 'https://shop.example.com/', 'DE', 'mobile'
+      from generate_series(1, 24000) n, referral_links l where l.program_id = $1 and l.code = $2 returning *
+    )
+    insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) select program_id, link_id, click_timestamp, id from clicked`,
+    [busy.programId, busy.partnerCode],
+  )
+  while ((await countClicks(db, 20_000)) > 0);
+  const page = async (query: string) => get(`/programs/${busy.programId}?metric=clicks&${query}`, busy)
+  const clicksOf = (html: string) => Number(tileIn(html, 'Clicks')?.replace(',', ''))
+  const all = await page('period=7d')
+  expect([clicksOf(all), /came since/.test(all)]).toEqual([24_000, false])
+  const ofOne = await page('period=7d&country=DE')
+  expect(clicksOf(ofOne)).toBe(24_000)
+  expect(ofOne).toMatch(/The lists below have what came since .+ UTC/)
+  expect(Number(rowIn(ofOne, 'Mobile')?.replace(',', ''))).toBeLessThanOrEqual(20_000)
+  expect(Number(rowIn(ofOne, 'Mobile')?.replace(',', ''))).toBeGreaterThan(19_000)
+  const ofTwo = await page('period=7d&country=DE&device=mobile')
+  expect(ofTwo).toMatch(/The figures, chart and lists below have what came since/)
+  expect(clicksOf(ofTwo)).toBeGreaterThan(9000)
+  expect(clicksOf(ofTwo)).toBeLessThanOrEqual(10_000)
+  expect(rowIn(ofTwo, busy.partnerCode)).toBe(tileIn(ofTwo, 'Clicks'))
+  const ofNone = await page('period=7d&country=FR')
+  expect([clicksOf(ofNone), /came since/.test(ofNone)]).toEqual([0, false])
+
+  await sql.query("insert into clicks_kept (since) values (now() - interval '1 day')")
+  expect(await page('period=7d')).not.toContain('no longer kept')
+  expect(await page('period=7d&country=FR')).toMatch(
+    /Clicks before .+ are no longer kept, so the lists below leave them out/,
+  )
+  await sql.query('delete from clicks_kept')
+})
+
 const needs: [what: string, change: string, undo: string, line: RegExp][] = [
   [
     'a withdrawal that was asked for',
@@ -147,6 +259,26 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     'update programs set processor_former_account_id = processor_account_id, processor_account_id = null where id = $1',
     'update programs set processor_account_id = processor_former_account_id, processor_former_account_id = null where id = $1',
     /href="[^"]+\/settings">Stripe is disconnected/,
+  ],
+  [
+    'a payout run that waits to be paid',
+    `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
+    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+    select $1, ${partnerId}, 'usd', 1, 1, id from run`,
+    'delete from withdrawals where program_id = $1',
+    /href="[^"]+\/payouts">1 payout run waits to be paid/,
+  ],
+  [
+    'a balance below zero',
+    `insert into balances (program_id, partner_id, currency, balance_cents, entry_count) values ($1, ${partnerId}, 'usd', -1, 1)`,
+    'delete from balances where program_id = $1',
+    new RegExp(`href="[^"]+/partners/${partnerId}">1 partner has a balance below zero`),
+  ],
+  [
+    'a payment that could not be recorded',
+    `insert into notifications (program_id, id, kind, audience, payload, created_at) values ($1, 0, 'payment_ignored', 'advertiser', '{}', now())`,
+    'delete from notifications where program_id = $1 and id = 0',
+    /href="[^"]+\/notices">1 payment of your partners’ customers could not be recorded/,
   ],
   [
     'an endpoint that is switched off',

@@ -115,6 +115,7 @@ function countAgain(programId: number) {
     kysely.deleteFrom('link_clicks').where('program_id', '=', programId),
     kysely.deleteFrom('link_months').where('program_id', '=', programId),
     kysely.deleteFrom('grouped_days').where('program_id', '=', programId),
+    kysely.deleteFrom('grouped_months').where('program_id', '=', programId),
     kysely.deleteFrom('grouped_quarters').where('program_id', '=', programId),
     kysely.deleteFrom('customer_origins').where('program_id', '=', programId),
     kysely

@@ -1,5 +1,6 @@
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { clicksKept } from '../tracking/events.ts'
 import { asOverview, type OverviewQuery, overviewStatements } from '../tracking/overview.ts'
 import { asPerformance, totalsBefore } from '../tracking/performance-answer.ts'
 import { performanceStatement } from '../tracking/performance.ts'
@@ -15,19 +16,20 @@ interface OverviewProgram {
 export async function readOverview(db: Database, program: OverviewProgram, query: OverviewQuery, now = Date.now()) {
   const inCurrency = { ...program, currency: query.currency }
   const [series, groups] = overviewStatements(program, query, now)
-  const [performance, points, breakdowns, [needs], [click]] = await db.batch([
+  const [performance, points, breakdowns, [needs], [click], [kept]] = await db.batch([
     performanceStatement(program.id, query, now),
     series,
     groups,
     needsStatement(program.id),
     firstClick(program.id),
+    clicksKept(),
   ])
   return {
     isBegun: click !== undefined,
     needs,
     performance: asPerformance(performance, inCurrency, query, now),
-    before: totalsBefore(performance, query.currency),
-    overview: asOverview(points, breakdowns, program, query, now),
+    partnersBefore: totalsBefore(performance, query.currency).partners,
+    overview: asOverview({ series: points, groups: breakdowns, clicksKept: kept?.clicks_since }, program, query, now),
   }
 }
 

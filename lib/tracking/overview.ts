@@ -53,7 +53,7 @@ export interface Point {
   isOpen: boolean
   /** A count, minor units, or a percentage. */
   value: number
-  /** The same of the time before. Undefined where there is none. */
+  /** The same of the time before, where it goes on as much of it. Undefined where there is none. */
   before: number | undefined
 }
 
@@ -76,6 +76,10 @@ export interface Overview {
   /** How many days the range has, and whether the same number before it is compared. */
   days: number
   isCompared: boolean
+  /** Where filters leave too much to be read: since when it was, for the breakdowns, and where two filters meet for all figures. */
+  readFrom: Date | undefined
+  /** Since when click events are kept, where the breakdowns (or all figures) lack earlier ones. */
+  clicksSince: Date | undefined
   points: Point[]
   /** What the range has in all, and what the one before it had as far into it as now is. */
   total: Figures
@@ -135,13 +139,18 @@ type SeriesRow = DatabaseFunctions['read_series']['row']
 type GroupRow = DatabaseFunctions['read_breakdowns']['row']
 
 export function asOverview(
-  series: SeriesRow[],
-  groups: GroupRow[],
+  { series, groups, clicksKept }: { series: SeriesRow[]; groups: GroupRow[]; clicksKept: Date | undefined },
   program: { createdAt: Date },
   query: OverviewQuery,
   now: number,
 ): Overview {
-  const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
+  const { from, until, days, isCompared: isAsked } = daysOf(query, program.createdAt, now)
+  const read = Date.parse(groups.find(({ breakdown }) => breakdown === 'read_from')?.value ?? '')
+  const readFrom = read > from ? read : undefined
+  const seriesFrom = series.find((row) => row.is_before === null)?.starts?.getTime()
+  const isCompared = isAsked && (seriesFrom === undefined || seriesFrom < from)
+  const isFiltered = Object.keys(query.filters).length > 0
+  const isClicksLeftOut = isFiltered && clicksKept && from < clicksKept.getTime() && program.createdAt < clicksKept
   const interval = intervalOf(query, days)
   const known: string | null | undefined = groups[0]?.of_metric
   const metric =
@@ -153,21 +162,26 @@ export function asOverview(
   const total = noFigures()
   const before = noFigures()
   for (const row of series) {
+    if (row.is_before === null) continue
     const at = row.starts?.getTime() ?? 0
     const side = row.is_before ? previous : current
     const figures = side.get(at) ?? noFigures()
     side.set(at, figures)
     add(figures, row)
-    if (!row.is_before) add(total, row)
-    else if (!row.not_yet) add(before, row)
+    add(row.is_before ? before : total, row)
   }
-  const points = startsOf(interval, from, until).map((start, index, starts): Point => {
-    return {
-      start: new Date(Math.max(start, from)),
-      isOpen: (starts[index + 1] ?? until) > now && Math.max(start, from) <= now,
-      value: valueOf(metric, current.get(start)),
-      before: isCompared ? valueOf(metric, previous.get(start)) : undefined,
-    }
+  const begins = Math.max(from, seriesFrom ?? from)
+  const points = startsOf(interval, from, until).flatMap((start, index, starts): Point[] => {
+    const ends = starts[index + 1] ?? until
+    if (ends <= begins || start > now) return []
+    return [
+      {
+        start: new Date(Math.max(start, from)),
+        isOpen: ends > now,
+        value: valueOf(metric, current.get(start)),
+        before: isCompared ? valueOf(metric, previous.get(start)) : undefined,
+      },
+    ]
   })
   const rowsOf = (name: BreakdownName) => {
     const rows = groups.filter(({ breakdown }) => breakdown === name)
@@ -187,6 +201,8 @@ export function asOverview(
     intervals: intervalNames.filter((name) => days <= chartIntervals[name]),
     days,
     isCompared,
+    readFrom: readFrom === undefined ? undefined : new Date(readFrom),
+    clicksSince: isClicksLeftOut ? clicksKept : undefined,
     points,
     total,
     before,

@@ -110,6 +110,22 @@ begin
       conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
       revenue_cents = kept.revenue_cents + excluded.revenue_cents, commission_cents = kept.commission_cents + excluded.commission_cents,
       refunded_cents = kept.refunded_cents + excluded.refunded_cents
+  ),
+  months as (
+    insert into grouped_months as kept (program_id, grouping_name, month, value, currency, clicks, bot_clicks, leads, conversions, sales,
+      revenue_cents, commission_cents, refunded_cents)
+    select n.program_id, n.grouping_name, date_trunc('month', n.day::timestamp)::date, n.value, coalesce(nullif(n.currency, ''), p.currency) as currency,
+      coalesce(sum(n.amount) filter (where n.metric = 'clicks'), 0), coalesce(sum(n.amount) filter (where n.metric = 'bot_clicks'), 0),
+      coalesce(sum(n.amount) filter (where n.metric = 'leads'), 0), coalesce(sum(n.amount) filter (where n.metric = 'conversions'), 0),
+      coalesce(sum(n.amount) filter (where n.metric = 'sales'), 0), coalesce(sum(n.amount) filter (where n.metric = 'revenue'), 0),
+      coalesce(sum(n.amount) filter (where n.metric = 'commission'), 0), coalesce(sum(n.amount) filter (where n.metric = 'refunded'), 0)
+    from named n join programs p on p.id = n.program_id
+    group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+    on conflict (program_id, grouping_name, month, value, currency) do update set
+      clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
+      conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
+      revenue_cents = kept.revenue_cents + excluded.revenue_cents, commission_cents = kept.commission_cents + excluded.commission_cents,
+      refunded_cents = kept.refunded_cents + excluded.refunded_cents
   )
   insert into grouped_quarters as kept (program_id, grouping_name, metric, currency, day, value, quarters, sums)
   select program_id, grouping_name, metric, currency, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)

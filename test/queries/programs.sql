@@ -57,6 +57,8 @@ select "id"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"
 limit $2;
+select "since" as "clicks_since"
+from "clicks_kept";
 
 -- readTestFigures
 select (

@@ -38,11 +38,15 @@ earningsPages.get('/partner', requirePartner, async (c) => {
         <Pager {...page} />
         <Card title={`Earned in the last ${chartDays} days`}>
           <Chart
-            title="Earned"
+            title="Earnings"
             interval="day"
             format={(value) => formatMoney(value, currency)}
             formatShort={(value) => formatAxis(value, currency)}
-            points={days.map(({ date, amount_cents: value }) => ({ start: new Date(date), value }))}
+            points={days.map(({ date, amount_cents: value }, index) => ({
+              start: new Date(date),
+              value,
+              isOpen: index === days.length - 1,
+            }))}
           />
         </Card>
         {days.every(({ amount_cents: cents }) => cents === 0) && (

@@ -15,7 +15,7 @@ import { Heading, Metric, Segments } from '../parts/blocks.tsx'
 import { Chart } from '../parts/chart.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
 import { DateRange } from '../parts/date-range.tsx'
-import { formatAmount, formatAxis, formatDate, formatNumber } from '../parts/format.tsx'
+import { formatAmount, formatAxis, formatDate, formatNumber, formatTime } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
@@ -50,10 +50,11 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
         {needs && <NeedsYou needs={needs} program={program} />}
         <Range {...page} />
         <Filters {...page} />
+        <LeftOut {...page} />
         <Tiles {...page} />
         <ChartCard {...page} />
         <BreakdownCards {...page} />
-        <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length, and a period that is not over with the same part of the previous one." />
+        <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length, and a period that is not over with the same part of the previous one, to the quarter of an hour." />
       </>
     ),
   })
@@ -63,8 +64,8 @@ interface PageProps {
   program: ViewerProgram
   asked: Asked
   performance: Performance
-  /** Of the range before, without filters. */
-  before: Figures & { partners: number }
+  /** New partners of the range before. */
+  partnersBefore: number
   overview: Overview
   /** The query as it was sent. */
   given: Record<string, string>
@@ -140,13 +141,35 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
   )
 }
 
-type Tile = [label: string, value: string, beside?: { trend: Trend; isNew: boolean } | string]
+/** What filters leave is read click by click: not what is no longer kept, and of very much the latest alone. */
+function LeftOut({ asked, overview: { readFrom, clicksSince } }: PageProps) {
+  const isCrossed = Object.keys(asked.query.filters).length > 1
+  const what = isCrossed ? 'The figures, chart and lists below have' : 'The lists below have'
+  return (
+    <>
+      {readFrom && (
+        <p class="muted small">
+          {what} what came since {formatTime(readFrom)}. The time that you chose has more than can be read at once with{' '}
+          {isCrossed ? 'these filters' : 'a filter'}: choose fewer days to see earlier ones.
+        </p>
+      )}
+      {clicksSince && (
+        <p class="muted small">
+          Clicks before {formatDate(clicksSince)} are no longer kept, so{' '}
+          {isCrossed ? 'filters leave them' : 'the lists below leave them'} out.
+        </p>
+      )}
+    </>
+  )
+}
+
+type Tile = [label: string, value: string, beside?: { trend: Trend; isNew: boolean } | string | undefined]
 
 /** The figures of all that the filters fit, or of the program. */
 function Tiles(props: PageProps) {
-  const { program, asked, performance, overview } = props
+  const { program, asked, performance } = props
   const { currency } = asked.query
-  const tiles = isFiltered(asked) ? tilesOfFiltered(overview, currency) : tilesOfProgram(props)
+  const tiles = tilesOf(props)
   const others = Object.keys(performance.metrics.otherCurrencies)
   const currencies = [...new Set([program.currency, currency, ...others])]
   return (
@@ -175,27 +198,9 @@ function Tiles(props: PageProps) {
 
 const beside = (trend: Trend, was: number) => ({ trend, isNew: was === 0 && trend.trendDirection === 'up' })
 
-function tilesOfProgram({ performance: { metrics }, before, asked }: PageProps): Tile[] {
+function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: PageProps): Tile[] {
+  const { total, before, isCompared } = overview
   const { currency } = asked.query
-  return [
-    ['Clicks', formatNumber(metrics.totalClicks), beside(metrics.clicksTrend, before.clicks)],
-    ['Leads', formatNumber(metrics.totalLeads), beside(metrics.leadsTrend, before.leads)],
-    ['Customers', formatNumber(metrics.totalConversions), beside(metrics.conversionsTrend, before.conversions)],
-    ['Sales', formatNumber(metrics.totalSales), beside(metrics.salesTrend, before.sales)],
-    ['Revenue', formatAmount(metrics.totalRevenue, currency), beside(metrics.revenueTrend, before.revenue_cents)],
-    ['Refunds', formatAmount(metrics.totalRefunds, currency), 'of this revenue'],
-    [
-      'Commission',
-      formatAmount(metrics.totalPartnersCommission, currency),
-      beside(metrics.commissionTrend, before.commission_cents),
-    ],
-    ['Conversion', `${formatNumber(metrics.conversionRate)} %`],
-    ['Average order', formatAmount(metrics.averageOrderValue, currency)],
-    ['New partners', formatNumber(metrics.totalPartners), beside(metrics.partnersTrend, before.partners)],
-  ]
-}
-
-function tilesOfFiltered({ total, before, isCompared }: Overview, currency: string): Tile[] {
   const trend = (name: keyof Figures) =>
     isCompared ? beside(trendOf(total[name], before[name]), before[name]) : undefined
   return [
@@ -208,6 +213,15 @@ function tilesOfFiltered({ total, before, isCompared }: Overview, currency: stri
     ['Commission', formatMoney(total.commission_cents, currency), trend('commission_cents')],
     ['Conversion', `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))} %`],
     ['Average order', formatAmount(averageOf(total.revenue_cents, total.conversions, currency), currency)],
+    ...(isFiltered(asked)
+      ? []
+      : [
+          [
+            'New partners',
+            formatNumber(metrics.totalPartners),
+            isCompared ? beside(metrics.partnersTrend, partnersBefore) : undefined,
+          ] satisfies Tile,
+        ]),
   ]
 }
 

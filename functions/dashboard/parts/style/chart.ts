@@ -133,7 +133,7 @@ export const chart = css`
   }
   .chart .nothing {
     position: absolute;
-    inset: 0;
+    inset: 0 0 50%;
     display: grid;
     place-items: center;
     pointer-events: none;

@@ -40,6 +40,8 @@ export const spacing = css`
     display: grid;
     gap: var(--gap);
     grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr));
-    align-items: start;
+  }
+  .halves > :last-child:nth-child(odd) {
+    grid-column: 1 / -1;
   }
 `
