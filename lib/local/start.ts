@@ -28,7 +28,8 @@ readOptions(
   `npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
 
 By variables: PORT moves it. RATE_LIMITS=on counts requests as wrangler.toml says. DATABASE_URL takes another database, QUEUE_URL with
-the AWS variables a queue of SQS, STRIPE_SECRET_KEY with STRIPE_WEBHOOK_SECRET a Stripe account.`,
+the AWS variables a queue of SQS, STRIPE_SECRET_KEY with STRIPE_WEBHOOK_SECRET a Stripe account. WEBHOOK_LOOPBACK=on lets webhooks go to
+http addresses of this machine.`,
   {},
 )
 

@@ -62,11 +62,11 @@ export function Badge({ tone = 'plain', children }: PropsWithChildren<{ tone?: T
   return <span class={`badge ${tone}`}>{children}</span>
 }
 
-/** Text to copy, with a button that does it. */
-export function Copy({ text, label }: { text: string; label: string }) {
+/** Text to copy, with a button that does it; on one line unless it is to `wrap`. */
+export function Copy({ text, label, wrap }: { text: string; label: string; wrap?: boolean }) {
   return (
     <div class="copy">
-      <pre tabindex={0} aria-label={label}>
+      <pre tabindex={0} aria-label={label} class={wrap ? 'wrap' : undefined}>
         {text}
       </pre>
       <button type="button" data-copy={text} aria-label={`Copy ${label}`}>

@@ -255,7 +255,7 @@ function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: 
         The event happened at <Time at={delivery.created_at} /> UTC. Each attempt sends the same body and id.
       </p>
       <pre class="wrap">{headers.join('\n')}</pre>
-      <Copy text={webhookBody(delivery)} label="Body" />
+      <Copy text={webhookBody(delivery)} label="Body" wrap />
     </Card>
   )
 }

@@ -158,6 +158,9 @@ export const forms = css`
     border-radius: 0.4375rem;
     background: var(--sunken);
     overflow-x: auto;
+  }
+  .copy > code,
+  .copy > pre:not(.wrap) {
     white-space: pre;
   }
   .copy > button {
