@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import axe, { type AxeResults } from 'axe-core'
 import { expect, test } from 'vitest'
 import { assets } from '../functions/dashboard/parts/assets.ts'
-import app, { partsPath } from '../lib/local/parts-page.tsx'
+import app from '../lib/local/parts-page.tsx'
 import { launchBrowser } from './support/browser.ts'
 
 const browser = await launchBrowser()
@@ -47,7 +47,7 @@ test.each([
         body: await answer.text(),
       })
     })
-    const opened = await page.goto(`http://parts.example${partsPath}`)
+    const opened = await page.goto('http://parts.example/parts')
     expect(opened?.status()).toBe(200)
     await page.evaluate(() => {
       for (const details of document.querySelectorAll('main details:not(.switcher)')) details.setAttribute('open', '')

@@ -49,8 +49,8 @@ import {
 } from '../../functions/dashboard/parts/withdrawal.tsx'
 import { formatMoney } from '../money.ts'
 
-/** Where the local stack shows the parts of the dashboard. */
-export const partsPath = '/parts'
+/** Where the local stack shows this. A Worker exports its handlers alone, so it is written in lib/local/start.ts too. */
+const partsPath = '/parts'
 
 const here = `${partsPath}#main`
 const at = new Date('2026-03-14T09:26:00Z')

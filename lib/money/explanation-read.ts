@@ -2,7 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import { type DeliveryOfPayment, deliveriesOfPayment } from '../stripe/webhook-events.ts'
+import { type DeliveryOfPayment, deliveriesOfPayment, isEventId } from '../stripe/webhook-events.ts'
 
 export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
 
@@ -143,7 +143,7 @@ export function explainedSales(programId: number) {
 
 /** The id of the sale of a payment, by one of the processor's ids of it or by the id of an event that tells of it. */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
-  const ids = processorId.startsWith('evt_')
+  const ids = isEventId(processorId)
     ? sql`(
         select array(select jsonb_array_elements_text(e.fact->'payment_ids')) from processor_events e
         where e.account_id = a.processor_account_id and e.event_id = ${processorId}
@@ -153,6 +153,6 @@ function saleOfProcessor(programId: number, processorId: string, test: boolean) 
     .selectFrom('programs as a')
     .select(sql<number>`(sale_of_payments(a.processor_account_id, ${sql.lit(test)}, ${ids})).id`.as('id'))
     .where('a.id', '=', programId)
-    .where(sql<boolean>`${processorId}::text ~ '^(in|pi|ch|py|cs|evt)_'`)
+    .where(sql<boolean>`${processorId}::text ~ '^(in|pi|ch|py|cs|evt|backfill)_'`)
     .$asScalar()
 }

@@ -98,12 +98,15 @@ const deliveriesAtMost = 20
 
 const fact = (path: string) => sql<string | null>`${sql.ref('e.fact')}#>>${sql.lit(path)}`
 
+/** Whether it is the id of an event, and not of a payment: Stripe's own, or of an object that was read of its past. */
+export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
+
 /** What the processor told a program of a payment, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
 export function deliveriesOfPayment(programId: number, paymentId: string, livemode: boolean) {
   return webhookEventsOf(programId)
     .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
     .where((eb) =>
-      paymentId.startsWith('evt_')
+      isEventId(paymentId)
         ? eb.and([
             eb('e.event_id', '=', paymentId),
             eb('e.account_id', 'in', [eb.ref('p.processor_account_id'), eb.ref('p.processor_former_account_id')]),

@@ -59,5 +59,11 @@ for (const part of document.querySelectorAll('[data-poll]')) poll(part)
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
 
-document.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+// By scrollIntoView the Tab key would begin behind the link.
+const current = document.querySelector('nav [aria-current="page"]')
+const list = current?.closest('ul')
+if (list) {
+  const [own, around] = [current.getBoundingClientRect(), list.getBoundingClientRect()]
+  list.scrollLeft += own.left + own.width / 2 - around.left - around.width / 2
+}
 `
