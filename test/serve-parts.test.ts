@@ -1,5 +1,6 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { request as send } from 'node:http'
+import { type IncomingMessage, request as send } from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -162,6 +163,103 @@ describe('over HTTP', async () => {
   test('a body is taken whole up to a mebibyte, and of more so much that it is known', async () => {
     expect((await ask('127.0.0.1', {}, '/x', Buffer.alloc(1024 * 1024))).length).toBe(1024 * 1024)
     expect((await ask('127.0.0.1', {}, '/x', Buffer.alloc(3 * 1024 * 1024))).length).toBeGreaterThan(1024 * 1024)
+  })
+})
+
+describe('requests and answers are as those of Node itself', async () => {
+  const answers: Record<string, (request: Request) => Response | Promise<Response>> = {
+    '/text': async (request) => new Response(await request.text()),
+    '/json': async (request) => Response.json(await request.json()),
+    '/form': async (request) => Response.json(Object.fromEntries(await request.formData())),
+    '/bytes': async (request) => new Response(await request.arrayBuffer()),
+    '/clone': async (request) => Response.json([await request.clone().text(), await request.text(), request.bodyUsed]),
+    '/again': async (request) => {
+      const again = new Request(request, { headers: { 'x-more': '1' } })
+      const { method, url, headers } = again
+      return Response.json([method, url, headers.get('x-more'), await again.text(), again instanceof Request])
+    },
+    '/headers': (request) => Response.json([...request.headers].filter(([name]) => /^(x-|cookie|content)/.test(name))),
+    '/empty': () => new Response(null, { status: 204, headers: { 'x-a': '1' } }),
+    '/unchanged': () => new Response(null, { status: 304, headers: { etag: '"1"' } }),
+    '/away': () => Response.redirect('https://partners.example.com/', 303),
+    '/cookies': () => {
+      const response = Response.json({}, { status: 201, headers: { 'X-A': '1' } })
+      response.headers.append('set-cookie', 'a=1')
+      response.headers.append('set-cookie', 'b=2')
+      return response
+    },
+    '/copy': async () => {
+      const first = new Response('täxt', { headers: { 'X-A': '1' } })
+      const copy = first.clone()
+      return new Response(copy.body, { status: 418, headers: new Headers(first.headers) })
+    },
+    '/kind': (request) =>
+      Response.json([
+        request instanceof Request,
+        new Response('') instanceof Response,
+        request.headers instanceof Headers,
+      ]),
+  }
+  const server = await startServer({
+    service: {
+      answer: async (request) => (await answers[new URL(request.url).pathname]?.(request)) ?? new Response(null),
+    },
+    baseUrl: 'https://partners.example.com',
+    host: '127.0.0.1',
+    port: 0,
+    trusted: readTrusted('').trusted,
+    placeOf: () => ({}),
+  })
+  afterAll(() => server.stop())
+  const form = { 'content-type': 'application/x-www-form-urlencoded' }
+
+  test.each<[string, string, { body?: string | Buffer; headers?: Record<string, string | string[]> }, object]>([
+    ['POST', '/text', { body: 'täxt' }, { text: 'täxt', 'content-type': 'text/plain;charset=UTF-8' }],
+    ['POST', '/text', { body: '\ufeffx' }, { text: 'x' }],
+    ['POST', '/text', { body: Buffer.from([0x61, 0xff]) }, { text: 'a\ufffd' }],
+    ['POST', '/text', { body: '' }, { text: '', 'content-length': '0' }],
+    ['POST', '/json', { body: '{"a":"ü"}' }, { text: '{"a":"ü"}', 'content-length': '10' }],
+    ['POST', '/json', { body: '{' }, { status: 500 }],
+    ['POST', '/form', { body: 'a=1&b=%C3%BC', headers: form }, { text: '{"a":"1","b":"ü"}' }],
+    ['POST', '/bytes', { body: 'bytes' }, { text: 'bytes' }],
+    ['POST', '/clone', { body: 'x' }, { text: '["x","x",true]' }],
+    ['POST', '/again', { body: 'x' }, { text: '["POST","https://partners.example.com/again","1","x",true]' }],
+    ['GET', '/again?a=%20b#c', {}, { text: '["GET","https://partners.example.com/again?a=%20b","1","",true]' }],
+    [
+      'POST',
+      '/headers',
+      { body: 'abc', headers: { 'x-b': ['1', '2'], cookie: ['c=1', 'd=2'], 'transfer-encoding': 'chunked' } },
+      { text: '[["content-length","3"],["cookie","c=1; d=2"],["x-b","1, 2"]]' },
+    ],
+    ['GET', '/empty', {}, { status: 204, text: '', 'x-a': '1', 'content-length': undefined }],
+    ['GET', '/unchanged', {}, { status: 304, text: '', etag: '"1"', 'content-length': undefined }],
+    ['GET', '/away', {}, { status: 303, location: 'https://partners.example.com/' }],
+    ['GET', '/cookies', {}, { status: 201, text: '{}', 'x-a': '1', 'set-cookie': ['a=1', 'b=2'] }],
+    ['GET', '/copy', {}, { status: 418, text: 'täxt', 'x-a': '1' }],
+    ['HEAD', '/text', {}, { status: 200, text: '' }],
+    ['GET', '/kind', {}, { text: '[true,true,true]' }],
+    ['TRACE', '/kind', {}, { status: 400 }],
+  ])('%s %s', async (method, address, { body, headers }, expected) => {
+    const sent = send({ host: '127.0.0.1', port: server.port, method, path: address, ...(headers && { headers }) })
+    sent.end(body)
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+    expect({ ...answer.headers, status: answer.statusCode, text: await text(answer) }).toMatchObject(expected)
+  })
+
+  test('a body that breaks off is answered by nobody and takes nothing down', async () => {
+    const sent = send({
+      host: '127.0.0.1',
+      port: server.port,
+      method: 'POST',
+      path: '/text',
+      headers: { 'content-length': '10' },
+    })
+    sent.on('error', () => {})
+    sent.write('half')
+    await once(sent, 'socket')
+    sent.destroy()
+    const next = await fetch(`http://127.0.0.1:${server.port}/kind`)
+    expect(next.status).toBe(200)
   })
 })
 

@@ -150,6 +150,18 @@ describe('with a database of its own', async () => {
     expect(await health.json()).toMatchObject({ ok: true, problems: [] })
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
     expect(again.errors()).toBe('')
+
+    // Killed, it leaves its database to end by itself, and the next one finds everything in the same folder.
+    const last = await post(again.baseUrl, '/api/v1/track/click', {
+      affiliate_url: 'https://shop.example.com/?aff=bob',
+    })
+    expect(await again.end('SIGKILL')).toBe(null)
+    const third = await start()
+    expect(
+      await withDatabase((sql) => sql.query('select from customers where click_id = $1', [last.body.click_id])),
+    ).toMatchObject({ rowCount: 1 })
+    expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
+    expect(third.errors()).toBe('')
   }, 180_000)
 
   const secrets = () =>
@@ -204,35 +216,49 @@ describe('several processes on one database', async () => {
     expect(await second.end('SIGTERM')).toBe(0)
   }, 180_000)
 
-  test('one that is told to stop under load answers what it took, and nothing that it acknowledged is lost', async () => {
-    const served = await start()
-    const acknowledged: string[] = []
-    const broken: number[] = []
-    let stopping = false
-    const clicking = async () => {
-      for (;;) {
-        try {
-          const { status, body } = await post(served.baseUrl, '/api/v1/track/click', { affiliate_url })
-          if (status === 200) acknowledged.push(body.click_id)
-          else broken.push(status)
-        } catch {
-          if (stopping) return
-          throw new Error('A request broke before the stop.')
+  test.each(['SIGTERM', 'SIGKILL'] as const)(
+    'one that gets %s under load loses nothing that it acknowledged, and the next goes on',
+    async (signal) => {
+      const served = await start()
+      const acknowledged: string[] = []
+      const sales: string[] = []
+      const broken: number[] = []
+      let stopping = false
+      const clicking = async () => {
+        for (;;) {
+          try {
+            const click = await post(served.baseUrl, '/api/v1/track/click', { affiliate_url })
+            if (click.status === 200) acknowledged.push(click.body.click_id)
+            else broken.push(click.status)
+            const transaction_id = crypto.randomUUID()
+            const { click_id } = click.body
+            const sale = { transaction_id, customer_key: click_id, click_id, amount_cents: 1000 }
+            const { status } = await post(served.baseUrl, '/api/v1/track/sale', sale, sandbox.apiKey)
+            if (status === 200) sales.push(transaction_id)
+            else broken.push(status)
+          } catch {
+            if (stopping) return
+            throw new Error('A request broke before the stop.')
+          }
         }
       }
-    }
-    const clicks = Promise.all(Array.from({ length: 16 }, clicking))
-    await vi.waitFor(() => expect(acknowledged.length).toBeGreaterThan(100), 20_000)
-    stopping = true
-    expect(await served.end('SIGTERM')).toBe(0)
-    await clicks
-    expect(broken).toEqual([])
-    const { rows } = await sql.query<{ click_id: string }>('select click_id from customers where click_id = any ($1)', [
-      acknowledged,
-    ])
-    expect(rows.length).toBe(acknowledged.length)
-    expect(new Set(acknowledged).size).toBe(acknowledged.length)
-  }, 120_000)
+      const calls = Promise.all(Array.from({ length: 16 }, clicking))
+      await vi.waitFor(() => expect(sales.length).toBeGreaterThan(50), 20_000)
+      stopping = true
+      expect(await served.end(signal)).toBe(signal === 'SIGTERM' ? 0 : null)
+      await calls
+      expect(broken).toEqual([])
+      const { rows } = await sql.query<{ clicks: string; sales: string }>(
+        `select (select count(*) from customers where click_id = any ($1)) as clicks,
+          (select count(*) from sales where transaction_id = any ($2)) as sales`,
+        [acknowledged, sales],
+      )
+      expect(rows).toEqual([{ clicks: String(acknowledged.length), sales: String(sales.length) }])
+      expect(new Set(acknowledged).size).toBe(acknowledged.length)
+      expect((await audit(sql)).filter(({ total }) => total > 0)).toEqual([])
+    },
+    120_000,
+  )
 })
 
 test('what cannot be started is refused before anything is changed, with all that lacks', async () => {

@@ -130,8 +130,7 @@ export async function loadFunctions(options: {
     functions: [...loaded.values()].map(({ entry }) => entry),
     channels,
     async answer(request, context) {
-      const { pathname, search } = new URL(request.url)
-      const address = pathname + search
+      const address = request.url.slice(request.url.indexOf('/', 'https://'.length))
       const route = routes.find(({ path, prefix }) => (path === prefix ? address === path : address.startsWith(prefix)))
       if (!route?.module.default.fetch) return new Response(null, { status: 404 })
       return await route.module.default.fetch(request, route.env, context)

@@ -4,6 +4,7 @@ import type { AddressInfo, BlockList } from 'node:net'
 import { ApiError, errorResponse } from '../errors.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
+import { LightHeaders, LightResponse, makeRequest, useLightMessages } from './messages.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
 
 /** A byte more than any function takes, which is how it learns that there was more. */
@@ -35,6 +36,7 @@ export async function startServer(options: {
   placeOf: (address: string) => Place
 }): Promise<RunningServer> {
   const { service, baseUrl, trusted, placeOf } = options
+  useLightMessages()
   const background = new Set<Promise<unknown>>()
   const context: Context = {
     waitUntil(work) {
@@ -52,8 +54,7 @@ export async function startServer(options: {
     const { request, isWhole } = await requestOf(incoming, { baseUrl, trusted, placeOf })
     const response = request ? await service.answer(request, context) : badRequest()
     // A connection with a body that nobody read is of no use, and one of a process that stops is not to be used again.
-    if (!isWhole || stopping) outgoing.setHeader('connection', 'close')
-    await write(response, outgoing)
+    await write(response, outgoing, !isWhole || stopping)
     if (!isWhole) incoming.destroy()
   }
 
@@ -115,31 +116,28 @@ async function requestOf(
   incoming: IncomingMessage,
   { baseUrl, trusted, placeOf }: { baseUrl: string; trusted: BlockList; placeOf: (address: string) => Place },
 ): Promise<{ request: Request | undefined; isWhole: boolean }> {
-  const { method = 'GET', url = '/' } = incoming
+  const { method, rawHeaders } = incoming
   const from = incoming.socket.remoteAddress ?? ''
+  const isFromProxy = isTrusted(from, trusted)
   const address = visitorAddress(from, incoming.headers, trusted)
-  const headers = new Headers()
-  for (let index = 0; index < incoming.rawHeaders.length; index += 2) {
-    const name = (incoming.rawHeaders[index] ?? '').toLowerCase()
-    if (!notFromVisitors.test(name)) headers.append(name, incoming.rawHeaders[index + 1] ?? '')
+  const { body, isWhole } =
+    method === 'GET' || method === 'HEAD' ? { body: null, isWhole: true } : await readBody(incoming)
+  const values = new Map<string, string>()
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? '').toLowerCase()
+    if (notFromVisitors.test(name)) continue
+    const value = rawHeaders[index + 1] ?? ''
+    const before = values.get(name)
+    values.set(name, before === undefined ? value : `${before}${name === 'cookie' ? ';' : ','} ${value}`)
   }
+  // Its body has been read, however it came.
+  values.delete('transfer-encoding')
+  if (body) values.set('content-length', String(body.length))
   // An address of this machine is counted like any other: all visitors have it where the proxy is not told of.
-  headers.set(
-    'cf-connecting-ip',
-    /^(127\.|::1$)/.test(address) ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
-  )
-  const hasBody = method !== 'GET' && method !== 'HEAD'
-  const { body, isWhole } = hasBody ? await readBody(incoming) : { body: null, isWhole: true }
-  if (!url.startsWith('/') || !URL.canParse(baseUrl + url)) return { request: undefined, isWhole }
-  try {
-    const request = new Request(baseUrl + url, { method, headers, body })
-    const place = isTrusted(from, trusted) ? { ...placeOf(address), ...toldPlace(incoming) } : placeOf(address)
-    Object.defineProperty(request, 'cf', { value: place })
-    return { request, isWhole }
-  } catch {
-    // TRACE and CONNECT are no methods of a Request.
-    return { request: undefined, isWhole }
-  }
+  const isOfThisMachine = address === '::1' || address.startsWith('127.')
+  values.set('cf-connecting-ip', isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address)
+  const cf = isFromProxy ? { ...placeOf(address), ...toldPlace(incoming) } : placeOf(address)
+  return { request: makeRequest(incoming, baseUrl, { headers: new LightHeaders(values), body, cf }), isWhole }
 }
 
 /** Where the proxy says that the visitor is, in UTF-8. */
@@ -151,20 +149,36 @@ function toldPlace({ headers }: IncomingMessage): Place {
   return Object.fromEntries(told)
 }
 
-async function readBody(incoming: IncomingMessage): Promise<{ body: Uint8Array<ArrayBuffer>; isWhole: boolean }> {
-  const chunks: Buffer[] = []
+function readBody(incoming: IncomingMessage): Promise<{ body: Buffer<ArrayBuffer>; isWhole: boolean }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ body: Buffer<ArrayBuffer>; isWhole: boolean }>()
+  const chunks: Buffer<ArrayBuffer>[] = []
   let length = 0
-  for await (const chunk of incoming.iterator({ destroyOnReturn: false })) {
-    // oxlint-disable-next-line no-unsafe-type-assertion -- a stream without an encoding gives bytes
-    const bytes = chunk as Buffer
-    chunks.push(bytes)
-    length += bytes.length
-    if (length >= mostBodyBytes) return { body: new Uint8Array(Buffer.concat(chunks)), isWhole: false }
-  }
-  return { body: new Uint8Array(Buffer.concat(chunks)), isWhole: true }
+  const bodyOf = () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
+  incoming.on('data', (chunk: Buffer<ArrayBuffer>) => {
+    if (length >= mostBodyBytes) return
+    chunks.push(chunk)
+    length += chunk.length
+    if (length < mostBodyBytes) return
+    incoming.pause()
+    resolve({ body: bodyOf(), isWhole: false })
+  })
+  incoming.on('end', () => resolve({ body: bodyOf(), isWhole: true }))
+  incoming.on('error', reject)
+  incoming.on('close', () => {
+    if (!incoming.complete) reject(new Error('The connection was closed before the body was there.'))
+  })
+  return promise
 }
 
-async function write(response: Response, outgoing: ServerResponse): Promise<void> {
+async function write(response: Response, outgoing: ServerResponse, closes: boolean): Promise<void> {
+  const parts = LightResponse.partsOf(response)
+  if (parts) {
+    const { status, headers, body } = parts
+    if (closes) headers.push('connection', 'close')
+    outgoing.writeHead(status, headers).end(body ?? undefined)
+    return
+  }
+  if (closes) outgoing.setHeader('connection', 'close')
   for (const [name, value] of response.headers) if (name !== 'set-cookie') outgoing.setHeader(name, value)
   const cookies = response.headers.getSetCookie()
   if (cookies.length > 0) outgoing.setHeader('set-cookie', cookies)

@@ -11,11 +11,11 @@ export interface Endpoint {
 }
 
 /**
- * The endpoints that are called most, and what calls them: clicks over 1,000 links, first leads by click id, sales to known customers,
+ * The endpoints that are called most, and what calls them: clicks over so many `links`, first leads by click id, sales to known customers,
  * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a function that does nothing, asked
  * for nothing and sent what a click sends.
  */
-export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<Endpoint[]> {
+export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1000): Promise<Endpoint[]> {
   const { sql, baseUrl, sandbox } = stack
   const { programId } = sandbox
   const first = await seedPartners(sql, programId, 1000)
@@ -37,7 +37,11 @@ export async function seedEndpoints(stack: BenchStack, seeded: number): Promise<
   return [
     { name: 'nothing', function: 'empty', next: get('/empty') },
     { name: 'nothing, sent a click', function: 'empty', next: post('/empty', clickHeaders, clickBody) },
-    { name: 'click', function: 'track-click', next: post('/api/v1/track/click', clickHeaders, clickBody) },
+    {
+      name: 'click',
+      function: 'track-click',
+      next: post('/api/v1/track/click', clickHeaders, (n) => clickBody(n % links)),
+    },
     {
       name: 'lead',
       function: 'track-lead',

@@ -145,7 +145,7 @@ export async function startStack(): Promise<BenchStack> {
   }
 }
 
-async function startProcess(kind: string, options: object = {}) {
+export async function startProcess(kind: string, options: object = {}) {
   const child: ChildProcess = fork(fileURLToPath(new URL('process.ts', import.meta.url)), [kind], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })

@@ -1,4 +1,6 @@
 import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { Database } from '../../lib/database.ts'
 import type { Secrets } from '../../lib/local/environment.ts'
 import { type Addresses, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
 import { startNeonEndpoint } from '../../lib/local/neon.ts'
@@ -6,13 +8,22 @@ import { freePort } from '../../lib/local/postgres.ts'
 import { startQueue } from '../../lib/local/queue.ts'
 import type { FunctionEntry } from '../../lib/local/functions.ts'
 import { bundleFunctions, startWorkers } from '../../lib/local/workers.ts'
+import { loadFunctions } from '../../lib/serve/functions.ts'
+import { logAsJson } from '../../lib/serve/log.ts'
+import { openPool } from '../../lib/serve/postgres.ts'
+import { openRateLimits } from '../../lib/serve/rate-limits.ts'
+import { startServer } from '../../lib/serve/server.ts'
+import { readTrusted } from '../../lib/serve/settings.ts'
 import { readTestFunctions } from '../support/functions.ts'
+import { bareServer } from './bare.ts'
 
 // A part of the service in a process of its own, so that its CPU time can be told from the rest. It ends with its parent.
 
 interface Options {
-  database: { DATABASE_URL: string; NEON_ENDPOINT: string }
+  database: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
   secrets: Secrets
+  /** Of the program that the bare server calls for. */
+  sandbox: { programId: number; apiKey: string; dashboardToken: string }
 }
 
 /** What workerd answers when a function does nothing at all: the end of what any function can reach. */
@@ -33,7 +44,7 @@ const empty: FunctionEntry = {
 }
 
 const [options] = (await once(process, 'message')) as [Options]
-const parts = { neon: startNeon, workers: startFunctions }
+const parts = { neon: startNeon, workers: startFunctions, served: startServed, bare: startBare }
 await parts[process.argv[2] as keyof typeof parts]()
 
 async function startNeon(): Promise<void> {
@@ -92,5 +103,50 @@ async function startFunctions(): Promise<void> {
   await once(process, 'disconnect')
   await workers.close()
   await queue.close()
+}
+
+/** `npm run serve` as it stands, but for its limits, which count and refuse nobody, and its schedules. */
+async function startServed(): Promise<void> {
+  const postgres = openPool(options.database.DATABASE_URL)
+  const limits = openRateLimits()
+  const baseUrl = 'http://127.0.0.1'
+  const addresses: Addresses = {
+    baseUrl,
+    databaseUrl: options.database.DATABASE_URL,
+    neonEndpoint: undefined,
+    awsEndpoint: undefined,
+    queueUrl: '',
+    deadLetterQueueUrl: '',
+    webhookQueueUrl: '',
+    stripeApiUrl: undefined,
+  }
+  const service = await loadFunctions({
+    environment: localEnvironment(addresses, options.secrets),
+    postgres,
+    rateLimits: { ...limits, limiter: (name, simple) => limits.limiter(name, { ...simple, limit: Infinity }) },
+  })
+  const { trusted } = readTrusted('127.0.0.1')
+  logAsJson()
+  const server = await startServer({ service, baseUrl, host: '127.0.0.1', port: 0, trusted, placeOf: () => ({}) })
+  process.send?.({ baseUrl: `http://127.0.0.1:${server.port}` })
+  await once(process, 'disconnect')
+  await server.stop()
+  service.channels.stop()
+  await postgres.end()
+}
+
+async function startBare(): Promise<void> {
+  const { database, sandbox } = options
+  const postgres = openPool(database.DATABASE_URL)
+  const db = new Database({ DATABASE_URL: database.DATABASE_URL, POSTGRES: postgres })
+  const server = bareServer({ db, env: database, ...sandbox })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  process.send?.({ baseUrl: `http://127.0.0.1:${port}` })
+  await once(process, 'disconnect')
+  server.closeAllConnections()
+  server.close()
+  await postgres.end()
 }
 process.exit()

@@ -13,6 +13,7 @@ import { groupings } from './groupings.ts'
 import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
+import { serve } from './serve.ts'
 import { retention } from './retention.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
@@ -34,6 +35,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   consumer,
   backfill,
   cost,
+  serve,
 }
 
 const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1]    every bench, or those of ${Object.keys(benches).join(', ')}`
