@@ -243,7 +243,9 @@ describe('requests and answers are as those of Node itself', async () => {
     const sent = send({ host: '127.0.0.1', port: server.port, method, path: address, ...(headers && { headers }) })
     sent.end(body)
     const [answer] = (await once(sent, 'response')) as [IncomingMessage]
-    expect({ ...answer.headers, status: answer.statusCode, text: await text(answer) }).toMatchObject(expected)
+    const { headers: answered, statusCode } = answer
+    const found = { 'content-length': undefined, ...answered, status: statusCode, text: await text(answer) }
+    expect(found).toMatchObject(expected)
   })
 
   test('a body that breaks off is answered by nobody and takes nothing down', async () => {
