@@ -35,6 +35,9 @@ create table customers (
 create unique index customers_customer_key_key on customers (program_id, customer_key) where customer_key is not null;
 create index customers_signup_idx on customers (program_id, signup_date) where signup_date is not null;
 create index customers_first_purchase_idx on customers (program_id, first_purchase_date) where first_purchase_date is not null;
+-- The leads and buyers of a partner.
+create index customers_partner_idx on customers (program_id, partner_id, id)
+  where customer_status <> 'click' or provisional_lead_at is not null;
 create index customers_email_idx on customers (program_id, email_hash) where email_hash is not null;
 
 -- Event tables: one partition a month, made ahead by make_event_partitions; the default partition takes what no month has,

@@ -75,8 +75,9 @@ create table sales (
 );
 create index sales_date_idx on sales (program_id, is_test, sale_date, id) where customer_id is not null;
 create index sales_customer_idx on sales (program_id, customer_id) where customer_id is not null;
--- How many sales a partner has, in lists of partners.
-create index sales_partner_idx on sales (program_id, partner_id) where partner_id is not null and not is_test and payment_status = 'paid';
+-- A partner's sales, and how many of them are paid, in lists of partners.
+create index sales_partner_idx on sales (program_id, partner_id, sale_date, id) include (payment_status)
+  where partner_id is not null and not is_test;
 create index sales_subscription_idx on sales (program_id, subscription_id) where subscription_id is not null;
 -- The status of a program asks for its last test sale. Live sales are found by the primary key, newest first; the few test sales
 -- among them would be looked for through all of them.

@@ -331,6 +331,7 @@ create table customers (
 CREATE UNIQUE INDEX customers_customer_key_key ON public.customers USING btree (program_id, customer_key) WHERE (customer_key IS NOT NULL);
 CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, email_hash) WHERE (email_hash IS NOT NULL);
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
+CREATE INDEX customers_partner_idx ON public.customers USING btree (program_id, partner_id, id) WHERE ((customer_status <> 'click'::text) OR (provisional_lead_at IS NOT NULL));
 CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
 CREATE TRIGGER customers_sound AFTER INSERT OR UPDATE ON public.customers FOR EACH ROW EXECUTE FUNCTION refuse_unsound_customer();
 
@@ -958,7 +959,7 @@ create table sales (
 );
 CREATE INDEX sales_customer_idx ON public.sales USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sale_date, id) WHERE (customer_id IS NOT NULL);
-CREATE INDEX sales_partner_idx ON public.sales USING btree (program_id, partner_id) WHERE ((partner_id IS NOT NULL) AND (NOT is_test) AND ((payment_status)::text = 'paid'::text));
+CREATE INDEX sales_partner_idx ON public.sales USING btree (program_id, partner_id, sale_date, id) INCLUDE (payment_status) WHERE ((partner_id IS NOT NULL) AND (NOT is_test));
 CREATE INDEX sales_subscription_idx ON public.sales USING btree (program_id, subscription_id) WHERE (subscription_id IS NOT NULL);
 CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
 CREATE TRIGGER sales_sound AFTER INSERT OR UPDATE ON public.sales FOR EACH ROW EXECUTE FUNCTION refuse_unsound_sale();
@@ -4283,7 +4284,22 @@ begin
     (select utc_day(k.since) from clicks_kept k));
   last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
   of_day := case when rises then first_day else last_day end;
-  while of_day between first_day and last_day and rows_left > 0 loop
+  while rows_left > 0 loop
+    -- The next day that has any. Years without a click are one step of the index, not a step for each day.
+    of_day := case when rises then least(
+      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
+        and t.currency = '' and t.value = wanted and t.day >= of_day),
+      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
+        and t.currency = '' and t.value = wanted and t.day >= of_day),
+      (select min(utc_day(u)) from unnest(uncounted) u where utc_day(u) >= of_day)
+    ) else greatest(
+      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
+        and t.currency = '' and t.value = wanted and t.day <= of_day),
+      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
+        and t.currency = '' and t.value = wanted and t.day <= of_day),
+      (select max(utc_day(u)) from unnest(uncounted) u where utc_day(u) <= of_day)
+    ) end;
+    exit when (of_day between first_day and last_day) is not true;
     begins := of_day::timestamp at time zone 'UTC';
     quarters := array(
       select begins + q.quarter * interval '15 minutes'

@@ -405,6 +405,14 @@ test('a customer, their sale and its commission are read by their own names', as
     commission: { status: 'refunded', amount_cents: 1000, reversed_cents: 200 },
   })
   expect((await get(`/api/v1/sales?customer_key=${encodeURIComponent(customer_key)}`)).body.data).toEqual([sale])
+  const of = (list: string, partnerId: number) => get(`/api/v1/${list}?partner_id=${partnerId}`)
+  expect((await of('sales', program.partnerId)).body.data).toContainEqual(sale)
+  expect((await of('sales', program.partnerId + 1)).body.data).not.toContainEqual(sale)
+  const visitor = await api.click(program)
+  const theirs: { click_id: string }[] = (await of('customers', program.partnerId)).body.data
+  expect(theirs).toContainEqual(customer)
+  expect(theirs.map((one) => one.click_id)).not.toContain(visitor)
+  expect((await of('customers', program.partnerId + 1)).body.data).not.toContainEqual(customer)
   const { data } = (await get('/api/v1/commissions?transaction_id=order%2F1')).body
   expect(data).toMatchObject([{ id: sale.commission.id, transaction_id: 'order/1', sale_cents: 5000 }])
   expect((await get('/api/v1/customers/nobody')).status).toBe(404)

@@ -1,4 +1,13 @@
 import { expect, test } from 'vitest'
+import { listCommissions } from '../lib/money/commission-list.ts'
+import { listPayoutRuns, readPayoutRunPart } from '../lib/money/payout-runs.ts'
+import { listSales } from '../lib/money/sale-list.ts'
+import { readTimeline } from '../lib/money/timeline.ts'
+import { listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
+import { listCustomers } from '../lib/tracking/customer-list.ts'
+import { type EventChoice, listedEvents } from '../lib/tracking/event-list.ts'
+import { capture, captured } from './bench/capture.ts'
+import { seedPartners } from './bench/seed.ts'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -49,11 +58,16 @@ await sql.query(`load 'auto_explain'; set auto_explain.log_min_duration = 0; set
 /** Runs a statement and returns how many click events it touched, those of the functions that it calls too. */
 async function clicksRead(statement: ReturnType<typeof performanceStatement> | ReturnType<typeof eventsStatement>) {
   const { sql: text, parameters } = statement.compile()
+  return await rowsRead(text, [...parameters], (relation) => relation.startsWith('affiliate_click_events'))
+}
+
+/** The same of the tables that `isOf` names, unless it is all of them. */
+async function rowsRead(text: string, parameters: unknown[], isOf: (relation: string) => boolean = () => true) {
   plans.length = 0
-  await sql.query(text, [...parameters])
+  await sql.query(text, parameters)
   expect(plans).not.toEqual([])
   const touched = (node: PlanNode): number =>
-    (node['Relation Name']?.startsWith('affiliate_click_events')
+    (isOf(node['Relation Name'] ?? '') && node['Relation Name'] !== undefined
       ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
       : 0) + (node.Plans ?? []).reduce((sum, child) => sum + touched(child), 0)
   // The rows of a node that runs several times are the average of its runs, rounded.
@@ -85,4 +99,106 @@ test('a page of events reads no more events than its cap, and a few to settle eq
     expect(read).toBeGreaterThanOrEqual(30)
     expect(read).toBeLessThanOrEqual(40)
   }
+})
+
+const listed = (await createSandbox(db, { AUTH_SECRET: 'secret' })).programId
+const partners = 100
+const people = 20_000
+const { firstPartner, firstLink } = await seedPartners(sql, listed, partners)
+// All but a few are of the first partners, and the last one has a handful that lie far apart.
+const nth = `case when n % 4000 = 0 then ${partners - 1} else n % 10 end`
+await sql.query(
+  `with came as (
+    insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, created_at, signup_date,
+      lead_event_id, first_purchase_date)
+    select $1::bigint, 'cust_1790000000000_' || lpad(n::text, 20, '0') || $1::bigint, 'user-' || n, $2 + ${nth}, $3 + ${nth}, 'conversion', at, at, at, n, at
+    from (select n, $4::timestamptz + n * interval '3 minutes' as at from generate_series(1, ${people}) n) c order by n
+    returning *
+  ),
+  clicked as (
+    insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id)
+    select program_id, created_at, lead_event_id, id, click_id, link_id from came
+  ),
+  signed_up as (
+    insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key)
+    select program_id, signup_date, lead_event_id, id, customer_key from came
+  ),
+  sold as (
+    insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, amount_cents, commission_base_cents, commission_bp,
+      currency, sale_date)
+    select program_id, 'order-' || lead_event_id, id, partner_id, customer_key, 4900, 4900, 2000, 'usd', first_purchase_date from came
+    order by first_purchase_date
+    returning *
+  )
+  insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, created_at, review_reason)
+  select program_id, 'sale', partner_id, customer_id, id, currency, 980, sale_date, sale_date,
+    case when id % 1000 = 0 then 'unverified_customer' end
+  from sold order by sale_date`,
+  [listed, firstLink, firstPartner, new Date(start)],
+)
+await sql.query(
+  `insert into uncounted_clicks (program_id, link_id, clicked_at, event_id)
+  select program_id, link_id, click_timestamp, id from affiliate_click_events where program_id = $1`,
+  [listed],
+)
+await sql.query('select count_clicks(100000)')
+await sql.query(
+  `with run as (
+    insert into payout_runs (program_id, request_id) select $1, gen_random_uuid() from generate_series(1, 200) returning id
+  )
+  insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+  select $1, $2::bigint + n, 'usd', 1, 1, id from run, generate_series(0, 49) n`,
+  [listed, firstPartner],
+)
+await sql.query(
+  `with endpoint as (
+    insert into webhook_endpoints (program_id, url, types) select $1, 'https://h' || n || '.example.com', '{payout.paid}' from generate_series(1, 20) n
+    returning id
+  ),
+  message as (
+    insert into webhook_messages (program_id, type, data) select $1, 'webhook.test', '{}' from generate_series(1, 2000) returning id
+  )
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, finished_at)
+  select $1, e.id, m.id, case when m.id % 100 = 0 then 'failed' else 'delivered' end, now() from endpoint e, message m`,
+  [listed],
+)
+await sql.query('analyze')
+const { rows: ids } = await sql.query<{ run: number; endpoint: number; customer: number }>(
+  `select (select max(id) from payout_runs where program_id = $1)::integer as run,
+    (select max(id) from webhook_endpoints where program_id = $1)::integer as endpoint,
+    (select max(id) from customers where program_id = $1)::integer as customer`,
+  [listed],
+)
+const { run = 0, endpoint = 0, customer = 0 } = ids[0] ?? {}
+
+const limit = 50
+const rare = String(firstPartner + partners - 1)
+const middle = new Date(start + 500 * hourMs)
+const events = (choice: Partial<EventChoice>) => () =>
+  listedEvents(captured, { programId: listed, isTest: false, ...choice }, { limit })
+// A page of fifty reads its rows, and of each what is joined; what decides is that it is no multiple of the twenty thousand.
+const pages: [what: string, read: () => Promise<unknown>][] = [
+  ['all events', events({})],
+  ['the events of a partner with many', events({ partner: String(firstPartner) })],
+  ['the events of a partner with few', events({ partner: rare })],
+  ['the events of a link with few', events({ code: `code${partners}` })],
+  ['the events of a customer', events({ search: 'user-7' })],
+  ["a customer's timeline", () => readTimeline(captured, listed, String(customer))],
+  ['the sales of a partner with few', () => listSales(captured, listed, { limit, partner_id: Number(rare) })],
+  ['the customers of a partner with few', () => listCustomers(captured, listed, { limit, partner_id: Number(rare) })],
+  ['the customers of a partner with many', () => listCustomers(captured, listed, { limit, partner_id: firstPartner })],
+  ['commissions', () => listCommissions(captured, { programId: listed }, { limit })],
+  ['commissions until a day', () => listCommissions(captured, { programId: listed }, { limit, to: middle })],
+  ['commissions that wait', () => listCommissions(captured, { programId: listed }, { limit, review: 'waiting' })],
+  ['payout runs', () => listPayoutRuns(captured, listed, { limit })],
+  ['the payments of a run', () => readPayoutRunPart(captured, listed, run, { payments: { limit } })],
+  ['webhook deliveries', () => listProgramDeliveries(captured, listed, { limit })],
+  ['failed deliveries', () => listProgramDeliveries(captured, listed, { limit, status: 'failed' })],
+  ['deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit })],
+]
+
+test.each(pages)('a page of %s reads a small part of the program', async (_what, read) => {
+  let rows = 0
+  for (const { query, params } of await capture(read)) rows += await rowsRead(query, params)
+  expect(rows).toBeLessThan(1500)
 })

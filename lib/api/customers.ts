@@ -1,12 +1,13 @@
 import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
-import { listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { clickId, id, success, text, time } from './response-fields.ts'
 
 export const customersQuery = listQuery({
   status: z.optional(oneOf(customerStates)),
   customer_key: z.optional(z.string()),
+  partner_id: z.optional(idIn()),
 })
 
 /** A click id, or the integrator's own id. */
@@ -66,6 +67,11 @@ export const customerOperations = (): Operation[] => [
       listParameters(customersQuery, {
         status: { description: 'Only customers in this state.' },
         customer_key: { description: 'Only the customer with this id of yours.' },
+        partner_id: {
+          description:
+            'Only leads and buyers whom this partner brought; their other visitors are figures of performance.',
+          values: { type: 'integer', minimum: 1 },
+        },
       }),
     ],
     success: { schemas: [listResponse(customer())], description: 'A page of customers.', fields },

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
-import { listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { cents, clickId, currency, id, success, text, time } from './response-fields.ts'
 
@@ -15,6 +15,7 @@ const test = () =>
 export const salesQuery = listQuery({
   customer_key: z.optional(z.string()),
   click_id: z.optional(z.string()),
+  partner_id: z.optional(idIn()),
   test: test(),
 })
 
@@ -83,6 +84,7 @@ export const saleOperations = (): Operation[] => [
       listParameters(salesQuery, {
         customer_key: { description: 'Only sales to the customer with this id of yours.' },
         click_id: { description: 'Only sales to the customer with this click id.' },
+        partner_id: { description: 'Only sales that this partner brought.', values: { type: 'integer', minimum: 1 } },
         test: testParameter,
       }),
     ],

@@ -14,6 +14,7 @@ interface SaleList {
   test?: boolean | undefined
   customer_key?: string | undefined
   click_id?: string | undefined
+  partner_id?: number | undefined
   transaction_id?: string | undefined
 }
 
@@ -35,7 +36,7 @@ export async function readSale(
 }
 
 function salesStatement(programId: number, list: SaleList) {
-  const { limit, before, test = false, customer_key, click_id, transaction_id } = list
+  const { limit, before, test = false, customer_key, click_id, partner_id, transaction_id } = list
   let query = kysely
     .selectFrom('sales as s')
     .leftJoin('customers as c', (join) =>
@@ -72,6 +73,7 @@ function salesStatement(programId: number, list: SaleList) {
   if (transaction_id !== undefined) query = query.where('s.transaction_id', '=', transaction_id)
   if (customer_key !== undefined) query = query.where('s.customer_id', '=', customerBy('customer_key', customer_key))
   if (click_id !== undefined) query = query.where('s.customer_id', '=', customerBy('click_id', click_id))
+  if (partner_id !== undefined) query = query.where('s.partner_id', '=', partner_id)
   return query
 
   function customerBy(column: 'customer_key' | 'click_id', value: string) {

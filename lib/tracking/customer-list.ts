@@ -1,4 +1,4 @@
-import type { InferResult } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
@@ -13,7 +13,12 @@ interface CustomerList {
   status?: (typeof customerStates)[number] | undefined
   click_id?: string | undefined
   customer_key?: string | undefined
+  /** Those leads and buyers that count for this partner. */
+  partner_id?: number | undefined
 }
+
+/** Who is more than a click, a lead that only a browser told of included; an index has them by their partner. */
+export const isLeadOrBuyer = sql<boolean>`(c.customer_status <> 'click' or c.provisional_lead_at is not null)`
 
 /** Customers of a program, the newest first, as many and those that `list` asks for. */
 export async function listCustomers(db: Database, programId: number, list: CustomerList): Promise<ListedCustomer[]> {
@@ -29,7 +34,7 @@ export async function readCustomer(db: Database, programId: number, name: string
 }
 
 function customersStatement(programId: number, list: CustomerList) {
-  const { limit, before, status, click_id, customer_key } = list
+  const { limit, before, status, click_id, customer_key, partner_id } = list
   let query = kysely
     .selectFrom('customers as c')
     .select((eb) => [
@@ -52,5 +57,6 @@ function customersStatement(programId: number, list: CustomerList) {
   if (status !== undefined) query = query.where('c.customer_status', '=', status)
   if (click_id !== undefined) query = query.where('c.click_id', '=', click_id)
   if (customer_key !== undefined) query = query.where('c.customer_key', '=', customer_key)
+  if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id).where(isLeadOrBuyer)
   return query
 }

@@ -3,6 +3,7 @@ import type { Database } from '../database.ts'
 import { containing, kysely } from '../kysely.ts'
 import type { Part } from '../keyset.ts'
 import type { DB } from '../schema.ts'
+import { isLeadOrBuyer } from './customer-list.ts'
 import { clicksKept, compare, type EventPosition, type EventType, eventTypes, microseconds } from './events.ts'
 
 /** An event as the dashboard lists it: what its type does not have is null. */
@@ -124,10 +125,10 @@ function partnerOf({ programId, partner }: EventChoice) {
   return sql<number>`coalesce(${named}, 0)`
 }
 
-const linkOf = (programId: number, code: string) =>
+const linkOf = (programId: number, code: string, column: 'id' | 'partner_id' = 'id') =>
   kysely
     .selectFrom('referral_links')
-    .select('id')
+    .select(column)
     .where('program_id', '=', programId)
     .where((of) => of(of.fn('lower', ['code']), '=', code.toLowerCase()))
     .$asScalar()
@@ -234,7 +235,12 @@ function leads(choice: EventChoice, part: Part<EventPosition>) {
     .orderBy('e.id', direction)
     .limit(part.limit)
   if (partner !== undefined) list = list.where('c.partner_id', '=', partner)
-  if (code !== undefined) list = list.where('c.link_id', '=', linkOf(programId, code))
+  // The partner as well: customers have an index by that.
+  if (code !== undefined)
+    list = list
+      .where('c.link_id', '=', linkOf(programId, code))
+      .where('c.partner_id', '=', linkOf(programId, code, 'partner_id'))
+  if ((partner ?? code) !== undefined) list = list.where(isLeadOrBuyer)
   if (country !== undefined) list = list.where(originOf('country'), '=', country)
   if (!isOfCustomers(choice)) return list
   if (isTest) return list.where('e.customer_key', '=', search ?? '')
@@ -281,7 +287,10 @@ function sales(choice: EventChoice, part: Part<EventPosition>) {
     .limit(part.limit)
   if (!isTest) list = list.where('e.customer_id', 'is not', null)
   if (partner !== undefined) list = list.where('e.partner_id', '=', partner)
-  if (code !== undefined) list = list.where('c.link_id', '=', linkOf(programId, code))
+  if (code !== undefined)
+    list = list
+      .where('c.link_id', '=', linkOf(programId, code))
+      .where('e.partner_id', '=', linkOf(programId, code, 'partner_id'))
   if (country !== undefined) list = list.where(originOf('country'), '=', country)
   return isOfCustomers(choice) ? list.where('e.id', 'in', salesNamed(choice)) : list
 }

@@ -35,7 +35,22 @@ begin
     (select utc_day(k.since) from clicks_kept k));
   last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
   of_day := case when rises then first_day else last_day end;
-  while of_day between first_day and last_day and rows_left > 0 loop
+  while rows_left > 0 loop
+    -- The next day that has any. Years without a click are one step of the index, not a step for each day.
+    of_day := case when rises then least(
+      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
+        and t.currency = '' and t.value = wanted and t.day >= of_day),
+      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
+        and t.currency = '' and t.value = wanted and t.day >= of_day),
+      (select min(utc_day(u)) from unnest(uncounted) u where utc_day(u) >= of_day)
+    ) else greatest(
+      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
+        and t.currency = '' and t.value = wanted and t.day <= of_day),
+      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
+        and t.currency = '' and t.value = wanted and t.day <= of_day),
+      (select max(utc_day(u)) from unnest(uncounted) u where utc_day(u) <= of_day)
+    ) end;
+    exit when (of_day between first_day and last_day) is not true;
     begins := of_day::timestamp at time zone 'UTC';
     quarters := array(
       select begins + q.quarter * interval '15 minutes'

@@ -239,6 +239,8 @@ export interface ApiOperations {
       status?: 'click' | 'lead' | 'conversion' | undefined
       /** Only the customer with this id of yours. */
       customer_key?: string | undefined
+      /** Only leads and buyers whom this partner brought; their other visitors are figures of performance. */
+      partner_id?: number | undefined
     }
     body: undefined
     answer: {
@@ -291,6 +293,8 @@ export interface ApiOperations {
       customer_key?: string | undefined
       /** Only sales to the customer with this click id. */
       click_id?: string | undefined
+      /** Only sales that this partner brought. */
+      partner_id?: number | undefined
       /** `true` for test sales in place of the others. */
       test?: boolean | undefined
     }
