@@ -288,24 +288,58 @@ const uncounted = `insert into uncounted_clicks (program_id, link_id, clicked_at
 const timesOn = (html: string) =>
   Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? '')
 
-/** The times of the events of all pages: down from the top and back up from the last. */
-async function turned(query: string): Promise<[down: string[], up: string[]]> {
+/** What `read` finds on all pages of a list: down from the top and back up from the last. */
+async function turned(first: string, read: (html: string) => string[]): Promise<[down: string[], up: string[]]> {
   const down: string[] = []
   const pages: string[][] = []
-  let path: string | undefined = `${eventsPage}?${query}`
+  let path: string | undefined = first
   let html = ''
   while (path) {
     html = await get(path)
-    down.push(...timesOn(html))
+    down.push(...read(html))
     path = /href="([^"]+)" rel="next"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
   }
   while (html) {
-    pages.unshift(timesOn(html))
+    pages.unshift(read(html))
     const newer: string | undefined = /href="([^"]+)" rel="prev"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
     html = newer ? await get(newer) : ''
   }
   return [down, pages.flat()]
 }
+
+const payeesOn = (html: string) => Array.from(html.matchAll(/<strong>(Payee \d+)</g), ([, name]) => name ?? '')
+
+test("a run's payments and whom it left out turn in pages and are searched, and their sums are of all", async () => {
+  const { rows } = await stack.sql.query<{ id: string }>(
+    'insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id',
+    [listing.programId],
+  )
+  const run = `/programs/${listing.programId}/payouts/${rows[0]?.id}`
+  await stack.sql.query(
+    `with partner as (
+      insert into partners (program_id, name) select $1, 'Payee ' || lpad(n::text, 3, '0') from generate_series(1, 130) n order by n
+      returning id, name
+    ),
+    paid as (
+      insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+      select $1, id, 'usd', 100, 100, $2 from partner where name <= 'Payee 070' order by name
+    )
+    insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
+    select $1, $2, id, 'usd', 5, 'below_minimum' from partner where name > 'Payee 070'`,
+    [listing.programId, rows[0]?.id],
+  )
+  const names = Array.from({ length: 130 }, (_, index) => `Payee ${String(index + 1).padStart(3, '0')}`)
+  expect(await turned(run, payeesOn)).toEqual([names.slice(0, 70), names.slice(0, 70)])
+  expect(await turned(`${run}?part=left-out`, payeesOn)).toEqual([names.slice(70), names.slice(70)])
+  expect(payeesOn(await get(`${run}?q=ee+007`))).toEqual(['Payee 007'])
+  expect(payeesOn(await get(`${run}?part=left-out&q=ee+107`))).toEqual(['Payee 107'])
+  for (const page of [run, `${run}?q=nobody`, `${run}?part=left-out&before=x`]) {
+    const html = await get(page)
+    for (const text of ['Mark $70.00 as paid', 'Paid (70)', 'Left out (60)', 'PayPal file, USD']) {
+      expect(html).toContain(text)
+    }
+  }
+})
 
 const isOtto = `link_id = (select id from referral_links where code = 'otto')`
 const choices: [query: string, where: string][] = [
@@ -331,7 +365,11 @@ test.each(['before they are counted', 'once they are counted'])(
         [listing.programId],
       )
       const times = rows.map(({ at }) => at)
-      expect([query, ...(await turned(`eventType=click&${query}`))]).toEqual([query, times, times])
+      expect([query, ...(await turned(`${eventsPage}?eventType=click&${query}`, timesOn))]).toEqual([
+        query,
+        times,
+        times,
+      ])
     }
   },
 )
@@ -343,12 +381,12 @@ test('all types of events turn in one order, down and back up', async () => {
       + (select count(*) from sales where program_id = $1 and not is_test and customer_id is not null) as count`,
     [listing.programId],
   )
-  const [down, up] = await turned('')
+  const [down, up] = await turned(eventsPage, timesOn)
   expect(down).toHaveLength(Number(rows[0]?.count))
   expect(up).toEqual(down)
 })
 
-const countOf = async (query: string) => (await turned(query))[0].length
+const countOf = async (query: string) => (await turned(`${eventsPage}?${query}`, timesOn))[0].length
 
 test('a customer is found by key and by click id, a sale by its transaction id, and nobody by an address', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; customer_key: string; events: string }>(

@@ -1,8 +1,10 @@
+import { expressionBuilder } from 'kysely'
 import { csvLines } from '../csv.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
+import type { DB } from '../schema.ts'
 
 /** Who takes the file: PayPal's Payouts (mass payments), Wise's batch payments, or anybody: plain CSV. */
 export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
@@ -95,11 +97,7 @@ export async function exportPayments(
               ]),
             ]),
           )
-      : query
-          .where('w.payout_run_id', 'is', null)
-          .where((eb) => eb.or([eb('p.payout_waits_until', 'is', null), eb('p.payout_waits_until', '<', now)]))
-          .where('w.status', '=', 'requested')
-          .where('w.currency', '=', of.askedIn)
+      : query.where(isAskedPayment).where('w.currency', '=', of.askedIn)
   if (currency !== undefined) query = query.where('w.currency', '=', currency)
   const limit = maxPayments[layout]
   if (limit !== undefined) query = query.limit(limit).offset((part - 1) * limit)
@@ -109,6 +107,32 @@ export async function exportPayments(
   }
   return payoutFile(layout, payments)
 }
+
+/** How many payments the files of those have that partners asked for, by currency. */
+export async function countAskedPayments(db: Database, programId: number) {
+  return await db.query(
+    kysely
+      .selectFrom('withdrawals as w')
+      .innerJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
+      )
+      .select((eb) => ['w.currency', eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments')])
+      .where('w.program_id', '=', programId)
+      .where(isAskedPayment)
+      .groupBy('w.currency')
+      .orderBy('w.currency'),
+  )
+}
+
+/** Who asked is paid at their address, unless it changed a moment ago. */
+const isAskedPayment = () =>
+  payment.and([
+    payment('w.payout_run_id', 'is', null),
+    payment('w.status', '=', 'requested'),
+    payment(payment.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null),
+    payment.or([payment('p.payout_waits_until', 'is', null), payment('p.payout_waits_until', '<', now)]),
+  ])
+const payment = expressionBuilder<{ w: DB['withdrawals']; p: DB['partners'] }, 'w' | 'p'>()
 
 /** The lines of a payout file. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at most. */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {

@@ -6,7 +6,7 @@ import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
-import type { Transfer } from './withdrawals.ts'
+import { type Transfer, type WithdrawalList, withdrawalsStatement } from './withdrawals.ts'
 
 /** Why a partner with something payable is not in a payout run. */
 export type LeftOut = 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
@@ -226,6 +226,77 @@ function runsStatement(programId: number) {
     .where('r.program_id', '=', programId)
 }
 
+/** What a list of those whom a run left out asks for. A row stands at its partner's id and the currency: `7-usd`. */
+interface LeftOutList extends Part<string> {
+  /** In the partner's name. */
+  search?: string | undefined
+}
+
+export type LeftOutPartner = InferResult<ReturnType<typeof leftOutStatement>>[number]
+
+export const leftOutCursor = ({ partner_id: id, currency }: { partner_id: number; currency: string }) =>
+  `${id}-${currency}`
+
+/**
+ * A payout run with its payments summed up by currency and state, how many it left out, and a part of its payments, the first made first, or of those
+ * whom it left out, by name. Refuses with `not_found`.
+ */
+export async function readPayoutRunPart(
+  db: Database,
+  programId: number,
+  runId: number,
+  of: { payments: WithdrawalList } | { leftOut: LeftOutList },
+) {
+  const payments: WithdrawalList = 'payments' in of ? of.payments : { limit: 0 }
+  const { search, ...part }: LeftOutList = 'leftOut' in of ? of.leftOut : { limit: 0 }
+  let leftOut = leftOutStatement(programId, runId)
+  if (search !== undefined) leftOut = leftOut.where('p.name', 'ilike', containing(search))
+  const byName = {
+    ascending: true,
+    value: {
+      by: sql.ref('p.name'),
+      of: (cursor: string) =>
+        sql`(select name from partners where program_id = ${programId} and id = split_part(${cursor}, '-', 1)::bigint)`,
+    },
+  }
+  const [[run], sums, [excluded], shown, left] = await db.batch([
+    runsStatement(programId).where('r.id', '=', runId),
+    kysely
+      .selectFrom('withdrawals as w')
+      .select((eb) => [
+        'w.currency',
+        'w.status',
+        eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
+        eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
+      ])
+      .where('w.program_id', '=', programId)
+      .where('w.payout_run_id', '=', runId)
+      .groupBy(['w.currency', 'w.status'])
+      .orderBy('w.currency')
+      .orderBy('w.status'),
+    kysely
+      .selectFrom('payout_run_exclusions as e')
+      .select((eb) => eb.cast<number>(eb.fn.countAll(), 'bigint').as('count'))
+      .where('e.program_id', '=', programId)
+      .where('e.payout_run_id', '=', runId),
+    withdrawalsStatement({ programId }, { ...payments, payoutRunId: runId, sort: 'oldest' }),
+    partOf(leftOut, sql<string>`(e.partner_id || '-' || e.currency)`, part, byName),
+  ])
+  if (!run) throw noRun()
+  return { ...run, sums, leftOutCount: excluded?.count ?? 0, payments: shown, leftOut: left }
+}
+
+function leftOutStatement(programId: number, runId: number) {
+  return kysely
+    .selectFrom('payout_run_exclusions as e')
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'e.program_id').onRef('p.id', '=', 'e.partner_id'),
+    )
+    .select(['e.partner_id', 'p.name as partner_name', 'e.currency', 'e.payable_cents', 'e.reason'])
+    .where('e.program_id', '=', programId)
+    .where('e.payout_run_id', '=', runId)
+}
+
 /** A payout run with its withdrawals in the order of their ids and the partners it left out. Refuses with `not_found`. */
 export async function readPayoutRun(db: Database, programId: number, runId: number) {
   const [[run], withdrawals, leftOut] = await db.batch([
@@ -249,17 +320,7 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
       .where('w.program_id', '=', programId)
       .where('w.payout_run_id', '=', runId)
       .orderBy('w.id'),
-    kysely
-      .selectFrom('payout_run_exclusions as e')
-      .innerJoin('partners as p', (join) =>
-        join.onRef('p.program_id', '=', 'e.program_id').onRef('p.id', '=', 'e.partner_id'),
-      )
-      .select(['e.partner_id', 'p.name as partner_name', 'e.currency', 'e.payable_cents', 'e.reason'])
-      .where('e.program_id', '=', programId)
-      .where('e.payout_run_id', '=', runId)
-      .orderBy('p.name')
-      .orderBy('e.partner_id')
-      .orderBy('e.currency'),
+    leftOutStatement(programId, runId).orderBy('p.name').orderBy('e.partner_id').orderBy('e.currency'),
   ])
   if (!run) throw noRun()
   return { ...run, withdrawals, leftOut }

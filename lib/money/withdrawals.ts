@@ -142,7 +142,7 @@ const one = (programId: number, withdrawalId: number) => withdrawalsStatement({ 
 
 export const withdrawalSorts = ['newest', 'oldest', 'amount'] as const
 
-interface WithdrawalList extends Part {
+export interface WithdrawalList extends Part {
   /** The newest first, unless it says another order: the largest amount. */
   sort?: (typeof withdrawalSorts)[number] | undefined
   /** In the partner's name or the reference of the transfer. */

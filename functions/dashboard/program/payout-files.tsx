@@ -11,12 +11,22 @@ import { addressOf, positiveInteger } from '../parts/address.ts'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
-/** Links to the files of `payments` that can be paid in each currency, in parts where a file cannot hold all. */
-export function PayoutFileLinks({ address, payments }: { address: string; payments: { currency: string }[] }) {
-  const byCurrency = Map.groupBy(payments, ({ currency }) => currency)
+/** Links to the files of so many payments that can be paid in each currency, in parts where a file cannot hold all. */
+export function PayoutFileLinks({
+  address,
+  counts,
+}: {
+  address: string
+  counts: { currency: string; payments: number }[]
+}) {
+  const byCurrency = Map.groupBy(counts, ({ currency }) => currency)
+  const files = [...byCurrency].map(([currency, list]) => ({
+    currency,
+    length: list.reduce((sum, { payments }) => sum + payments, 0),
+  }))
   return (
     <>
-      {[...byCurrency].flatMap(([currency, { length }]) =>
+      {files.flatMap(({ currency, length }) =>
         payoutLayouts
           .filter((layout) => pays(layout, currency))
           .flatMap((layout) => {

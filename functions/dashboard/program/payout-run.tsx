@@ -1,20 +1,29 @@
+import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
+import { ApiError } from '../../../lib/errors.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { exportPayments } from '../../../lib/money/payout-files.ts'
-import { type LeftOut, payPayoutRun, type PayoutRun, readPayoutRun } from '../../../lib/money/payout-runs.ts'
+import {
+  type LeftOut,
+  leftOutCursor,
+  type LeftOutPartner,
+  payPayoutRun,
+  type PayoutRun,
+  readPayoutRunPart,
+} from '../../../lib/money/payout-runs.ts'
+import type { Withdrawal } from '../../../lib/money/withdrawals.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { idInPath } from '../parts/address.ts'
-import { Badge, Card, Heading } from '../parts/blocks.tsx'
+import { addressOf, idInPath } from '../parts/address.ts'
+import { Badge, Card, Heading, Segments } from '../parts/blocks.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form } from '../parts/form.ts'
-import { Day } from '../parts/format.tsx'
+import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv } from '../parts/list.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { askedOf, exportCsv, Find, List, noneFits, type Page, placeIn, readPage } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { shownCents, TransferFields, transferFields } from '../parts/transfer.tsx'
-import { Payee, WithdrawalAmount, withdrawalStates } from '../parts/withdrawal.tsx'
+import { Payee, withdrawalColumns, withdrawalStates } from '../parts/withdrawal.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** One payout run: its payments, its files, and marking it as paid. */
@@ -57,100 +66,161 @@ export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<Pa
 
 const missing = 'This program has no such payout run.'
 
+type RunShown = Awaited<ReturnType<typeof readPayoutRunPart>>
+
+const leftOutPart = 'left-out'
+
 payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdrawal:list'), async (c) => {
   const program = c.get('program')
-  const run = await readPayoutRun(c.get('db'), program.id, idInPath(c, 'runId', missing))
-  const address = `${payoutsOf(program.id)}/${run.id}`
-  const pays = may(program.roles, 'withdrawal:pay')
-  const open = run.withdrawals.filter(({ status }) => status === 'requested')
+  const runId = idInPath(c, 'runId', missing)
+  const address = `${payoutsOf(program.id)}/${runId}`
+  const { search } = askedOf(c, {})
+  const part = c.req.query('part') === leftOutPart ? leftOutPart : undefined
+  const query = { part, q: search }
+  let run: RunShown | undefined
+  const list =
+    part === leftOutPart ? (
+      <LeftOutPartners
+        page={await readPage(
+          { address, filters: query, place: leftOutPlace(c), cursorOf: leftOutCursor },
+          async (asked) =>
+            (run = await readPayoutRunPart(c.get('db'), program.id, runId, { leftOut: { ...asked, search } })).leftOut,
+        )}
+        address={address}
+        payouts={payoutsOf(program.id)}
+      />
+    ) : (
+      <Payments
+        page={await readPage(
+          { address, filters: query, place: placeIn(c), cursorOf: ({ id }: Withdrawal) => id },
+          async (asked) =>
+            (run = await readPayoutRunPart(c.get('db'), program.id, runId, { payments: { ...asked, search } }))
+              .payments,
+        )}
+        address={address}
+      />
+    )
+  if (!run) throw new ApiError('not_found', missing)
   return renderProgram(c, {
     title: `Payout run ${run.id}`,
     current: '/payouts',
     children: (
-      <>
-        <Heading
-          title={`Payout run ${run.id}`}
-          lead={
-            <>
-              Created <Day at={run.created_at} /> <RunState run={run} />
-            </>
-          }
-        >
-          {pays && (
-            <PayoutFileLinks
-              address={`${address}/file.csv`}
-              payments={run.withdrawals.filter(
-                ({ status }) => status === 'requested' || (run.paid_at !== null && status === 'paid'),
-              )}
-            />
-          )}
-        </Heading>
-        {pays && run.paid_at === null && <PayRun address={address} open={open} />}
-        <Payments withdrawals={run.withdrawals} />
-        <LeftOutPartners partners={run.leftOut} payouts={payoutsOf(program.id)} />
-      </>
+      <Run run={run} address={address} query={query} pays={may(program.roles, 'withdrawal:pay')}>
+        {list}
+      </Run>
     ),
   })
 })
 
-type RunShown = Awaited<ReturnType<typeof readPayoutRun>>
+/** Where among those whom the run left out the query is: a partner's id with a currency. */
+function leftOutPlace(c: ProgramContext) {
+  const cursor = (name: string) => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(c.req.query(name) ?? '')?.[0]
+  return { before: cursor('before'), after: cursor('after') }
+}
 
-function Payments({ withdrawals }: { withdrawals: RunShown['withdrawals'] }) {
+interface RunProps {
+  run: RunShown
+  address: string
+  query: { part: string | undefined; q: string | undefined }
+  pays: boolean
+}
+
+/** What a run comes to, above one of its lists. */
+function Run({ run, address, query, pays, children }: PropsWithChildren<RunProps>) {
+  const open = run.sums.filter(({ status }) => status === 'requested')
+  const inFiles = run.sums.filter(({ status }) => status === 'requested' || (run.paid_at !== null && status === 'paid'))
   return (
-    <Card title="Payments">
-      <Table
-        caption="Payments of this run"
-        rows={withdrawals}
-        columns={[
-          { label: 'Payment', cell: ({ id }) => <code>withdrawal-{id}</code> },
-          {
-            label: 'Partner',
-            cell: ({ partner_name: name, payout_address: payTo }) => <Payee name={name} address={payTo} />,
-          },
-          {
-            label: 'State',
-            cell: ({ status }) => <Badge tone={withdrawalStates[status].tone}>{withdrawalStates[status].name}</Badge>,
-          },
-          {
-            label: 'Amount',
-            right: true,
-            cell: (withdrawal) => <WithdrawalAmount withdrawal={withdrawal} />,
-          },
-        ]}
-      />
-    </Card>
+    <>
+      <Heading
+        title={`Payout run ${run.id}`}
+        lead={
+          <>
+            Created <Day at={run.created_at} /> <RunState run={run} />
+          </>
+        }
+      >
+        {run.leftOutCount > 0 && (
+          <Segments
+            label="Partners"
+            items={[
+              { href: address, text: `Paid (${formatNumber(run.withdrawals)})`, current: query.part === undefined },
+              {
+                href: addressOf(address, { part: leftOutPart }),
+                text: `Left out (${formatNumber(run.leftOutCount)})`,
+                current: query.part !== undefined,
+              },
+            ]}
+          />
+        )}
+        {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
+      </Heading>
+      {pays && run.paid_at === null && <PayRun address={address} open={open} />}
+      <Find address={address} query={query} what="Partner" />
+      {children}
+    </>
   )
 }
 
-/** Who was payable and is not in the run. `payouts` is where they can be paid by hand. */
-function LeftOutPartners({ partners, payouts }: { partners: RunShown['leftOut']; payouts: string }) {
-  if (partners.length === 0) return null
+function Payments({ page, address }: { page: Page<Withdrawal>; address: string }) {
   return (
-    <Card title="Left out">
-      <p class="muted">
-        What is payable to them now stands under <a href={payouts}>Payout runs</a>, where a manual payment can be
-        recorded.
-      </p>
-      <Table
-        caption="Partners left out of this run"
-        rows={partners}
-        columns={[
-          { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
-          { label: 'Reason', cell: ({ reason }) => leftOutTexts[reason] },
-          {
-            label: 'Payable then',
-            right: true,
-            cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
-          },
-        ]}
-      />
-    </Card>
+    <List
+      title="Payments"
+      page={page}
+      caption="Payments of this run"
+      columns={[
+        { label: 'Payment', cell: ({ id }) => <code>withdrawal-{id}</code> },
+        {
+          label: 'Partner',
+          cell: ({ partner_name: name, payout_address: payTo }) => <Payee name={name} address={payTo} />,
+        },
+        {
+          label: 'State',
+          cell: ({ status }) => <Badge tone={withdrawalStates[status].tone}>{withdrawalStates[status].name}</Badge>,
+        },
+        withdrawalColumns.amount,
+      ]}
+      empty={noneFits(address, 'payments')}
+    />
   )
 }
 
-function PayRun({ address, open }: { address: string; open: { amount_cents: number; currency: string }[] }) {
-  const sum = open.reduce((total, { amount_cents: cents }) => total + cents, 0)
-  const shown = totals(open.map(({ amount_cents, currency }) => ({ currency, payable_cents: amount_cents })))
+interface LeftOutProps {
+  page: Page<LeftOutPartner>
+  address: string
+  /** Where a manual payment to them can be recorded. */
+  payouts: string
+}
+
+/** Who was payable and is not in the run. */
+function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
+  return (
+    <List
+      title="Left out"
+      page={page}
+      caption="Partners left out of this run"
+      columns={[
+        { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
+        { label: 'Reason', cell: ({ reason }) => leftOutTexts[reason] },
+        {
+          label: 'Payable then',
+          right: true,
+          cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
+        },
+      ]}
+      empty={noneFits(addressOf(address, { part: leftOutPart }), 'partners left out')}
+      position={
+        <>
+          What is payable to them now stands under <a href={payouts}>Payout runs</a>, where a manual payment can be
+          recorded.
+        </>
+      }
+    />
+  )
+}
+
+function PayRun({ address, open }: { address: string; open: { payable_cents: number; currency: string }[] }) {
+  const sum = open.reduce((total, { payable_cents: cents }) => total + cents, 0)
+  const shown = totals(open)
   return (
     <Card title={open.length === 0 ? 'Close this run' : `Mark ${shown} as paid`}>
       <p class="muted">

@@ -3,7 +3,7 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney } from '../../../lib/money.ts'
-import { exportPayments } from '../../../lib/money/payout-files.ts'
+import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
 import {
   listWithdrawals,
   payWithdrawal,
@@ -54,19 +54,22 @@ const filtersOf = (asked: Asked) => ({ ...asQuery(asked), status: asked.status }
 withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdrawal:list'), async (c) => {
   const program = c.get('program')
   const asked = askedIn(c)
-  const page = await readPage(
-    {
-      address: addressIn(program.id),
-      filters: filtersOf(asked),
-      place: placeIn(c),
-      cursorOf: ({ id }: Withdrawal) => id,
-    },
-    (part) => listWithdrawals(c.get('db'), { programId: program.id }, { ...part, ...asked }),
-  )
+  const [page, counts] = await Promise.all([
+    readPage(
+      {
+        address: addressIn(program.id),
+        filters: filtersOf(asked),
+        place: placeIn(c),
+        cursorOf: ({ id }: Withdrawal) => id,
+      },
+      (part) => listWithdrawals(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+    ),
+    may(program.roles, 'withdrawal:pay') ? countAskedPayments(c.get('db'), program.id) : [],
+  ])
   return renderProgram(c, {
     title: 'Payouts',
     current: '/withdrawals',
-    children: <Withdrawals program={program} asked={asked} page={page} />,
+    children: <Withdrawals program={program} asked={asked} page={page} counts={counts} />,
   })
 })
 
@@ -74,12 +77,13 @@ interface WithdrawalsProps {
   program: ViewerProgram
   asked: Asked
   page: Page<Withdrawal>
+  /** How many payments the files hold. */
+  counts: { currency: string; payments: number }[]
 }
 
-function Withdrawals({ program, asked: filter, page }: WithdrawalsProps) {
+function Withdrawals({ program, asked: filter, page, counts }: WithdrawalsProps) {
   const address = addressIn(program.id)
   const pays = may(program.roles, 'withdrawal:pay')
-  const asked = page.rows.filter(({ status: state, payout_run_id: run }) => state === 'requested' && run === null)
   const { asked: askedAt, state, amount } = withdrawalColumns
   return (
     <ListPage
@@ -90,7 +94,7 @@ function Withdrawals({ program, asked: filter, page }: WithdrawalsProps) {
       }
       find={<Find address={address} query={filtersOf(filter)} what="Partner or reference" sorts={sorts} />}
       csv={addressOf(`${address}.csv`, filtersOf(filter))}
-      actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} payments={asked} />}
+      actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} counts={counts} />}
       page={page}
       caption="Payouts, newest first"
       columns={[
