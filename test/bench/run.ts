@@ -7,6 +7,7 @@ import { backfill } from './backfill.ts'
 import { consumer } from './consumer.ts'
 import { cost } from './cost.ts'
 import { network } from './network.ts'
+import { pages } from './pages.ts'
 import { roundTrips } from './round-trips.ts'
 import { start } from './start.ts'
 import { groupings } from './groupings.ts'
@@ -31,6 +32,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   groupings,
   retention,
   network,
+  pages,
   start,
   consumer,
   backfill,

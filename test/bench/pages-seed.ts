@@ -1,0 +1,258 @@
+import type pg from 'pg'
+import { tiePartner } from '../../lib/local/people.ts'
+import type { BenchDatabase } from './environment.ts'
+import { seedPartners } from './seed.ts'
+
+const partners = 5000
+const customers = 180_000
+const clicksOfEach = 5
+const leads = 60_000
+const sales = 40_000
+const days = 90
+/** Notifications, Stripe's events, and webhooks. */
+const told = 20_000
+
+/** What the paths of pages name. */
+export interface Seeded {
+  customerId: string
+  partnerId: string
+  transactionId: string
+  runId: string
+  endpointId: string
+  messageId: string
+  /** A partner with a click on the first day and one on the last. */
+  rarePartner: string
+  /** A customer of the same kind, who bought. */
+  longCustomer: string
+}
+
+/**
+ * Fills the sandbox's program with 5,000 partners and a million events of 90 days: a few partners bring much and most bring little. Customers, events,
+ * sales and commissions are written as rows, the totals by the service's own counting, balances and payout runs by its own functions; the audit finds
+ * nothing in it. The sandbox's person is the partner who brings the most.
+ */
+export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Seeded> {
+  const { programId, partnerId } = sandbox
+  await sql.query('set synchronous_commit = off')
+  await sql.query(`update programs set created_at = now() - interval '${days + 1} days' where id = $1`, [programId])
+  const { firstPartner, firstLink } = await seedPartners(sql, programId, partners)
+  const { rows: people } = await sql.query<{ user_id: string }>(
+    `update partners p set user_id = null from partners was where was.id = p.id and p.id = $1 returning was.user_id`,
+    [partnerId],
+  )
+  await tiePartner(db, firstPartner, people[0]?.user_id ?? '')
+  await sql.query(
+    `update partners set email = 'partner-' || id || '@example.com', created_at = now() - interval '${days} days'
+    where program_id = $1 and id >= $2 and id % 10 <> 0`,
+    [programId, firstPartner],
+  )
+  const firstCustomer = await seedEvents(sql, programId, firstPartner, firstLink)
+  // Before anything else is to be counted: the minute's counting runs beside this.
+  await countTogether(sql, programId)
+  await seedPurchases(sql, programId, firstCustomer)
+  await sql.query('vacuum analyze')
+  // Leads and sales by the service's own functions, by this connection, which waits as long as so many take.
+  for (const counting of ['count_figures(20000)', 'fold_daily_totals(10000)', 'fold_daily_money(10000)']) {
+    const counted = async () => (await sql.query<{ n: string }>(`select ${counting} as n`)).rows[0]?.n
+    for (let n = await counted(); Number(n) > 0; n = await counted());
+  }
+  await seedPayouts(sql, programId)
+  await seedTold(sql, programId)
+  await sql.query('vacuum analyze')
+  const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
+    `select s.customer_id as "customerId", s.partner_id as "partnerId", s.transaction_id as "transactionId", r.id as "runId",
+      d.endpoint_id as "endpointId", d.message_id as "messageId"
+    from (select * from sales where program_id = $1 and partner_id = $2 order by sale_date desc limit 1 offset 100) s,
+      (select min(id) as id from payout_runs where program_id = $1) r,
+      (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d`,
+    [programId, firstPartner],
+  )
+  const [row] = rows
+  if (!row) throw new Error('The program has no sale, payout run or webhook.')
+  return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
+}
+
+/** Customers with their clicks and leads, and returns the first one's id. The first one came the longest ago and was back today. */
+async function seedEvents(sql: pg.Client, programId: number, firstPartner: number, firstLink: number): Promise<number> {
+  const nth = `case when n = 1 then ${partners - 1} else floor(power((hashint8(n) & 1048575) / 1048576.0, 3) * ${partners - 1})::bigint end`
+  const { rows } = await sql.query<{ first: string }>(
+    `with made as (
+      insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at, created_at, customer_status,
+        signup_date, lead_event_id, first_purchase_date)
+      select $1::bigint, 'cust_' || floor(extract(epoch from at) * 1000)::bigint || '_' || lpad(n::text, 20, '0') || $1::bigint,
+        case when n <= ${leads} then 'user-' || n end, $2 + ${nth}, $3 + ${nth},
+        case when n = 1 then now() - interval '2 hours' else at + interval '${(clicksOfEach - 1) * 10} minutes' end, at,
+        case when n <= ${sales} then 'conversion' when n <= ${leads} then 'lead' else 'click' end,
+        case when n <= ${leads} then at + interval '1 hour' end, case when n <= ${leads} then n end,
+        case when n <= ${sales} then at + interval '2 hours' end
+      from (
+        select n, date_trunc('milliseconds', now() - interval '3 hours' - case when n = 1 then 1 else (hashint8(n + 7) & 1048575) / 1048576.0 end
+          * interval '${days} days') as at
+        from generate_series(1, ${customers}) n
+      ) c
+      returning id
+    )
+    select min(id) as first from made`,
+    [programId, firstLink, firstPartner],
+  )
+  const first = Number(rows[0]?.first)
+  await sql.query(
+    `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, page_url, referrer_url,
+      geo_country, geo_city, device_type, device_os, browser_name, created_at)
+    select c.program_id, case when k = ${clicksOfEach - 1} then c.last_click_at else c.created_at + k * interval '10 minutes' end,
+      c.n * 10 + k, c.id, c.click_id, c.link_id, 'https://shop.example.com/' || n % 50,
+      'https://blog' || n % 30 || '.example.org/', case n % 4 when 0 then 'DE' when 1 then 'FR' else 'US' end, 'City ' || n % 40,
+      case n % 3 when 0 then 'mobile' else 'desktop' end, 'macOS', 'Safari', c.created_at
+    from (select *, id - $2 + 1 as n from customers where program_id = $1 and id >= $2) c, generate_series(0, ${clicksOfEach - 1}) k`,
+    [programId, first],
+  )
+  await sql.query(
+    `insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, page_url)
+    select program_id, signup_date, lead_event_id, id, customer_key, 'https://shop.example.com/sign-up' from customers
+    where program_id = $1 and id >= $2 and signup_date is not null`,
+    [programId, first],
+  )
+  // They move from the default partition into months of their own, as a deployment's have from the start.
+  await sql.query('select make_event_partitions(1)')
+  return first
+}
+
+/** What the counting makes of the clicks. It counts them one by one, a few at a time; all together they take a tenth of that. */
+async function countTogether(sql: pg.Client, programId: number): Promise<void> {
+  await sql.query(`set work_mem = '512MB'`)
+  for (const statement of [
+    `insert into link_clicks (program_id, link_id, clicks, last_clicked_at)
+    select program_id, link_id, count(*), max(click_timestamp) from affiliate_click_events where program_id = $1 group by 1, 2`,
+    `insert into link_months (program_id, link_id, month, clicks, last_clicked_at)
+    select program_id, link_id, month_of(click_timestamp), count(*), max(click_timestamp) from affiliate_click_events
+    where program_id = $1 group by 1, 2, 3`,
+    `insert into daily_totals (program_id, day, slot, clicks)
+    select program_id, utc_day(click_timestamp), 64 * hour_of_day(click_timestamp), count(*) from affiliate_click_events
+    where program_id = $1 group by 1, 2, 3`,
+    `insert into grouped_quarters (program_id, grouping_name, metric, currency, day, value, quarters, sums)
+    select $1, grouping_name, 'clicks', '', day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
+    from (
+      select v.grouping_name::grouping_name, c.day, v.value, c.quarter,
+        (sum(sum(c.clicks)) over (partition by v.grouping_name::grouping_name, c.day, v.value order by c.quarter))::bigint as sum
+      from (
+        select l.partner_id, e.link_id, geo_country, device_type, browser_name, host_of_referrer(referrer_url) as referrer, e.page_url,
+          utc_day(click_timestamp) as day, quarter_of_day(click_timestamp) as quarter, count(*) as clicks
+        from affiliate_click_events e join referral_links l on l.id = e.link_id
+        where e.program_id = $1 group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+      ) c
+      cross join lateral (values ('all', ''), ('partner', partner_id::text), ('link', link_id::text), ('country', geo_country),
+        ('device', device_type), ('browser', browser_name), ('referrer', referrer), ('page', page_url)) v (grouping_name, value)
+      group by 1, 2, 3, 4
+    ) summed group by 2, 5, 6`,
+    `insert into grouped_days (program_id, grouping_name, day, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,
+      commission_cents, refunded_cents)
+    select program_id, grouping_name, day, value, 'usd', sums[cardinality(sums)], 0, 0, 0, 0, 0, 0, 0 from grouped_quarters where program_id = $1`,
+  ]) {
+    await sql.query(statement, [programId])
+  }
+  await sql.query('reset work_mem')
+}
+
+/** A sale of each customer who bought with its commission, and what leads and sales leave to be counted. */
+async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: number): Promise<void> {
+  await sql.query(
+    `with sale as (
+      insert into sales (program_id, transaction_id, customer_id, partner_id, customer_key, amount_cents, commission_base_cents,
+        commission_bp, currency, sale_date, created_at)
+      select c.program_id, 'order-' || c.id, c.id, c.partner_id, c.customer_key, 4900, 4900, 2000, 'usd', c.first_purchase_date, c.first_purchase_date
+      from customers c where c.program_id = $1 and c.id >= $2 and c.first_purchase_date is not null order by c.first_purchase_date
+      returning *
+    )
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, created_at)
+    select program_id, 'sale', partner_id, customer_id, id, currency, 980, sale_date + interval '30 days', sale_date from sale order by sale_date`,
+    [programId, firstCustomer],
+  )
+  await sql.query(
+    `insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
+      commission_cents)
+    select c.program_id, c.id, c.partner_id, c.last_click_at, f.at, f.currency, f.leads, f.sales, f.sales, f.sales * 4900, f.sales * 980
+    from customers c cross join lateral (values (c.signup_date, null, 1, 0), (c.first_purchase_date, 'usd', 0, 1)) f (at, currency, leads, sales)
+    where c.program_id = $1 and f.at is not null order by f.at`,
+    [programId],
+  )
+  const slot = '64 * hour_of_day(at) + 1'
+  await sql.query(
+    `insert into daily_totals as t (program_id, day, slot, leads, conversions)
+    select program_id, utc_day(at), ${slot}, sum(leads), sum(conversions) from uncounted_figures where program_id = $1 group by 1, 2, 3`,
+    [programId],
+  )
+  await sql.query(
+    `insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents)
+    select program_id, utc_day(at), currency, ${slot}, sum(sales), sum(revenue_cents), sum(commission_cents) from uncounted_figures
+    where program_id = $1 and currency is not null group by 1, 2, 3, 4`,
+    [programId],
+  )
+}
+
+/** One run pays what was due once, and half as much is due again. */
+async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
+  const approve = async () => {
+    const { rows } = await sql.query<{ more: boolean }>('select more from approve_due_commissions(9000)')
+    return rows[0]?.more ?? false
+  }
+  await approve()
+  await approve()
+  await sql.query('select make_payout_run($1, gen_random_uuid())', [programId])
+  await sql.query(
+    `select pay_payout_run($1, min(id), null, 'transfer-1', current_date) from payout_runs where program_id = $1`,
+    [programId],
+  )
+  await approve()
+  await sql.query('select make_payout_run($1, gen_random_uuid())', [programId])
+  while (await approve());
+}
+
+/** Notifications, Stripe's events, and webhooks with an endpoint each that has it and one that does not. */
+async function seedTold(sql: pg.Client, programId: number): Promise<void> {
+  await sql.query(
+    `insert into outbox (program_id, kind, audience, cause, payload, created_at)
+    select $1, 'payment_ignored', 'advertiser', 'bench:' || n,
+      jsonb_build_object('amount_cents', n, 'currency', 'usd', 'transaction_id', 'in_' || n, 'reason', 'It has no amount.'),
+      now() - (${told} - n) * interval '6 minutes'
+    from generate_series(1, ${told}) n`,
+    [programId],
+  )
+  await sql.query(
+    `with sent as (
+      update outbox set sent_at = created_at, delivered_at = created_at where program_id = $1
+      returning program_id, id, kind, audience, partner_id, payload, created_at
+    )
+    insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at) select * from sent`,
+    [programId],
+  )
+  await sql.query(
+    `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, reason, fact, event_created_at, received_at,
+      last_received_at)
+    select 'acct_bench', 'evt_' || n, 'invoice.paid', $1, true, case n % 3 when 0 then 'recorded' else 'ignored' end,
+      case n % 3 when 0 then null else 'Nobody is known to have brought this customer.' end, '{}', at, at, at
+    from (select n, now() - (${told} - n) * interval '6 minutes' as at from generate_series(1, ${told}) n) e`,
+    [programId],
+  )
+  await sql.query(
+    `insert into webhook_endpoints (program_id, url, types)
+    select $1, 'https://hooks' || n || '.example.com/svc', '{payout.paid}' from generate_series(1, 10) n`,
+    [programId],
+  )
+  await sql.query(
+    `with message as (
+      insert into webhook_messages (program_id, type, data, created_at)
+      select $1, 'webhook.test', jsonb_build_object('number', n), now() - (${told} - n) * interval '2 minutes'
+      from generate_series(1, ${told}) n order by n
+      returning *
+    ),
+    delivery as (
+      insert into webhook_deliveries (program_id, endpoint_id, message_id, status, tries, finished_at)
+      select m.program_id, e.id, m.id, case when m.id % 50 = 0 then 'failed' else 'delivered' end, 1, m.created_at
+      from message m join webhook_endpoints e on e.program_id = m.program_id and e.id % 2 = m.id % 2
+      returning *
+    )
+    insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status, answer)
+    select program_id, endpoint_id, message_id, finished_at, 80, case status when 'failed' then 500 else 200 end, 'ok' from delivery`,
+    [programId],
+  )
+}

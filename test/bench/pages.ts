@@ -1,0 +1,130 @@
+import { gzipSync } from 'node:zlib'
+import { sessionCookie } from '../../lib/access/sessions.ts'
+import { readRoutes } from '../chaos/routes.ts'
+import { type BenchStack, startStack } from './environment.ts'
+import { type Seeded, seedPages } from './pages-seed.ts'
+import { type Result, round } from './result.ts'
+
+const reads = 6
+
+/**
+ * Every page of the dashboard for the members of a program and for its partners, with 5,000 partners and a million events of 90 days: the least time on
+ * the server of some reads, each through workerd and the Neon endpoint, bytes as they go over the wire (gzip), and database requests. A
+ * page that is new is measured without being named here; one whose address names something new stops the bench.
+ */
+export async function pages(): Promise<Result> {
+  const stack = await startStack()
+  const begun = performance.now()
+  const seeded = await seedPages(stack)
+  const result: Result = {
+    figures: [{ page: 'seeding, s', ms: round((performance.now() - begun) / 1000) }],
+    goals: [],
+  }
+  await measureAll(stack, seeded, ({ page, ms, bytes, requests }) => {
+    result.figures.push({ page, ms: round(ms), 'KB gzip': round(bytes / 1000), requests })
+    result.goals.push({ what: `${page}, ms`, measured: ms, most: 100 })
+    result.goals.push({ what: `${page}, KB`, measured: bytes / 1000, most: 50 })
+    result.goals.push({ what: `${page}, database requests`, measured: requests, most: 3 })
+  })
+  await stack.close()
+  return result
+}
+
+interface Measured {
+  page: string
+  ms: number
+  bytes: number
+  requests: number
+}
+
+export async function measureAll(stack: BenchStack, seeded: Seeded, tell: (page: Measured) => void): Promise<void> {
+  for (const path of await pathsOf(stack, seeded)) {
+    const isPartner = path === '/partner' || path.startsWith('/partner/')
+    const token = isPartner ? stack.sandbox.partnerToken : stack.sandbox.dashboardToken
+    const measured = await measure(stack, path, token)
+    tell({ page: path.replace(`/programs/${stack.sandbox.programId}`, '/programs/…'), ...measured })
+  }
+}
+
+/** Every page by its route, and lists as they are sorted, searched, filtered and gone through too. */
+async function pathsOf({ sandbox }: BenchStack, seeded: Seeded): Promise<string[]> {
+  const values: Record<string, string> = {
+    ...seeded,
+    programId: String(sandbox.programId),
+    workspaceId: sandbox.workspaceId,
+  }
+  const pattern = /^\/(account|partner|programs\/:programId|workspaces\/:workspaceId)(\/|$)/
+  const paths = (await readRoutes())
+    .filter((route) => route.startsWith('GET '))
+    .map((route) => route.slice('GET '.length))
+    // Files, and pages that lead elsewhere until something was begun.
+    .filter((path) => pattern.test(path) && !path.endsWith('.csv') && !path.endsWith('/confirm'))
+    .map((path) =>
+      path.replaceAll(/:(\w+)/g, (_, name: string) => {
+        const value = values[name]
+        if (value === undefined) throw new Error(`The bench has no ${name} for ${path}.`)
+        return encodeURIComponent(value)
+      }),
+    )
+  const past = new Date(Date.now() - 60 * 86_400_000).toISOString().slice(0, 10)
+  const { partnerId, transactionId, rarePartner, longCustomer } = seeded
+  const old = (Date.now() - 60 * 86_400_000) * 1000
+  const lists: Record<string, string[]> = {
+    '': ['?period=all'],
+    '/events': [
+      '?eventType=click',
+      '?eventType=lead',
+      '?eventType=conversion',
+      '?country=DE',
+      '?code=code77',
+      `?partner=${partnerId}`,
+      `?partner=${rarePartner}`,
+      `?partner=${rarePartner}&eventType=lead`,
+      '?partner=Partner+4900',
+      `?partner=${rarePartner}&eventType=conversion`,
+      `?q=${transactionId}`,
+      '?q=user-1',
+      `?before=${old}.click.1`,
+      '?after=1.click.1',
+    ],
+    [`/customers/${longCustomer}`]: [''],
+    '/partners': ['?sort=name', '?sort=clicks', '?sort=sales', '?q=Partner+49', '?q=nobody'],
+    [`/partners/${rarePartner}`]: [''],
+    '/commissions': [
+      '?status=pending',
+      '?status=approved',
+      '?sort=amount',
+      `?dateTo=${past}`,
+      '?q=Partner+49',
+      '?q=nobody',
+    ],
+    '/payouts': ['?q=Partner+49'],
+    '/withdrawals': ['?status=paid'],
+    '/webhooks/deliveries': ['?status=failed'],
+  }
+  const base = `/programs/${sandbox.programId}`
+  const more = Object.entries(lists).flatMap(([path, queries]) => queries.map((query) => base + path + query))
+  return [...new Set([...paths, ...more])].toSorted()
+}
+
+async function measure({ baseUrl, neon }: BenchStack, path: string, token: string) {
+  const headers = { cookie: `${sessionCookie}=${encodeURIComponent(token)}` }
+  const control = new URL('/control', neon.url).href
+  let ms = Infinity
+  let bytes = 0
+  let requests = Infinity
+  for (let n = 0; n < reads; n++) {
+    await fetch(control, { method: 'DELETE', headers: neon.control })
+    const begun = performance.now()
+    const response = await fetch(baseUrl + path, { headers, redirect: 'manual' })
+    const body = Buffer.from(await response.arrayBuffer())
+    ms = Math.min(ms, performance.now() - begun)
+    if (response.status !== 200)
+      throw new Error(`${path} is answered ${response.status}: ${body.toString().slice(0, 300)}`)
+    bytes = gzipSync(body).length
+    const seen = (await (await fetch(control, { headers: neon.control })).json()) as { requests: number }
+    // The minute's counting may ask beside it.
+    requests = Math.min(requests, seen.requests)
+  }
+  return { ms, bytes, requests }
+}
