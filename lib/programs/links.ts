@@ -164,7 +164,7 @@ function linksStatement(programId: number, list: LinkList) {
   let query = kysely
     .selectFrom('referral_links as l')
     .innerJoin('programs as g', 'g.id', 'l.program_id')
-    .leftJoinLateral(clicksOf, (join) => join.onTrue())
+    .leftJoinLateral(clicksOfLink, (join) => join.onTrue())
     .select((eb) => [
       'l.id',
       'l.code',
@@ -195,8 +195,11 @@ function linksStatement(programId: number, list: LinkList) {
   return query
 }
 
-/** Of the link `l` what was clicked at any time, counted yet or not; that of bots apart. */
-const clicksOf = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
+/**
+ * Of the link `l` what was clicked at any time, counted yet or not; that of bots apart. The limit has Postgres look one link up where it would else
+ * sum up all links of the program for each.
+ */
+export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
   eb
     .selectFrom('link_click_counts as c')
     .select((count) => [
@@ -206,6 +209,7 @@ const clicksOf = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) 
     ])
     .whereRef('c.program_id', '=', 'l.program_id')
     .whereRef('c.link_id', '=', 'l.id')
+    .limit(1)
     .as('k')
 
 /** Switches all links of a partner as the partner is, for the transaction that switched them. */
@@ -235,7 +239,7 @@ export function linksOf(programId: Expression<number>, partnerId: Expression<num
   return jsonArrayFrom(
     kysely
       .selectFrom('referral_links as l')
-      .leftJoinLateral(clicksOf, (join) => join.onTrue())
+      .leftJoinLateral(clicksOfLink, (join) => join.onTrue())
       .select((eb) => [
         'l.id',
         'l.code',
@@ -259,7 +263,7 @@ export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
 export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')
-    .leftJoinLateral(clicksOf, (join) => join.onTrue())
+    .leftJoinLateral(clicksOfLink, (join) => join.onTrue())
     .select((eb) => [
       'l.id',
       'l.code',

@@ -5,7 +5,7 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely, now } from '../kysely.ts'
-import { linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
+import { clicksOfLink, linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 
@@ -267,9 +267,7 @@ function orderBy(sort: (typeof partnerSorts)[number], programId: number): Order 
 function clicksOf(programId: number, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')
-    .innerJoin('link_click_counts as k', (join) =>
-      join.onRef('k.program_id', '=', 'l.program_id').onRef('k.link_id', '=', 'l.id'),
-    )
+    .innerJoinLateral(clicksOfLink, (join) => join.onTrue())
     .select((eb) => eb.fn.sum('k.clicks').as('clicks'))
     .where('l.program_id', '=', programId)
     .where('l.partner_id', '=', partnerId)
