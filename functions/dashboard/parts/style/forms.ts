@@ -111,7 +111,7 @@ export const forms = css`
   .segments {
     display: inline-flex;
     max-width: 100%;
-    overflow-x: auto;
+    flex-wrap: wrap;
     border: 1px solid var(--line);
     border-radius: 0.5rem;
     background: var(--surface);
