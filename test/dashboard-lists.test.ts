@@ -335,7 +335,7 @@ test("a run's payments and whom it left out turn in pages and are searched, and 
   expect(payeesOn(await get(`${run}?part=left-out&q=ee+107`))).toEqual(['Payee 107'])
   for (const page of [run, `${run}?q=nobody`, `${run}?part=left-out&before=x`]) {
     const html = await get(page)
-    for (const text of ['Mark $70.00 as paid', 'Paid (70)', 'Left out (60)', 'PayPal file, USD']) {
+    for (const text of ['Mark $70.00 as paid', 'Payments (70)', 'Left out (60)', 'PayPal file, USD']) {
       expect(html).toContain(text)
     }
   }
