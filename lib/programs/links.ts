@@ -209,7 +209,7 @@ export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'
     ])
     .whereRef('c.program_id', '=', 'l.program_id')
     .whereRef('c.link_id', '=', 'l.id')
-    .limit(1)
+    .limit(sql.lit(1))
     .as('k')
 
 /** Switches all links of a partner as the partner is, for the transaction that switched them. */

@@ -50,7 +50,7 @@ left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
 left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
-where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id" = $2::bigint
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id" = $2::bigint and (c.customer_status <> 'click' or c.provisional_lead_at is not null)
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $3;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
@@ -89,9 +89,12 @@ left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "
 where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "c"."link_id" = (
   select "id"
   from "referral_links"
-  where "program_id" = $4 and lower("code") = $5) and o.origin->>'country' = $6
+  where "program_id" = $4 and lower("code") = $5) and "c"."partner_id" = (
+  select "partner_id"
+  from "referral_links"
+  where "program_id" = $6 and lower("code") = $7) and (c.customer_status <> 'click' or c.provisional_lead_at is not null) and o.origin->>'country' = $8
 order by "e"."lead_timestamp" asc, "e"."id" asc
-limit $7;
+limit $9;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
     from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"

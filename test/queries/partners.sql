@@ -25,7 +25,8 @@ select keep_made((
             left join lateral (
               select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
               from "link_click_counts" as "c"
-              where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
+              where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+              limit 1) as "k" on true
             where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
             order by "l"."id") as agg) as "links", (
           select count(*) as "sales"
@@ -59,7 +60,8 @@ select keep_made((
         left join lateral (
           select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
           from "link_click_counts" as "c"
-          where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
+          where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+          limit 1) as "k" on true
         where "l"."program_id" = $1 and lower("l"."code") = $2 and "l"."created_at" = now()
         order by "l"."id" desc
         limit $3)) m)) as "made";
@@ -94,7 +96,8 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     left join lateral (
       select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
       from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
+      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+      limit 1) as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
@@ -128,7 +131,8 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     left join lateral (
       select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
       from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
+      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+      limit 1) as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select count(*) as "sales"
@@ -169,7 +173,8 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
     left join lateral (
       select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
       from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id") as "k" on true
+      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+      limit 1) as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
   select coalesce(json_agg(agg), '[]')

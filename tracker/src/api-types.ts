@@ -577,7 +577,7 @@ export interface ApiOperations {
       }
     }
   }
-  /** Make a payout run. */
+  /** Create a payout run. */
   createPayoutRun: {
     query: undefined
     body: Record<string, never>
