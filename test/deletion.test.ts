@@ -158,6 +158,10 @@ test.each([
 test('of a deleted workspace nothing can be reached, and what was paid stays in the books', async () => {
   const program = await makeProgram({ lead_auth_policy: 'browser_allowed' })
   const { workspaceId, programId, owner, partner, apiKey } = program
+  await sql.query(
+    `insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', $2)`,
+    [programId, ['sale.created', 'payout.paid']],
+  )
   await sell(program)
   await credit(program)
   await pay(program)
@@ -204,6 +208,12 @@ test('of a deleted workspace nothing can be reached, and what was paid stays in 
   await expect(updatePartner(db, programId, other.partnerId, { is_active: true })).rejects.toMatchObject({
     code: 'conflict',
   })
+
+  // What was still to be told is not: nothing is claimed, and nothing new is written.
+  const untold = await one(`select count(*)::int as n from webhook_deliveries where program_id = $1`, [programId])
+  expect(untold).toEqual({ n: 2 })
+  expect(await one('select 1 from claim_webhooks(array[$1::bigint], 10)', [programId])).toBeUndefined()
+  expect(await one('select webhook_types from programs where id = $1', [programId])).toEqual({ webhook_types: null })
 
   expect(await money()).toEqual(before)
   expect(await findDifferences(sql, programId)).toEqual([])
