@@ -74,7 +74,7 @@ async function startFunctions(): Promise<void> {
       functions,
       scripts: scripts.set('empty', emptyScript),
       environment: localEnvironment(addresses, options.secrets),
-      common: localOnlyEnvironment(addresses),
+      common: { ...localOnlyEnvironment(addresses), WEBHOOK_LOOPBACK: 'on' },
       port,
     })
   let workers = await start()

@@ -16,6 +16,7 @@ import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
 import { serve } from './serve.ts'
 import { retention } from './retention.ts'
+import { webhooks } from './webhooks.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
@@ -35,6 +36,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   pages,
   start,
   consumer,
+  webhooks,
   backfill,
   cost,
   serve,
