@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { AxeResults } from 'axe-core'
 import type { BrowserContext, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { sessionCookie } from '../lib/access/sessions.ts'
+import { createPerson } from '../lib/local/people.ts'
 import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { launchBrowser } from './support/browser.ts'
 import { bill, firstPayment } from './support/payments.ts'
@@ -597,5 +599,182 @@ test.each(pages)(
       await page.setViewportSize({ width: 1280, height: 800 })
     }
     if (who === 'nobody') await context.close()
+  },
+)
+
+/** What somebody reaches by links from where they begin, each address once: a page that is there and fits a phone, or a file. */
+async function crawl(context: BrowserContext, page: Page, start: string): Promise<string[]> {
+  const seen = new Set<string>()
+  const broken: unknown[] = []
+  const waiting = [start]
+  await page.setViewportSize({ width: 390, height: 844 })
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    const { pathname, searchParams } = new URL(next, stack.baseUrl)
+    // Of links that differ in their values alone, one is enough.
+    const kind = [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
+    if (seen.has(kind)) continue
+    seen.add(kind)
+    if (pathname.endsWith('.csv') || /^\/(docs|api)\b/.test(pathname)) {
+      const { status } = await context.request.get(next).then((answer) => ({ status: answer.status() }))
+      if (status !== 200) broken.push([next, status])
+      continue
+    }
+    const answer = await page.goto(next, { waitUntil: 'domcontentloaded' })
+    const { overflow, links } = await page.evaluate(() => ({
+      overflow: document.documentElement.scrollWidth - window.innerWidth,
+      links: Array.from(document.querySelectorAll('a[href^="/"]'), (link) => link.getAttribute('href') ?? ''),
+    }))
+    if (answer?.status() !== 200 || overflow > 0) broken.push([next, answer?.status(), overflow])
+    // Filters of what is filtered already would never end.
+    waiting.push(...links.filter((link) => searchParams.size === 0 || !link.includes('?')))
+  }
+  await page.setViewportSize({ width: 1280, height: 800 })
+  expect(broken).toEqual([])
+  return [...new Set(Array.from(seen, (kind) => kind.split(' ')[0] ?? ''))]
+}
+
+/** What the Tab key does not reach on a page, and where focus is not to be seen. */
+async function missedByKeyboard(page: Page): Promise<string[]> {
+  const count = await page.evaluate(() => {
+    const shown = Array.from(
+      document.querySelectorAll<HTMLElement>('a[href], button, input, select, textarea, summary, [tabindex="0"]'),
+    ).filter(
+      (element) =>
+        !element.matches(':disabled, [type=hidden]') && element.checkVisibility({ visibilityProperty: true }),
+    )
+    const groups = new Set<string>()
+    for (const element of shown) {
+      // A group of radio buttons is one stop, and its arrow keys do the rest.
+      const group = element instanceof HTMLInputElement && element.type === 'radio' ? element.name : undefined
+      if (group === undefined || !groups.has(group)) element.dataset['missed'] = element.outerHTML.slice(0, 120)
+      if (group !== undefined) groups.add(group)
+    }
+    // The parts of a date and its calendar are stops of their own.
+    return shown.length + 3 * document.querySelectorAll('[type=date]').length
+  })
+  const unseen: string[] = []
+  for (let stop = 0; stop <= count; stop++) {
+    await page.keyboard.press('Tab')
+    const hidden = await page.evaluate(() => {
+      const element = document.activeElement
+      if (!(element instanceof HTMLElement) || element === document.body) return null
+      const group = element instanceof HTMLInputElement && element.type === 'radio' ? element.name : undefined
+      delete element.dataset['missed']
+      // What has the focus within a date is marked by the browser.
+      if (element.matches('[type=date]')) return null
+      if (group !== undefined) {
+        for (const one of document.getElementsByName(group)) delete one.dataset['missed']
+        return null
+      }
+      const { outlineStyle, boxShadow } = getComputedStyle(element)
+      return outlineStyle === 'none' && boxShadow === 'none'
+        ? `no focus seen: ${element.outerHTML.slice(0, 120)}`
+        : null
+    })
+    if (hidden !== null) unseen.push(hidden)
+  }
+  const missed = await page.evaluate(() =>
+    Array.from(document.querySelectorAll<HTMLElement>('[data-missed]'), ({ dataset }) => dataset['missed'] ?? ''),
+  )
+  return [...missed, ...unseen]
+}
+
+const money = ['/payouts', '/withdrawals']
+const analysis = [
+  '/events',
+  '/customers/1',
+  '/deliveries',
+  '/deliveries/notifications',
+  '/webhooks',
+  '/webhooks/deliveries',
+]
+const everybody = ['', '/partners', '/partners/1', '/commissions', '/notices', '/settings', '/check']
+const ofWorkspace = ['/members', '/audit']
+
+interface Walk {
+  role: string
+  start: string
+  /** What the links lead to, of the pages of a program and of a workspace. */
+  opens: string[]
+  /** Where the keyboard is tried. */
+  keyboard: string
+}
+const walks: Walk[] = [
+  {
+    role: 'owner',
+    start: '/programs/1',
+    opens: [...everybody, ...analysis, ...money, ...ofWorkspace],
+    keyboard: '/programs/1/partners',
+  },
+  {
+    role: 'admin',
+    start: '/programs/1',
+    opens: [...everybody, ...analysis, ...money, '/members'],
+    keyboard: '/programs/1/settings',
+  },
+  { role: 'member', start: '/programs/1', opens: [...everybody, ...analysis], keyboard: '/programs/1' },
+  { role: 'billing', start: '/programs/1', opens: [...everybody, ...money], keyboard: '/programs/1/payouts' },
+  { role: 'member of one program', start: '/', opens: [...everybody, ...analysis], keyboard: '/programs/1/events' },
+  { role: 'partner', start: '/partner', opens: [], keyboard: '/partner/withdrawals' },
+  { role: 'nobody', start: '/', opens: [], keyboard: '/sign-in' },
+]
+
+/** Signs somebody in who has `role` in the first workspace. */
+async function signedIn(role: string): Promise<{ context: BrowserContext; page: Page }> {
+  if (role === 'partner') return partner
+  const opened = await openBrowser()
+  if (role === 'nobody') return opened
+  const isGuest = role === 'member of one program'
+  const { userId, token } = await createPerson(stack.db, stack.environment, {
+    name: role,
+    email: `${crypto.randomUUID()}@example.com`,
+  })
+  const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
+  await stack.sql.query('insert into workspace_members (workspace_id, user_id, role) values ($1, $2, $3)', [
+    rows[0]?.workspace_id,
+    userId,
+    isGuest ? 'guest' : role,
+  ])
+  if (isGuest)
+    await stack.sql.query(
+      `insert into program_members (program_id, workspace_id, user_id, role) values (1, $1, $2, 'member')`,
+      [rows[0]?.workspace_id, userId],
+    )
+  const { hostname } = new URL(stack.baseUrl)
+  const cookie = { name: sessionCookie, value: encodeURIComponent(token), domain: hostname, path: '/', secure: true }
+  await opened.context.addCookies([cookie])
+  return opened
+}
+
+test.each(walks)(
+  'a walk as $role: each page its role opens and no other, no dead link, none wider than a phone, all by the keyboard',
+  { timeout: 120_000 },
+  async ({ role, start, opens, keyboard }) => {
+    const { context, page } = await signedIn(role)
+    const reached = await crawl(context, page, start)
+    const ofProgram = reached.flatMap((path) => /^\/programs\/1((?:\/.*)?)$/.exec(path)?.[1] ?? [])
+    const ofAll = [...everybody, ...analysis, ...money]
+    expect(ofAll.filter((path) => ofProgram.includes(path))).toEqual(ofAll.filter((path) => opens.includes(path)))
+    const statuses = await Promise.all(
+      ofAll.map(async (path) => (await context.request.get(`/programs/1${path}`, { maxRedirects: 0 })).status()),
+    )
+    const refusal = { partner: 404, nobody: 303 }[role] ?? 403
+    expect(statuses).toEqual(ofAll.map((path) => (opens.includes(path) ? 200 : refusal)))
+    expect(ofWorkspace.filter((name) => reached.some((path) => path.endsWith(name)))).toEqual(
+      ofWorkspace.filter((name) => opens.includes(name)),
+    )
+
+    await page.goto(keyboard)
+    if (role !== 'nobody') {
+      await page.keyboard.press('Tab')
+      expect(await page.evaluate(() => document.activeElement?.textContent.trim())).toBe('Skip to content')
+      await page.keyboard.press('Enter')
+      expect(new URL(page.url()).hash).toBe('#main')
+      await page.keyboard.press('Tab')
+      expect(await page.evaluate(() => document.activeElement?.closest('main') !== null)).toBe(true)
+      await page.goto(keyboard)
+    }
+    expect(await missedByKeyboard(page)).toEqual([])
+    if (role !== 'partner') await context.close()
   },
 )

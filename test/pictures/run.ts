@@ -1,0 +1,43 @@
+/**
+ * `npm run pictures`: the pictures of README.md, of the demo on the running local stack: the overview and a partner's page, light and dark.
+ * Each is written to `.github/`, and must stay below 150 KB.
+ */
+import { statSync } from 'node:fs'
+import { readOptions } from '../../lib/commands/command.ts'
+import { readDemo, readState } from '../../lib/local/state.ts'
+import { launchChromium } from '../support/chromium.ts'
+
+readOptions('npm run pictures    takes the pictures of README.md from the demo on the running local stack', {})
+
+const maxBytes = 150_000
+const { baseUrl } = readState()
+const { email, password, programId } = await readDemo(() => {
+  throw new Error('The stack has no demo. Start it on a database of its own, with npm start.')
+})
+const pictures = [
+  ['overview', `/programs/${programId}?period=30d`],
+  ['partner', `/programs/${programId}/partners/1`],
+] as const
+
+const browser = await launchChromium()
+try {
+  const page = await browser.newPage({ baseURL: baseUrl, viewport: { width: 1280, height: 1000 } })
+  await page.goto('/sign-in')
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('navigation', { name: 'Main' }).waitFor()
+  for (const [name, path] of pictures) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      await page.goto(path)
+      const file = `.github/${name}-${colorScheme}.png`
+      await page.screenshot({ path: file })
+      const { size } = statSync(file)
+      if (size > maxBytes) throw new Error(`${file} has ${size} bytes. It may have ${maxBytes} at most.`)
+      console.log(`${file}: ${size} bytes`)
+    }
+  }
+} finally {
+  await browser.close()
+}
