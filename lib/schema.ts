@@ -963,6 +963,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_withdrawal_id: number | null }
     row: { status: string | null }
   }
+  change_group: {
+    arguments: { of_program_id: number | null; of_group_id: number | null; group_name: string | null; rules: string | null }
+    row: { change_group: boolean | null }
+  }
   check_api_key: {
     arguments: { hash: Uint8Array | null; scope: string | null }
     row: { key_refusal: string | null; key_id: number | null; program_id: number | null; domain: string | null }
@@ -1046,6 +1050,10 @@ export interface DatabaseFunctions {
   make_event_partitions: {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
+  }
+  make_group: {
+    arguments: { of_program_id: number | null; group_name: string | null; rules: string | null }
+    row: { make_group: number | null }
   }
   make_payout_run: {
     arguments: { of_program_id: number | null; request: string | null }
@@ -1166,6 +1174,7 @@ export const functionCalls: {
   ask_withdrawal: { text: 'select * from ask_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
+  change_group: { text: 'select change_group($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'group_name', 'rules'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
@@ -1187,6 +1196,7 @@ export const functionCalls: {
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
+  make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
   make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },

@@ -2493,6 +2493,22 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.change_group(of_program_id bigint, of_group_id bigint, group_name text, rules jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update partner_groups g set name = coalesce(group_name, g.name) where g.program_id = of_program_id and g.id = of_group_id;
+  if not found then
+    return false;
+  end if;
+  if rules is not null then
+    perform save_rules(of_program_id, of_group_id, null, rules);
+  end if;
+  return true;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint, OUT domain text)
  RETURNS record
  LANGUAGE sql
@@ -4514,6 +4530,19 @@ begin
       return next partition;
     end loop;
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.make_group(of_program_id bigint, group_name text, rules jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  made_id bigint;
+begin
+  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into made_id;
+  perform save_rules(of_program_id, made_id, null, rules);
+  return made_id;
 end $function$
 ;
 

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { Pool } from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { type CommissionRule, type RuleHolder, saveRules } from '../lib/programs/commission-rules.ts'
+import { type CommissionRule, type RuleHolder, saveRules, termsOfPartner } from '../lib/programs/commission-rules.ts'
+import { explainSale } from '../lib/money/explanation.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -341,4 +342,64 @@ test('a partner who erased their account earns nothing by any rule', async () =>
   expect(sale.commission_cents).toBe(0)
   await world.lead('later', clickId)
   expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('the explanation names the rule and the whole arithmetic, the cap included', async () => {
+  const world = await createWorld()
+  await world.rules(
+    { groupId: world.groupId },
+    { commission_bp: 140, commission_fixed_cents: 500, lifetime_cap_cents: 1000 },
+  )
+  await world.rules('everybody', { product_id: 'prod_a', commission_bp: 1 })
+  for (const [number, currency] of ['usd', 'usd', 'usd', 'eur'].entries()) {
+    await world.tell({
+      transaction_id: `in_${number}`,
+      amount_cents: 2750,
+      currency,
+      sale_date: `2026-0${number + 1}-01T00:00:00Z`,
+    })
+  }
+  const texts = []
+  for (const number of [0, 1, 2, 3]) {
+    const asked = { programId: world.programId, transaction_id: `in_${number}`, test: false, withCustomer: true }
+    texts.push((await explainSale(db, asked)).commission?.text)
+  }
+  const asPartner = { programId: world.programId, transaction_id: 'in_0', test: false, withCustomer: false }
+  expect((await explainSale(db, asPartner)).rule?.text).toBe("The rule of the partner's group.")
+  const rate = '1.4 % of $27.50 is $0.39, rounded half up from 38.5 minor units. With $5.00 for each sale it is $5.39.'
+  const cap = 'All sales of a customer may bring $10.00, and the ones before it brought'
+  expect(texts).toEqual([
+    `${rate} The rule of the group Gold.`,
+    `${rate} ${cap} $5.39: it earns $4.61. The rule of the group Gold.`,
+    `${rate} ${cap} $10.00: it earns nothing. The rule of the group Gold.`,
+    "1.4 % of €27.50 is €0.39, rounded half up from 38.5 minor units. The rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.",
+  ])
+})
+
+test('the terms of a partner are what their next sale is paid by', () => {
+  const program = { currency: 'usd', commission_bp: 2000, commission_duration_months: 12, lead_commission_cents: 100 }
+  const none = {
+    id: 1,
+    product_id: null,
+    sale_type: null,
+    commission_bp: 0,
+    commission_fixed_cents: 0,
+    lifetime_cap_cents: null,
+    commission_duration_months: null,
+    lead_commission_cents: null,
+  }
+  expect(termsOfPartner(program, [])).toEqual([
+    '20 % of each sale for 12 months after a customer’s first purchase',
+    '$1.00 for each signup',
+  ])
+  const rules = [
+    { ...none, product_id: 'prod_a', commission_fixed_cents: 500 },
+    { ...none, product_id: 'prod_a', commission_bp: 9000 },
+    { ...none, commission_bp: 3050, lifetime_cap_cents: 10_000, lead_commission_cents: 0 },
+    { ...none, sale_type: 'upgrade', commission_bp: 1 },
+  ]
+  expect(termsOfPartner(program, rules)).toEqual([
+    '$5.00 for each sale of prod_a',
+    '30.5 % of each sale, up to $100.00 for a customer',
+  ])
 })

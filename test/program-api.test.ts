@@ -88,6 +88,7 @@ test('the limit that answers name is the one of wrangler.toml', () => {
 
 const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
   ['/api/v1/partners', (n) => post('/api/v1/partners', { name: `Partner ${n}` })],
+  ['/api/v1/groups', (n) => post('/api/v1/groups', { name: `Group ${n} ${crypto.randomUUID()}` })],
   ['/api/v1/links', () => post('/api/v1/links', { partner_id: program.partnerId })],
   ['/api/v1/customers', () => api.click(program)],
   ['/api/v1/sales', sell],
@@ -271,6 +272,76 @@ test('a partner is changed by the field, as JSON Merge Patch does', async () => 
     body: { error: { code: 'invalid_request' } },
   })
   expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
+})
+
+test('a group is made with its rules once, changed by the field, and pays its partners', async () => {
+  const rules = [{ commission_bp: 3000 }, { sale_type: 'upgrade', commission_fixed_cents: 500 }]
+  const made = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))
+  expect(made).toMatchObject({
+    status: 200,
+    body: {
+      group: {
+        name: 'Gold',
+        partners: 0,
+        rules: [
+          { product_id: null, sale_type: null, commission_bp: 3000, lifetime_cap_cents: null },
+          { sale_type: 'upgrade', commission_bp: 0, commission_fixed_cents: 500 },
+        ],
+      },
+    },
+  })
+  const { group } = made.body
+  expect((await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))).body).toEqual(made.body)
+  expect(await post('/api/v1/groups', { name: 'GOLD' })).toMatchObject({
+    status: 409,
+    body: { error: { code: 'conflict', details: [{ field: 'name' }] } },
+  })
+  const { partner } = (await post('/api/v1/partners', { name: 'Grouped', group_id: group.id })).body
+  expect(partner).toMatchObject({ group_id: group.id, rules: [] })
+  const address = `/api/v1/groups/${group.id}`
+  expect((await patch(address, { name: 'Silver' })).body.group).toMatchObject({
+    name: 'Silver',
+    partners: 1,
+    rules: group.rules,
+  })
+  expect((await patch(address, { rules: [{ commission_bp: 100 }] })).body.group.rules).toMatchObject([
+    { commission_bp: 100 },
+  ])
+  expect((await get(address)).body.group.rules).toHaveLength(1)
+  const ofPartner = `/api/v1/partners/${partner.id}`
+  expect((await patch(ofPartner, { rules: [{ commission_bp: 50 }] })).body.partner).toMatchObject({
+    group_id: group.id,
+    rules: [{ commission_bp: 50 }],
+  })
+  expect((await patch(ofPartner, { group_id: null, rules: [] })).body.partner).toMatchObject({
+    group_id: null,
+    rules: [],
+  })
+  for (const group_id of [
+    999_999,
+    (await post('/api/v1/groups', { name: 'Theirs' }, { key: other.apiKey })).body.group.id,
+  ]) {
+    const refused = { status: 409, body: { error: { code: 'conflict', details: [{ field: 'group_id' }] } } }
+    expect(await patch(ofPartner, { group_id, name: 'Half' })).toMatchObject(refused)
+    expect(await post('/api/v1/partners', { name: 'Half', group_id })).toMatchObject(refused)
+  }
+  expect((await get(ofPartner)).body.partner.name).toBe('Grouped')
+})
+
+test.each([
+  ['two for every sale', [{ commission_bp: 1 }, { commission_bp: 2 }], 'rules'],
+  ['two for one product', [{ product_id: 'prod_1' }, { product_id: 'prod_1', sale_type: null }], 'rules'],
+  ['one for a product and a type', [{ product_id: 'prod_1', sale_type: 'payment' }], 'rules.0.sale_type'],
+  ['a lead of a product', [{ product_id: 'prod_1', lead_commission_cents: 1 }], 'rules.0.lead_commission_cents'],
+  ['more than everything', [{ commission_bp: 10_001 }], 'rules.0.commission_bp'],
+  ['an amount below zero', [{ commission_fixed_cents: -1 }], 'rules.0.commission_fixed_cents'],
+  ['no months', [{ commission_duration_months: 0 }], 'rules.0.commission_duration_months'],
+  ['what no database could hold', [{ lifetime_cap_cents: 1e15 }], 'rules.0.lifetime_cap_cents'],
+  ['a type that is no text', [{ sale_type: '\0' }], 'rules.0.sale_type'],
+  ['fifty-one', Array.from({ length: 51 }, (_, n) => ({ product_id: `prod_${n}` })), 'rules'],
+])('rules are refused: %s', async (_, rules, field) => {
+  const answer = await post('/api/v1/groups', { name: crypto.randomUUID(), rules }, { databaseRequests: 1 })
+  expect([answer.status, answer.body.error.details?.[0].field]).toEqual([400, field])
 })
 
 test('what a person says of themselves is not for the API to change', async () => {

@@ -9,6 +9,7 @@ import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { makePayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
+import { makeGroup } from '../lib/programs/groups.ts'
 import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
@@ -167,6 +168,10 @@ const routes = {
     'POST /api/v1/partners',
     'GET /api/v1/partners/:partner_id',
     'PATCH /api/v1/partners/:partner_id',
+    'GET /api/v1/groups',
+    'POST /api/v1/groups',
+    'GET /api/v1/groups/:group_id',
+    'PATCH /api/v1/groups/:group_id',
     'GET /api/v1/performance',
     'GET /api/v1/links',
     'POST /api/v1/links',
@@ -339,6 +344,7 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
   const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
   const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
   const message = await testEndpoint(stack.db, programId, endpoint.id)
+  const group = await makeGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
   const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -352,6 +358,8 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':workspaceId': workspaceId,
     ':partnerId': String(partnerId),
     ':partner_id': String(partnerId),
+    ':group_id': String(group.id),
+    ':groupId': String(group.id),
     ':link_id': String(ids.rows[0]?.link),
     ':customerId': String(ids.rows[0]?.customer),
     ':customer': 'secret-customer',
@@ -607,6 +615,8 @@ test.each(routes.keyed)('%s takes an active key and nothing else', async (route)
 const changes: Record<string, object> = {
   'POST /api/v1/partners': { name: 'Eve', external_id: 'eve' },
   'PATCH /api/v1/partners/:partner_id': { status: 'inactive' },
+  'POST /api/v1/groups': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
+  'PATCH /api/v1/groups/:group_id': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
   'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
   'PATCH /api/v1/links/:link_id': { status: 'inactive' },
   'PATCH /api/v1/commissions/:commission_id': { status: 'rejected', reason: 'no' },

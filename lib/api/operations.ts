@@ -2,6 +2,7 @@ import { cliStatus } from './cli-status.ts'
 import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
 import { eventOperations } from './events.ts'
+import { groupOperations } from './groups.ts'
 import { linkOperations } from './links.ts'
 import { partnerOperations } from './partners.ts'
 import { groupedPerformance } from './performance.ts'
@@ -26,6 +27,7 @@ export const operations = [
   trackRefund(),
   cliStatus(),
   ...partnerOperations(),
+  ...groupOperations(),
   ...linkOperations(),
   ...customerOperations(),
   ...saleOperations(),

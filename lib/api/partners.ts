@@ -2,6 +2,8 @@ import * as z from 'zod/mini'
 import { type PartnerOfProgram, partnerSorts, partnerStates } from '../programs/partners.ts'
 import type { Made } from '../idempotency.ts'
 import { nameField } from '../names.ts'
+import { commissionRules } from '../programs/commission-rules.ts'
+import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
@@ -21,12 +23,16 @@ export const partnerPath = z.object({ partner_id: idIn() })
 const name = nameField('must be the name of the partner')
 const email = z.nullish(z.email('must be an e-mail address').check(z.maxLength(320)))
 
+const notAnId = 'must be the id of a group, or null'
+const groupId = () => z.nullish(z.int(notAnId).check(z.positive(notAnId)))
+
 /** Body of POST /api/v1/partners. */
 export const newPartner = z.strictObject({
   name,
   email,
   code: z.optional(z.string()),
   external_id: externalId(),
+  group_id: groupId(),
   metadata: metadata(),
 })
 
@@ -36,6 +42,8 @@ export const partnerChanges = z.strictObject({
   email,
   status: z.optional(oneOf(['active', 'inactive'])),
   external_id: externalId(),
+  group_id: groupId(),
+  rules: z.optional(commissionRules),
   metadata: metadataChanges(),
 })
 
@@ -49,6 +57,8 @@ export function asPartner(partner: PartnerOfProgram | Made<PartnerOfProgram>) {
     status: endedAt !== null ? 'ended' : partner.is_active ? 'active' : 'inactive',
     has_account: partner.has_account,
     external_id: partner.external_id,
+    group_id: partner.group_id,
+    rules: partner.rules.map(asRule),
     metadata: partner.metadata,
     links: links.map(({ id: linkId, code, page_url, is_active, clicks }) => ({
       id: linkId,
@@ -71,6 +81,8 @@ const partner = () =>
     status: z.enum(partnerStates),
     has_account: z.boolean(),
     external_id: text(),
+    group_id: z.nullable(id()),
+    rules: z.array(rule()),
     metadata: z.record(z.string(), z.string()),
     links: z.array(
       z.object({
@@ -95,6 +107,8 @@ const example = {
   status: 'active',
   has_account: false,
   external_id: 'aff-7',
+  group_id: null,
+  rules: [],
   metadata: { tier: 'gold' },
   links: [{ id: 2, code: 'nora', page_url: null, status: 'active', clicks: 0 }],
   sales: 0,
@@ -104,10 +118,14 @@ const example = {
 const fields = {
   status: '`ended` where the program or the partner ended it; it goes on when they accept a new invitation.',
   has_account: 'Whether somebody signs in as the partner. Their name and e-mail address are their own then.',
+  rules: 'Their own, which come before those of their group.',
+  ...ruleFields,
   clicks: 'Counted within a minute. Test clicks do not count.',
   sales: 'Paid sales with this partner, in any currency, whether or not they earned a commission.',
   balance_cents: 'What was credited and not paid; below zero after reversals of what was paid.',
 }
+const groupText =
+  'The group by whose rules they are paid; null for none. `conflict` where the program has none of this id.'
 const path = '/api/v1/partners'
 const pathParameter = () => idParameter('partner_id', 'Id of the partner.', 2)
 const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The partner.', fields } }
@@ -129,6 +147,7 @@ export const partnerOperations = (): Operation[] => [
       email: 'Where an invitation goes, and the money where they name no other address.',
       code: 'Stands in their link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up.',
       external_id: externalIdText,
+      group_id: groupText,
       metadata: metadataText,
     }),
     errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
@@ -222,6 +241,9 @@ export const partnerOperations = (): Operation[] => [
         'A new address, or null for none, where nobody signs in as the partner. An open invitation to the previous address is revoked.',
       status: 'Switches the partner with all their links on or off.',
       external_id: `${externalIdText} Null takes it away.`,
+      group_id: `${groupText} What they earn from now on.`,
+      rules: rulesText,
+      ...ruleFields,
       metadata: metadataChangesText,
     }),
     errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],

@@ -41,8 +41,12 @@ const explanation = () =>
     ),
     rule: z.nullable(
       z.object({
+        id: z.nullable(id()),
+        text: z.string(),
         commission_bp: count(),
         commission_percent: z.number(),
+        fixed_cents: cents(),
+        cap_cents: z.nullable(cents()),
         duration_months: z.nullable(count()),
         first_purchase_date: z.nullable(time()),
         hold_days: z.nullable(count()),
@@ -113,8 +117,12 @@ const example: Explanation = {
     event: { page_url: 'https://shop.example.com/', referrer_url: null, country: 'DE', device: 'mobile' },
   },
   rule: {
+    id: null,
+    text: "The program's own terms.",
     commission_bp: 2000,
     commission_percent: 20,
+    fixed_cents: 0,
+    cap_cents: null,
     duration_months: null,
     first_purchase_date: '2026-01-01T12:05:00.000Z',
     hold_days: 30,

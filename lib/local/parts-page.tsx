@@ -267,6 +267,10 @@ const explanation: Explanation = {
     },
   },
   rule: {
+    id: null,
+    text: "The program's own terms.",
+    fixed_cents: 0,
+    cap_cents: null,
     commission_bp: 2500,
     commission_percent: 25,
     duration_months: 12,

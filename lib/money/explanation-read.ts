@@ -96,6 +96,16 @@ export function explainedSales(programId: number) {
     .leftJoin('withdrawals as w', (join) =>
       join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
     )
+    .leftJoin('commission_rules as k', (join) =>
+      join.onRef('k.program_id', '=', 's.program_id').onRef('k.id', '=', 's.commission_rule_id'),
+    )
+    .leftJoin('partner_groups as o', (join) =>
+      join.onRef('o.program_id', '=', 'k.program_id').onRef('o.id', '=', 'k.group_id'),
+    )
+    .select(['s.commission_rule_id', 's.commission_fixed_cents', 's.commission_cap_cents', 'o.name as group_name'])
+    .select(['k.partner_id as rule_partner_id', 'k.product_id as rule_product_id', 'k.sale_type as rule_sale_type'])
+    .select(['k.commission_fixed_cents as rule_fixed_cents', 'k.lifetime_cap_cents as rule_cap_cents'])
+    .select(sql<number | null>`left_under_cap(s)`.as('left_cents'))
     .select(['s.transaction_id', 's.is_test', 's.sale_date', 's.created_at', 's.amount_cents', 's.amount_source'])
     .select(['s.commission_base_cents', 's.commission_bp', 's.commission_months', 's.refunded_cents', 's.currency'])
     .select(['s.payment_status', 's.resolution', 's.customer_id', 's.customer_key', 's.partner_id'])

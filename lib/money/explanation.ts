@@ -35,8 +35,16 @@ export interface Explanation {
   steps: Step[]
   click: Click | null
   rule: {
+    /** Null where the program's own terms hold. */
+    id: number | null
+    /** Whose rule it is, and for what: `Their own rule for the product prod_1.` */
+    text: string
     commission_bp: number
     commission_percent: number
+    /** For each sale; 0 in another currency than the program's. */
+    fixed_cents: number
+    /** What all sales of the customer may bring; null without end, and in another currency. */
+    cap_cents: number | null
     duration_months: number | null
     first_purchase_date: string | null
     hold_days: number | null
@@ -44,7 +52,7 @@ export interface Explanation {
   commission: {
     id: number | null
     status: string | null
-    /** The product before it is rounded, in minor units: `980.5`. */
+    /** The product of base and percentage before it is rounded, in minor units: `980.5`. */
     exact: string
     amount_cents: number
     reversed_cents: number
@@ -196,7 +204,9 @@ const iso = (at: Date | string) => new Date(at).toISOString()
 const day = (at: Date | string) => iso(at).slice(0, 10)
 const percent = (bp: number) => `${bp / 100} %`
 
-function explain(sale: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
+function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
+  // What a program calls its groups is for its own people.
+  const sale = withCustomer ? read : { ...read, group_name: read.group_name && '' }
   const resolution = resolutionOf(sale.resolution)
   const { currency } = sale
   const attributed = sale.customer_id !== null
@@ -229,8 +239,12 @@ function explain(sale: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
       sale.commission_bp === null
         ? null
         : {
+            id: sale.commission_rule_id,
+            text: ruleText(sale),
             commission_bp: sale.commission_bp,
             commission_percent: sale.commission_bp / 100,
+            fixed_cents: sale.commission_fixed_cents ?? 0,
+            cap_cents: sale.commission_cap_cents,
             duration_months: sale.commission_months,
             first_purchase_date: sale.first_purchase_date && iso(sale.first_purchase_date),
             hold_days: resolution.hold_days ?? null,
@@ -394,12 +408,53 @@ function commissionText(
   if (sale.amount_cents === 0) return 'No payment was required, so it earns nothing.'
   if (resolution.partner_left)
     return 'The partner had erased their account or the workspace was closed, so it earns nothing.'
-  if (bp === 0) return 'The program paid 0 % then, so it earns nothing.'
-  if (amount === 0 && months !== null && Number(exact) >= 0.5) {
-    return `It is more than ${months} months after the first purchase, for which the program paid. It earns nothing.`
+  const fixed = base > 0 ? (sale.commission_fixed_cents ?? 0) : 0
+  const by = sale.commission_rule_id === null ? '' : ` ${ruleText(sale)}`
+  if (bp === 0 && fixed === 0) {
+    return sale.commission_rule_id === null
+      ? 'The program paid 0 % then, so it earns nothing.'
+      : `By the rule it earns nothing.${by}`
   }
-  const rounded = exact === String(amount) ? '' : `, rounded half up from ${exact} minor units`
-  return `${ofBase}${percent(bp)} of ${money(base)} is ${money(amount)}${rounded}.`
+  const share = Number((BigInt(base) * BigInt(bp) + 5000n) / 10_000n)
+  const uncapped = share + fixed
+  const cap = sale.commission_cap_cents
+  const left = Math.max(sale.left_cents ?? 0, 0)
+  if (amount === 0 && uncapped > 0 && (cap === null || left > 0)) {
+    return `It is more than ${months} months after the first purchase, for which the program paid. It earns nothing.${by}`
+  }
+  const rounded = exact === String(share) ? '' : `, rounded half up from ${exact} minor units`
+  const ofRate = bp === 0 ? '' : `${percent(bp)} of ${money(base)} is ${money(share)}${rounded}.`
+  const withFixed =
+    fixed === 0
+      ? ofRate
+      : bp === 0
+        ? `Each sale earns ${money(fixed)}.`
+        : `${ofRate} With ${money(fixed)} for each sale it is ${money(uncapped)}.`
+  const capped =
+    cap === null || left >= uncapped
+      ? ''
+      : ` All sales of a customer may bring ${money(cap)}, and the ones before it brought ${money(cap - (sale.left_cents ?? 0))}: ${left === 0 ? 'it earns nothing' : `it earns ${money(left)}`}.`
+  return `${ofBase}${withFixed}${capped}${by}`
+}
+
+/** Whose rule a sale earned by, and for what. */
+function ruleText(sale: ExplainedSale): string {
+  if (sale.commission_rule_id === null) return "The program's own terms."
+  const { rule_product_id: product, rule_sale_type: type } = sale
+  const of =
+    sale.rule_partner_id !== null
+      ? "The partner's own rule"
+      : sale.group_name !== null
+        ? `The rule of the ${sale.group_name === '' ? "partner's group" : `group ${sale.group_name}`}`
+        : 'The rule for everybody'
+  const what = product ? ` for the product ${product}` : type ? ` for sales of the type ${type}` : ''
+  const isOther =
+    (sale.rule_fixed_cents !== 0 && sale.commission_fixed_cents === null) ||
+    (sale.rule_cap_cents !== null && sale.commission_cap_cents === null)
+  const other = isOther
+    ? ` Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.`
+    : ''
+  return `${of}${what}.${other}`
 }
 
 /** What was kept of a commission and of the refunds of its sale, if it has one. */

@@ -1,8 +1,9 @@
-import { type InferResult, sql } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import { maxAmountCents } from '../money.ts'
+import { formatMoney, maxAmountCents } from '../money.ts'
 
 const wholeNumber = (minimum: number, maximum: number, message: string) =>
   z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
@@ -77,7 +78,7 @@ export async function saveRules(
   return saved?.save_rules ?? false
 }
 
-const columns = [
+const ruleColumns = [
   'c.id',
   'c.product_id',
   'c.sale_type',
@@ -93,7 +94,7 @@ const columns = [
 export function rulesStatement(programId: number) {
   return kysely
     .selectFrom('commission_rules as c')
-    .select([...columns, 'c.group_id', 'c.partner_id'])
+    .select([...ruleColumns, 'c.group_id', 'c.partner_id'])
     .where('c.program_id', '=', programId)
     .where('c.ended_at', 'is', null)
     .orderBy(sql`num_nonnulls(c.product_id, c.sale_type)`)
@@ -101,4 +102,74 @@ export function rulesStatement(programId: number) {
     .orderBy('c.sale_type')
     .orderBy('c.id')
 }
+
+/** The rules that a partner may be paid by now, in the order in which they are asked: see terms_of in migrations/functions/commission-rules.sql. */
+export function rulesForPartner(
+  programId: Expression<number>,
+  partnerId: Expression<number>,
+  groupId: Expression<number | null>,
+) {
+  return kysely
+    .selectFrom('commission_rules as c')
+    .select(ruleColumns)
+    .where('c.program_id', '=', programId)
+    .where('c.ended_at', 'is', null)
+    .where((eb) => eb.or([eb('c.partner_id', 'is', null), eb('c.partner_id', '=', partnerId)]))
+    .where((eb) => eb.or([eb('c.group_id', 'is', null), eb('c.group_id', '=', groupId)]))
+    .orderBy('c.partner_id')
+    .orderBy('c.group_id')
+    .orderBy('c.product_id')
+    .orderBy('c.sale_type')
+}
+
+/** Terms in words: `30 % and $5.00 of each sale for 12 months`. */
+export function termsText(
+  terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
+    Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
+  currency: string,
+): string {
+  const { commission_bp: bp, commission_duration_months: months, commission_fixed_cents: fixed = 0 } = terms
+  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? formatMoney(fixed, currency) : '']
+  const of = terms.product_id
+    ? `each sale of ${terms.product_id}`
+    : terms.sale_type
+      ? `each sale of the type ${terms.sale_type}`
+      : 'each sale'
+  const cap = terms.lifetime_cap_cents ?? null
+  return [
+    `${share.filter(Boolean).join(' and ')} ${bp > 0 || fixed === 0 ? 'of' : 'for'} ${of}`,
+    months === null ? '' : ` for ${months} months after a customer’s first purchase`,
+    cap === null ? '' : `, up to ${formatMoney(cap, currency)} for a customer`,
+  ].join('')
+}
+
+/** What a partner is paid now, in words: of what is named first, and of the rest; `rules` as `rulesForPartner` has them. */
+export function termsOfPartner(
+  program: {
+    currency: string
+    commission_bp: number
+    commission_duration_months: number | null
+    lead_commission_cents: number
+  },
+  rules: Omit<StoredRule, 'created_at'>[],
+): string[] {
+  const first = rules.findIndex((rule) => !rule.product_id && !rule.sale_type)
+  const asked = first === -1 ? [...rules, { ...program, product_id: null, sale_type: null }] : rules.slice(0, first + 1)
+  const whatOf = (terms: Pick<StoredRule, 'product_id' | 'sale_type'>) =>
+    `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
+  const kinds = asked.map(whatOf)
+  const lead =
+    rules.find((rule) => rule.lead_commission_cents !== null)?.lead_commission_cents ?? program.lead_commission_cents
+  return [
+    ...asked
+      .filter((terms, index) => kinds.indexOf(whatOf(terms)) === index)
+      .map((terms) => termsText(terms, program.currency)),
+    ...(lead > 0 ? [`${formatMoney(lead, program.currency)} for each signup`] : []),
+  ]
+}
+
+/** Column: the rules that hold now of a group or of a partner, as `rulesStatement` orders them. */
+export const rulesOf = (programId: number, holder: 'c.group_id' | 'c.partner_id', id: Expression<number>) =>
+  jsonArrayFrom(rulesStatement(programId).clearSelect().select(ruleColumns).where(holder, '=', id))
+
 export type StoredRule = Omit<InferResult<ReturnType<typeof rulesStatement>>[number], 'group_id' | 'partner_id'>

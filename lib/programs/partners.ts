@@ -7,12 +7,15 @@ import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely, now } from '../kysely.ts'
 import { clicksOfLink, linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
+import { type CommissionRule, rulesOf } from './commission-rules.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 
 /** What the program says of a partner beside their name. */
 interface Details {
   email?: string | null | undefined
   external_id?: string | null | undefined
+  /** Null for none. */
+  group_id?: number | null | undefined
 }
 
 /**
@@ -24,8 +27,8 @@ export async function addPartner(
   db: Database,
   partner: Details & { programId: number; name: string; code: string | null; metadata?: Metadata | undefined },
 ): Promise<{ partnerId: number; code: string; partner: Made<PartnerOfProgram> }> {
-  const { programId, name, email, external_id, metadata = {} } = partner
-  const values = { program_id: programId, name, email, external_id, metadata: JSON.stringify(metadata) }
+  const { programId, name, email, external_id, group_id, metadata = {} } = partner
+  const values = { program_id: programId, name, email, external_id, group_id, metadata: JSON.stringify(metadata) }
   for (let digits = 4; ; digits++) {
     const code = partner.code ?? suggestCode(name, digits)
     try {
@@ -58,6 +61,11 @@ function refuseTaken(error: unknown): never {
       details: [{ field: 'external_id', message: 'must be of no other partner of the program' }],
     })
   }
+  if (violated === 'partners_group_id_fkey') {
+    throw new ApiError('conflict', 'This program has no such group.', {
+      details: [{ field: 'group_id', message: 'must be of a group of the program' }],
+    })
+  }
   return refuseTakenCode(error)
 }
 
@@ -70,6 +78,8 @@ export interface PartnerChanges extends Details {
   /** What the program keeps to itself of them, 2,000 characters at most; null for nothing. */
   note?: string | null | undefined
   metadata?: MetadataChanges
+  /** Their own rules from now on, all of them. */
+  rules?: CommissionRule[] | undefined
 }
 
 /**
@@ -81,29 +91,38 @@ export async function updatePartner(
   db: Database,
   programId: number,
   partnerId: number,
-  { name, email, payout_email, note, external_id, is_active, metadata }: PartnerChanges,
+  { name, email, payout_email, note, external_id, group_id, is_active, metadata, rules }: PartnerChanges,
 ): Promise<PartnerOfProgram> {
   const isTheirs = name !== undefined || email !== undefined || payout_email !== undefined
   const [changed, , , [partner]] = await db
     .batch([
       kysely
-        .updateTable('partners')
-        .set({
-          ...(name !== undefined && { name }),
-          ...(email !== undefined && { email }),
-          ...(payout_email !== undefined && { payout_email }),
-          ...(note !== undefined && { note }),
-          ...(external_id !== undefined && { external_id }),
-          ...(is_active !== undefined && { is_active }),
-          ...(is_active && { ended_at: null, ended_by: null }),
-          metadata: (eb) => mergedMetadata(eb.ref('metadata'), metadata),
-        })
-        .where('program_id', '=', programId)
-        .where('id', '=', partnerId)
-        .where((eb) => eb.or([eb('closed_at', 'is', null), eb.lit(!is_active)]))
-        .where((eb) => eb.or([eb('ended_at', 'is', null), eb('user_id', 'is', null), eb.lit(!is_active)]))
-        .where((eb) => eb.or([eb('user_id', 'is', null), eb.lit(!isTheirs)]))
-        .returning('id'),
+        .with('changed', (cte) =>
+          cte
+            .updateTable('partners')
+            .set({
+              ...(name !== undefined && { name }),
+              ...(email !== undefined && { email }),
+              ...(payout_email !== undefined && { payout_email }),
+              ...(note !== undefined && { note }),
+              ...(external_id !== undefined && { external_id }),
+              ...(group_id !== undefined && { group_id }),
+              ...(is_active !== undefined && { is_active }),
+              ...(is_active && { ended_at: null, ended_by: null }),
+              metadata: (eb) => mergedMetadata(eb.ref('metadata'), metadata),
+            })
+            .where('program_id', '=', programId)
+            .where('id', '=', partnerId)
+            .where((eb) => eb.or([eb('closed_at', 'is', null), eb.lit(!is_active)]))
+            .where((eb) => eb.or([eb('ended_at', 'is', null), eb('user_id', 'is', null), eb.lit(!is_active)]))
+            .where((eb) => eb.or([eb('user_id', 'is', null), eb.lit(!isTheirs)]))
+            .returning(['program_id', 'id']),
+        )
+        .selectFrom('changed')
+        .select('id')
+        .$if(rules !== undefined, (query) =>
+          query.select(sql`save_rules(program_id, null, id, ${JSON.stringify(rules)})`.as('saved')),
+        ),
       // No partner has the id 0: what does not change leads to nothing.
       linksFollow({ programId, partnerId: is_active === undefined ? 0 : partnerId }),
       endMisaddressed(programId, email === undefined ? 0 : partnerId),
@@ -183,6 +202,8 @@ export function partnersStatement(programId: number, list: PartnerList) {
       eb('p.user_id', 'is not', null).$castTo<boolean>().as('has_account'),
       openInvitationOf(eb.ref('p.program_id'), eb.ref('p.id')).as('invited'),
       'p.external_id',
+      'p.group_id',
+      rulesOf(programId, 'c.partner_id', eb.ref('p.id')).as('rules'),
       eb.ref('p.metadata').$castTo<Metadata>().as('metadata'),
       'p.created_at',
       linksOf(eb.ref('p.program_id'), eb.ref('p.id')).as('links'),

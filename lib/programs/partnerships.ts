@@ -4,6 +4,7 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { balancesOf } from '../money/balances.ts'
+import { rulesForPartner } from './commission-rules.ts'
 import { linkFiguresOf, linksFollow } from './links.ts'
 
 /**
@@ -25,9 +26,11 @@ export async function listProgramsOfPartner(
     .selectFrom('partners as p')
     .innerJoin('programs as g', 'g.id', 'p.program_id')
     .select(['g.id', 'g.name', 'g.domain', 'g.currency', 'g.commission_bp'])
+    .select(['g.commission_duration_months', 'g.lead_commission_cents'])
     .select(['p.id as partner_id', 'p.is_active', 'p.ended_at', 'p.ended_by'])
     .select((eb) => [
       jsonArrayFrom(linkFiguresOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('links'),
+      jsonArrayFrom(rulesForPartner(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('p.group_id'))).as('rules'),
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
     ])
     .where('p.user_id', '=', userId)

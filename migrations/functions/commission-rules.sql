@@ -103,6 +103,30 @@ begin
   return true;
 end $$;
 
+-- A group with its rules; answers its id.
+create or replace function make_group(of_program_id bigint, group_name text, rules jsonb) returns bigint language plpgsql as $$
+declare
+  made_id bigint;
+begin
+  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into made_id;
+  perform save_rules(of_program_id, made_id, null, rules);
+  return made_id;
+end $$;
+
+-- Changes what is given of a group; says whether there is one.
+create or replace function change_group(of_program_id bigint, of_group_id bigint, group_name text, rules jsonb) returns boolean
+language plpgsql as $$
+begin
+  update partner_groups g set name = coalesce(group_name, g.name) where g.program_id = of_program_id and g.id = of_group_id;
+  if not found then
+    return false;
+  end if;
+  if rules is not null then
+    perform save_rules(of_program_id, of_group_id, null, rules);
+  end if;
+  return true;
+end $$;
+
 -- What was computed by a rule can be computed again: it ends, and nothing else of it changes.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$
 begin

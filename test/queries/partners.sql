@@ -17,7 +17,13 @@ select keep_made((
               from "programs" as "g"
               inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
               left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-              where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
+              where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+          select coalesce(json_agg(agg), '[]')
+          from (
+            select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+            from "commission_rules" as "c"
+            where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
+            order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
           select coalesce(json_agg(agg), '[]')
           from (
             select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
@@ -39,12 +45,12 @@ select keep_made((
             where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
             order by "b"."currency") as agg) as "balances"
         from "partners" as "p"
-        where "p"."program_id" = $5 and "p"."id" = (
+        where "p"."program_id" = $6 and "p"."id" = (
           select "l"."partner_id"
           from "referral_links" as "l"
-          where "l"."program_id" = $6 and lower("l"."code") = $7)
+          where "l"."program_id" = $7 and lower("l"."code") = $8)
         order by "p"."id" desc
-        limit $8)) m)) as "made";
+        limit $9)) m)) as "made";
 
 -- addLink
 insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "external_id", "metadata")
@@ -67,10 +73,13 @@ select keep_made((
         limit $3)) m)) as "made";
 
 -- updatePartner
-update "partners"
-set "is_active" = $1, "metadata" = jsonb_strip_nulls("metadata" || $2::jsonb)
-where "program_id" = $3 and "id" = $4 and ("closed_at" is null or true) and ("ended_at" is null or "user_id" is null or true) and ("user_id" is null or true)
-returning "id";
+with "changed" as (
+  update "partners"
+  set "is_active" = $1, "metadata" = jsonb_strip_nulls("metadata" || $2::jsonb)
+  where "program_id" = $3 and "id" = $4 and ("closed_at" is null or true) and ("ended_at" is null or "user_id" is null or true) and ("user_id" is null or true)
+  returning "program_id", "id")
+select "id"
+from "changed";
 update "referral_links" as "l"
 set "is_active" = "p"."is_active"
 from "partners" as "p"
@@ -88,7 +97,13 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       from "programs" as "g"
       inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
       left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    from "commission_rules" as "c"
+    where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
+    order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
@@ -110,9 +125,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
     order by "b"."currency") as agg) as "balances"
 from "partners" as "p"
-where "p"."program_id" = $5 and "p"."id" = $6
+where "p"."program_id" = $6 and "p"."id" = $7
 order by "p"."id" desc
-limit $7;
+limit $8;
 
 -- listPartners
 select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
@@ -123,7 +138,13 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       from "programs" as "g"
       inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
       left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."metadata" as "metadata", "p"."created_at", (
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    from "commission_rules" as "c"
+    where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
+    order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
@@ -145,12 +166,12 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
     order by "b"."currency") as agg) as "balances"
 from "partners" as "p"
-where "p"."program_id" = $5 and "p"."id" < $6
+where "p"."program_id" = $6 and "p"."id" < $7
 order by "p"."id" desc
-limit $7;
+limit $8;
 
 -- listProgramsOfPartner
-select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (
+select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "g"."commission_duration_months", "g"."lead_commission_cents", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks", (
@@ -177,6 +198,12 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
       limit 1) as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
     order by "l"."id") as agg) as "links", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    from "commission_rules" as "c"
+    where "c"."program_id" = "p"."program_id" and "c"."ended_at" is null and ("c"."partner_id" is null or "c"."partner_id" = "p"."id") and ("c"."group_id" is null or "c"."group_id" = "p"."group_id")
+    order by "c"."partner_id", "c"."group_id", "c"."product_id", "c"."sale_type") as agg) as "rules", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "currency", cast(sum("pending_cents") as bigint) as "pending_cents", cast(sum("balance_cents") as bigint) as "balance_cents", cast(sum("requested_cents") as bigint) as "requested_cents", cast(sum("paid_cents") as bigint) as "paid_cents", cast(greatest(sum("balance_cents") - sum("requested_cents"), 0) as bigint) as "available_cents"

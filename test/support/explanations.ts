@@ -1,3 +1,4 @@
+import { formatMoney } from '../../lib/money.ts'
 import type pg from 'pg'
 import type { Database } from '../../lib/database.ts'
 import { explainSale } from '../../lib/money/explanation.ts'
@@ -34,7 +35,14 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
     if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is kept`)
     if (!commission || !sale || !rule || commission.text.includes('earns nothing')) continue
     const product = BigInt(sale.commission_base_cents) * BigInt(rule.commission_bp)
-    differs('arithmetic', commission.amount_cents, Number((product + 5000n) / 10_000n))
+    const uncapped = Number((product + 5000n) / 10_000n) + rule.fixed_cents
+    if (rule.cap_cents === null) differs('arithmetic', commission.amount_cents, uncapped)
+    else
+      differs(
+        'what it earns is said',
+        commission.text.includes(formatMoney(commission.amount_cents, sale.currency)),
+        true,
+      )
   }
   return wrong
 }

@@ -14,6 +14,8 @@ export interface ApiOperations {
       code?: string | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
+      /** The group by whose rules they are paid; null for none. `conflict` where the program has none of this id. */
+      group_id?: number | null | undefined
       /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. */
       metadata?: Record<string, string> | undefined
     }
@@ -26,6 +28,18 @@ export interface ApiOperations {
         status: 'active' | 'inactive' | 'ended'
         has_account: boolean
         external_id: string | null
+        group_id: number | null
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
         sales: number
@@ -64,6 +78,18 @@ export interface ApiOperations {
         status: 'active' | 'inactive' | 'ended'
         has_account: boolean
         external_id: string | null
+        group_id: number | null
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
         sales: number
@@ -86,6 +112,18 @@ export interface ApiOperations {
         status: 'active' | 'inactive' | 'ended'
         has_account: boolean
         external_id: string | null
+        group_id: number | null
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
         sales: number
@@ -106,6 +144,20 @@ export interface ApiOperations {
       status?: 'active' | 'inactive' | undefined
       /** Your own id, unique in the program. Null takes it away. */
       external_id?: string | null | undefined
+      /** The group by whose rules they are paid; null for none. `conflict` where the program has none of this id. What they earn from now on. */
+      group_id?: number | null | undefined
+      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      rules?:
+        | {
+            product_id?: string | null | undefined
+            sale_type?: string | null | undefined
+            commission_bp?: number | undefined
+            commission_fixed_cents?: number | undefined
+            lifetime_cap_cents?: number | null | undefined
+            commission_duration_months?: number | null | undefined
+            lead_commission_cents?: number | null | undefined
+          }[]
+        | undefined
       /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. What is named changes, and null takes a name away; the others stay. */
       metadata?: Record<string, string | null> | null | undefined
     }
@@ -118,10 +170,158 @@ export interface ApiOperations {
         status: 'active' | 'inactive' | 'ended'
         has_account: boolean
         external_id: string | null
+        group_id: number | null
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
         sales: number
         balances: { currency: string; balance_cents: number }[]
+        created_at: string
+      }
+    }
+  }
+  /** Add a group. */
+  createGroup: {
+    query: undefined
+    body: {
+      /** 1 to 80 characters, unique in the program. */
+      name: string
+      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      rules?:
+        | {
+            product_id?: string | null | undefined
+            sale_type?: string | null | undefined
+            commission_bp?: number | undefined
+            commission_fixed_cents?: number | undefined
+            lifetime_cap_cents?: number | null | undefined
+            commission_duration_months?: number | null | undefined
+            lead_commission_cents?: number | null | undefined
+          }[]
+        | undefined
+    }
+    answer: {
+      success: true
+      group: {
+        id: number
+        name: string
+        partners: number
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
+        created_at: string
+      }
+    }
+  }
+  /** List groups. */
+  listGroups: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        name: string
+        partners: number
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a group. */
+  getGroup: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      group: {
+        id: number
+        name: string
+        partners: number
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
+        created_at: string
+      }
+    }
+  }
+  /** Change a group. */
+  updateGroup: {
+    query: undefined
+    body: {
+      /** A new name. */
+      name?: string | undefined
+      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      rules?:
+        | {
+            product_id?: string | null | undefined
+            sale_type?: string | null | undefined
+            commission_bp?: number | undefined
+            commission_fixed_cents?: number | undefined
+            lifetime_cap_cents?: number | null | undefined
+            commission_duration_months?: number | null | undefined
+            lead_commission_cents?: number | null | undefined
+          }[]
+        | undefined
+    }
+    answer: {
+      success: true
+      group: {
+        id: number
+        name: string
+        partners: number
+        rules: {
+          id: number
+          product_id: string | null
+          sale_type: string | null
+          commission_bp: number
+          commission_fixed_cents: number
+          lifetime_cap_cents: number | null
+          commission_duration_months: number | null
+          lead_commission_cents: number | null
+          since: string
+        }[]
         created_at: string
       }
     }
@@ -403,8 +603,12 @@ export interface ApiOperations {
           } | null
         } | null
         rule: {
+          id: number | null
+          text: string
           commission_bp: number
           commission_percent: number
+          fixed_cents: number
+          cap_cents: number | null
           duration_months: number | null
           first_purchase_date: string | null
           hold_days: number | null

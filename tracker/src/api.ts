@@ -18,6 +18,7 @@ type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Ex
 >]
 
 export type Partner = Item<'listPartners'>
+export type PartnerGroup = Item<'listGroups'>
 export type Link = Item<'listLinks'>
 export type Customer = Item<'listCustomers'>
 export type Sale = Item<'listSales'>
@@ -90,6 +91,15 @@ export class SvcApi {
     /** Changes what is given: `status: 'inactive'` switches all their links off. */
     update: (id: number, changes: Body<'updatePartner'>) =>
       this.#one<One<'updatePartner'>>('PATCH', `partners/${id}`, changes),
+  }
+
+  readonly groups = {
+    list: (query?: Query<'listGroups'>) => this.#list<PartnerGroup>('groups', query),
+    get: (id: number) => this.#one<PartnerGroup>('GET', `groups/${id}`),
+    create: (group: Body<'createGroup'>, options?: CreateOptions) =>
+      this.#create<PartnerGroup>('groups', group, options),
+    /** Changes what is given: `rules` are all that hold from now on. */
+    update: (id: number, changes: Body<'updateGroup'>) => this.#one<PartnerGroup>('PATCH', `groups/${id}`, changes),
   }
 
   readonly links = {

@@ -3,6 +3,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
+import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
 import { endPartnership, type ProgramOfPartner, setPartnerName } from '../../../lib/programs/partnerships.ts'
 import { nameField } from '../../../lib/names.ts'
 import { Card, Copy, Heading } from '../parts/blocks.tsx'
@@ -42,10 +43,10 @@ async function renderLinks(c: PartnerContext, shown: FormState) {
 
 function LinksOf({ program }: { program: ProgramOfPartner }) {
   return (
-    <Card
-      title={program.name}
-      aside={<span class="muted small">{formatNumber(program.commission_bp / 100)} % of each sale</span>}
-    >
+    <Card title={program.name}>
+      {termsOfPartner(program, program.rules).map((terms) => (
+        <p class="muted small">{terms}.</p>
+      ))}
       {program.ended_at && (
         <p class="message warn">
           {program.ended_by === 'partner' ? 'You left this program' : 'This program ended the partnership'}: clicks on

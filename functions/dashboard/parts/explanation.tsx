@@ -102,9 +102,13 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
         </Metric>
         <Metric label="Tax included" value={money(sale.tax_cents)} />
         {rule && (
-          <Metric label="Rate" value={`${rule.commission_percent} %`}>
+          <Metric
+            label="Rate"
+            value={`${rule.commission_percent} %${rule.fixed_cents > 0 ? ` + ${money(rule.fixed_cents)}` : ''}`}
+          >
             <dd class="trend">
               {rule.duration_months === null ? 'no end' : `for ${rule.duration_months} months`}
+              {rule.cap_cents !== null && `, up to ${money(rule.cap_cents)} for a customer`}
               {rule.hold_days !== null && `, held ${rule.hold_days} days`}
             </dd>
           </Metric>

@@ -51,6 +51,23 @@ const lists = [
       ],
     ],
   }),
+  kinds<Row<'listGroups'>>({
+    noun: 'groups',
+    path: 'groups',
+    filters: {},
+    columns: [
+      ['ID', ({ id }) => id],
+      ['NAME', ({ name }) => name],
+      ['PARTNERS', ({ partners }) => partners],
+      [
+        'RULES',
+        ({ rules }) =>
+          rules
+            .map((rule) => `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${rule.commission_bp / 100} %`)
+            .join(', '),
+      ],
+    ],
+  }),
   kinds<Row<'listLinks'>>({
     noun: 'links',
     path: 'links',
@@ -207,6 +224,14 @@ export function wholeNumber(text: string): number {
   return number
 }
 
+/** A percentage as hundredths of a percent. */
+function hundredths(text: string): number {
+  const number = Math.round(Number(text) * 100)
+  if (!/^\d{1,3}(\.\d{1,2})?$/.test(text) || number > 10_000)
+    throw new InvalidArgumentError('It is a percentage from 0 to 100 with two decimals at most.')
+  return number
+}
+
 export type Flags = ConnectionFlags & Record<string, unknown>
 export type Print = (flags: ConnectionFlags, data: object, text: string) => void
 export type Subcommand = (parent: Command, name: string, description: string) => Command
@@ -259,8 +284,8 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     // oxlint-disable-next-line no-unsafe-type-assertion -- each list's columns are of its own rows
     addList(noun, list as List<unknown>, subcommand, print)
   }
-  const [partners, links] = [nouns.get('partners'), nouns.get('links')]
-  if (!partners || !links) throw new Error('partners or links are missing')
+  const [partners, groups, links] = [nouns.get('partners'), nouns.get('groups'), nouns.get('links')]
+  if (!partners || !groups || !links) throw new Error('partners, groups or links are missing')
 
   const sales = nouns.get('sales')
   if (!sales) throw new Error('sales are missing')
@@ -290,6 +315,38 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       const { id, name, links: own } = made.partner
       print(flags, made, `${green('✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`)
     })
+
+  subcommand(groups, 'create', 'Add a group of partners with what they earn.')
+    .requiredOption('--name <name>', 'What the program calls it.')
+    .option('--percent <number>', 'Of each sale, with two decimals at most.', hundredths, 0)
+    .option('--fixed-cents <amount>', "For each sale, in the smallest unit of the program's currency.", wholeNumber)
+    .option('--cap-cents <amount>', 'What all sales of one customer may bring.', wholeNumber)
+    .option('--months <number>', "How long after a customer's first purchase.", wholeNumber)
+    .option('--lead-cents <amount>', 'For each lead.', wholeNumber)
+    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .addHelpText('after', '\nExamples:\n  $ svc groups create --name Gold --percent 30 --months 12')
+    .action(
+      async (
+        flags: Flags & {
+          percent: number
+          fixedCents?: number
+          capCents?: number
+          months?: number
+          leadCents?: number
+        },
+      ) => {
+        const rule = {
+          commission_bp: flags.percent,
+          commission_fixed_cents: flags.fixedCents,
+          lifetime_cap_cents: flags.capCents,
+          commission_duration_months: flags.months,
+          lead_commission_cents: flags.leadCents,
+        }
+        const body = { name: flags['name'], rules: [rule] }
+        const made = await create<ApiOperations['createGroup']['answer']>(flags, 'groups', body)
+        print(flags, made, `${green('✓')} Group ${made.group.id}, ${plain(made.group.name)}`)
+      },
+    )
 
   subcommand(links, 'create', 'Add a link to a partner.')
     .requiredOption('--partner-id <id>', 'Whose link it is.', wholeNumber)

@@ -1,0 +1,177 @@
+import * as z from 'zod/mini'
+import { nameField } from '../names.ts'
+import { commissionRules, type StoredRule } from '../programs/commission-rules.ts'
+import type { PartnerGroup } from '../programs/groups.ts'
+import type { Made } from '../idempotency.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { cents, count, id, success, text, time } from './response-fields.ts'
+
+export const groupsQuery = listQuery({})
+export const groupPath = z.object({ group_id: idIn() })
+
+const name = nameField('must be the name of the group')
+
+/** Body of POST /api/v1/groups. */
+export const newGroup = z.strictObject({ name, rules: z.optional(commissionRules) })
+
+/** Body of PATCH /api/v1/groups/{group_id}. */
+export const groupChanges = z.strictObject({ name: z.optional(name), rules: z.optional(commissionRules) })
+
+/** A rule as the API answers it. */
+export const asRule = ({ created_at: since, ...rule }: Made<StoredRule>) => ({
+  ...rule,
+  since: new Date(since).toISOString(),
+})
+
+/** A group as the API answers it, read just now or as it was made. */
+export const asGroup = ({ rules, created_at: made, ...group }: PartnerGroup | Made<PartnerGroup>) => ({
+  ...group,
+  rules: rules.map(asRule),
+  created_at: new Date(made).toISOString(),
+})
+
+export const rule = () =>
+  z.object({
+    id: id(),
+    product_id: text(),
+    sale_type: text(),
+    commission_bp: count(),
+    commission_fixed_cents: cents(),
+    lifetime_cap_cents: z.nullable(cents()),
+    commission_duration_months: z.nullable(count()),
+    lead_commission_cents: z.nullable(cents()),
+    since: time(),
+  })
+
+const group = () =>
+  z.object({ id: id(), name: z.string(), partners: count(), rules: z.array(rule()), created_at: time() })
+const one = () => z.object({ success: success(), group: group() })
+
+export const ruleExample = {
+  id: 1,
+  product_id: null,
+  sale_type: null,
+  commission_bp: 3000,
+  commission_fixed_cents: 0,
+  lifetime_cap_cents: 50000,
+  commission_duration_months: 12,
+  lead_commission_cents: null,
+  since: '2026-01-01T12:00:00.000Z',
+}
+const example = { id: 1, name: 'Gold', partners: 0, rules: [ruleExample], created_at: '2026-01-01T12:00:00.000Z' }
+
+export const ruleFields = {
+  product_id: "For sales of this product or price of Stripe's alone, as their invoice names it.",
+  sale_type: 'For sales of this `sale_type` alone.',
+  commission_bp: 'Hundredths of a percent of what is paid without tax: 3000 is 30 %.',
+  commission_fixed_cents:
+    "For each sale, beside the percentage, in the program's currency. A sale in another currency earns the percentage alone.",
+  lifetime_cap_cents:
+    "What all sales of one customer may bring, before reversals, in the program's currency. Null: no end.",
+  commission_duration_months: 'For so many months after a customer’s first purchase. Null: for ever.',
+  lead_commission_cents: 'For each lead. Null: as it is without this rule.',
+  since: 'Since when it holds. Sales before it keep the terms they had.',
+}
+const fields = { partners: 'Who have not ended.', ...ruleFields }
+export const rulesText =
+  'All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms.'
+const path = '/api/v1/groups'
+const pathParameter = () => idParameter('group_id', 'Id of the group.')
+const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The group.', fields } }
+const taken = {
+  name: 'conflict',
+  summary: 'A name that another group has',
+  body: { name: 'Gold' },
+  status: 409,
+  response: {
+    success: false,
+    error: {
+      code: 'conflict',
+      message: 'Another group of this program has this name.',
+      details: [{ field: 'name', message: 'must be of no other group of the program' }],
+    },
+  },
+}
+const rulesSent = [{ commission_bp: 3000, lifetime_cap_cents: 50000, commission_duration_months: 12 }]
+
+/** The groups of a program as the reference shows them. */
+export const groupOperations = (): Operation[] => [
+  {
+    ...common,
+    id: 'createGroup',
+    method: 'post',
+    path,
+    summary: 'Add a group',
+    description:
+      "Adds a group of partners with the rules of what they earn. A partner's own rules come before those of their group, rules for the product before those for every sale; where none is for it, a sale earns by the terms of the program. `conflict` where another group has the name.",
+    scope: 'manage',
+    idempotent: true,
+    body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
+    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: '30 % for a year, 500 dollars for a customer at most',
+        body: { name: 'Gold', rules: rulesSent },
+        status: 200,
+        response: { success: true, group: example },
+      },
+      taken,
+    ],
+  },
+  {
+    ...common,
+    id: 'listGroups',
+    method: 'get',
+    path,
+    summary: 'List groups',
+    description: 'The groups of the program with the rules that hold now, the newest first.',
+    scope: 'read',
+    parameters: [listParameters(groupsQuery, {})],
+    success: { schemas: [listResponse(group())], description: 'A page of groups.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The groups',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'getGroup',
+    method: 'get',
+    path: `${path}/{group_id}`,
+    summary: 'Read a group',
+    description: 'One group with the rules that hold now.',
+    scope: 'read',
+    parameters: [pathParameter()],
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'group', summary: 'A group', status: 200, response: { success: true, group: example } }],
+  },
+  {
+    ...common,
+    id: 'updateGroup',
+    method: 'patch',
+    path: `${path}/{group_id}`,
+    summary: 'Change a group',
+    description:
+      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. New rules hold for sales from now on. `conflict` where another group has the name.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    body: body(groupChanges, { name: 'A new name.', rules: rulesText, ...ruleFields }),
+    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'changed',
+        summary: 'No rules any more: the terms of the program',
+        body: { rules: [] },
+        status: 200,
+        response: { success: true, group: { ...example, rules: [] } },
+      },
+    ],
+  },
+]

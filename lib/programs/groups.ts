@@ -1,0 +1,96 @@
+import { type InferResult, sql } from 'kysely'
+import { call, type Database, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { keepMade, type Made } from '../idempotency.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { type CommissionRule, rulesOf } from './commission-rules.ts'
+
+export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
+
+/** Groups of a program with how many partners they have and the rules that hold now, the newest first. */
+export function groupsStatement(programId: number, list: Part & { groupId?: number | undefined; name?: string }) {
+  const { groupId, name, ...part } = list
+  let query = kysely
+    .selectFrom('partner_groups as g')
+    .select((eb) => [
+      'g.id',
+      'g.name',
+      'g.created_at',
+      eb
+        .selectFrom('partners as p')
+        .select((partner) => partner.fn.countAll<number>().as('partners'))
+        .whereRef('p.program_id', '=', 'g.program_id')
+        .whereRef('p.group_id', '=', 'g.id')
+        .where('p.ended_at', 'is', null)
+        .$asScalar()
+        .$notNull()
+        .as('partners'),
+      rulesOf(programId, 'c.group_id', eb.ref('g.id')).as('rules'),
+    ])
+    .where('g.program_id', '=', programId)
+  if (groupId !== undefined) query = query.where('g.id', '=', groupId)
+  if (name !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['g.name']), '=', name.toLowerCase()))
+  return partOf(query, sql.ref<number>('g.id'), part)
+}
+
+export async function listGroups(db: Database, programId: number, part: Part): Promise<PartnerGroup[]> {
+  return await db.query(groupsStatement(programId, part))
+}
+
+/** One of them. Refuses with `not_found`. */
+export async function readGroup(db: Database, programId: number, groupId: number): Promise<PartnerGroup> {
+  return found((await db.query(groupsStatement(programId, { limit: 1, groupId })))[0])
+}
+
+function found<Group>(group: Group | undefined): Group {
+  if (!group) throw new ApiError('not_found', 'This program has no such group.')
+  return group
+}
+
+/** Makes a group with its rules. Refuses with `conflict` a name that another group of the program has. */
+export async function makeGroup(
+  db: Database,
+  programId: number,
+  group: { name: string; rules: CommissionRule[] },
+): Promise<Made<PartnerGroup>> {
+  const [, [made]] = await db
+    .batch([
+      call('make_group', { of_program_id: programId, group_name: group.name, rules: JSON.stringify(group.rules) }),
+      keepMade(groupsStatement(programId, { limit: 1, name: group.name })),
+    ])
+    .catch(refuseTaken)
+  if (!made?.made) throw new Error('a group was made without an answer')
+  return made.made
+}
+
+/**
+ * Changes what is given of a group, and returns it as it is then: `rules` are all that hold for its partners from now on. Refuses with `not_found`, and
+ * with `conflict` a name that another group has.
+ */
+export async function changeGroup(
+  db: Database,
+  programId: number,
+  groupId: number,
+  changes: { name?: string | undefined; rules?: CommissionRule[] | undefined },
+): Promise<PartnerGroup> {
+  const [, [group]] = await db
+    .batch([
+      call('change_group', {
+        of_program_id: programId,
+        of_group_id: groupId,
+        group_name: changes.name ?? null,
+        rules: changes.rules === undefined ? null : JSON.stringify(changes.rules),
+      }),
+      groupsStatement(programId, { limit: 1, groupId }),
+    ])
+    .catch(refuseTaken)
+  return found(group)
+}
+
+function refuseTaken(error: unknown): never {
+  if (violatedConstraint(error) !== 'partner_groups_name_key') throw error
+  throw new ApiError('conflict', 'Another group of this program has this name.', {
+    details: [{ field: 'name', message: 'must be of no other group of the program' }],
+  })
+}
