@@ -316,7 +316,7 @@ async function send(route: string, token: string | undefined, fields: Record<str
 async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: Sandbox) {
   const click = {
     affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
-    page_url: 'https://shop.example.com/page?secret-search',
+    page_url: 'https://shop.example.com/secret-page?secret-search',
   }
   const { click_id }: { click_id: string } = JSON.parse(
     (await send('POST /api/v1/track/click', undefined, {}, click)).text,
@@ -554,7 +554,7 @@ test.each(Object.entries(routes.read))('%s is for members with %s alone', async 
 
 /** What the victim's pages and files hold that not every role may see, and the action it takes. */
 const secrets: [what: string, text: string, action: Action][] = [
-  // Performance by landing page has the page without its query, which is what no sum of visitors says.
+  ['the page that a visitor was on', 'secret-page', 'tracking:list'],
   ['the query of the page that a visitor was on', 'secret-search', 'tracking:list'],
   ['the id of a customer', 'secret-customer', 'tracking:list'],
   ['a click id', own.click_id, 'tracking:list'],

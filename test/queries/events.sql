@@ -105,9 +105,12 @@ left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "
 where "e"."program_id" = $1 and not "e"."is_test" and ("e"."sale_date", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "e"."customer_id" is not null and "c"."link_id" = (
   select "id"
   from "referral_links"
-  where "program_id" = $4 and lower("code") = $5) and o.origin->>'country' = $6
+  where "program_id" = $4 and lower("code") = $5) and "e"."partner_id" = (
+  select "partner_id"
+  from "referral_links"
+  where "program_id" = $6 and lower("code") = $7) and o.origin->>'country' = $8
 order by "e"."sale_date" asc, "e"."id" asc
-limit $7;
+limit $9;
 select "since" as "clicks_since"
 from "clicks_kept";
 

@@ -1,9 +1,10 @@
 import type { Context } from 'hono'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { may } from '../../../lib/access/roles.ts'
+import { type Action, may } from '../../../lib/access/roles.ts'
 import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
 import { isCurrency } from '../../../lib/money.ts'
 import {
+  type BreakdownName,
   breakdowns,
   type ChartInterval,
   chartMetrics,
@@ -50,10 +51,19 @@ export function askedOf(c: Context, program: ViewerProgram): Asked {
 
 const intervals = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
 
-/** The breakdowns that somebody sees: who may not list partners does not see them here. */
+/** What one must be allowed for a breakdown. The pages that visitors came to are for those who see the visits. */
+const actionOf: Partial<Record<BreakdownName, Action>> = {
+  partner: 'partner:list',
+  link: 'partner:list',
+  page: 'tracking:list',
+}
+
+/** The breakdowns that somebody sees. */
 export function breakdownsFor(program: ViewerProgram) {
-  const seesPartners = may(program.roles, 'partner:list')
-  return breakdowns.filter((name) => seesPartners || (name !== 'partner' && name !== 'link'))
+  return breakdowns.filter((name) => {
+    const action = actionOf[name]
+    return action === undefined || may(program.roles, action)
+  })
 }
 
 /** A value to filter by, null for none; undefined where it can be no value. */
