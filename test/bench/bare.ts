@@ -47,7 +47,13 @@ export function bareServer(options: {
     '/api/v1/track/sale': async ({ transaction_id, customer_key }) => {
       const payment = { amount_cents: 4900, currency: 'usd', sale_type: 'payment' as const, tax_cents: 0 }
       const none = { click_id: null, is_recurring: false, subscription_id: null, is_test: false, additional_data: null }
-      return await recordSale(db, await keyHash, { transaction_id, customer_key, ...payment, ...none }, null, 'bare')
+      return await recordSale(
+        db,
+        await keyHash,
+        { transaction_id, customer_key, ...payment, ...none },
+        null,
+        crypto.randomUUID(),
+      )
     },
     '/api/v1/track/refund': async ({ transaction_id }) => {
       const refund = { amount_cents: 1000, refund_id: 'refund-1', reason: 'refund' as const, reason_text: null }
