@@ -29,11 +29,17 @@ async function rows<Row extends object>(query: string, values: unknown[] = []): 
 
 /** What is kept that came with clicks. */
 async function size() {
-  const [row] = await rows<{ events: number; months: number; visitors: number; notifications: number }>(
+  const [row] = await rows<{
+    events: number
+    months: number
+    visitors: number
+    notifications: number
+    webhooks: number
+  }>(
     `select (select count(*) from affiliate_click_events where not is_test)::int as events,
       (select count(*) from pg_inherits where inhparent = 'affiliate_click_events'::regclass)::int as months,
       (select count(*) from customers where customer_status = 'click' and provisional_lead_at is null)::int as visitors,
-      (select count(*) from outbox)::int as notifications`,
+      (select count(*) from outbox)::int as notifications, (select count(*) from webhook_attempts)::int as webhooks`,
   )
   return row
 }
@@ -42,6 +48,10 @@ test('thirty months of clicks, a schedule after the other: what is kept levels o
   await setTime(new Date(begin))
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
+  await sql.query(
+    `insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', $2)`,
+    [programId, ['sale.created', 'sale.refunded']],
+  )
   const code = program.codeOf(0)
   const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
   const sizes: Awaited<ReturnType<typeof size>>[] = []
@@ -67,6 +77,12 @@ test('thirty months of clicks, a schedule after the other: what is kept levels o
     await recordBrowserLead(db, seen, programId)
     await sql.query(`with told as (update outbox set delivered_at = now() where delivered_at is null returning *)
       insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`)
+    await sql.query(`with sent as (
+        update webhook_deliveries set status = 'delivered', next_try_at = null, tries = 1, finished_at = now()
+        where status = 'pending' returning *
+      )
+      insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status)
+      select program_id, endpoint_id, message_id, now(), 1, 200 from sent`)
     while ((await countClicks(db, 1000)) > 0);
     while ((await foldDailyTotals(db, 1000)) > 0);
     await applyRetention.scheduled(undefined, env)
@@ -77,6 +93,9 @@ test('thirty months of clicks, a schedule after the other: what is kept levels o
   expect(last?.visitors).toBeLessThanOrEqual(4)
   expect(last?.events).toBeLessThan(4 * (26 * (31 / stepDays) + 2))
   expect(last?.notifications).toBeLessThan(30)
+  // Two of each step of the last thirty days, the first and the last of these days included.
+  expect(Math.max(...sizes.map((each) => each?.webhooks ?? 0))).toBeLessThanOrEqual(6)
+  expect(last?.webhooks).toBeGreaterThan(0)
   expect(Math.abs((last?.events ?? 0) - (before?.events ?? 0))).toBeLessThanOrEqual(8)
   expect(await findDifferences(sql)).toEqual([])
 

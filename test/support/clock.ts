@@ -19,9 +19,12 @@ export async function setClock(database: TestDatabase): Promise<(time: Date) => 
   for (const [table, column] of [
     ['affiliate_lead_events', 'lead_timestamp'],
     ['sales', 'sale_date'],
+    ['sales', 'created_at'],
     ['commissions', 'created_at'],
     ['refunds', 'created_at'],
     ['outbox', 'created_at'],
+    ['webhook_endpoints', 'created_at'],
+    ['webhook_messages', 'created_at'],
     ['partners', 'created_at'],
     ['programs', 'created_at'],
   ] as const) {
