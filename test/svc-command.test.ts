@@ -503,8 +503,10 @@ describe('svc partners, links, sales, commissions and payouts', () => {
   })
 
   test.each(['sales', 'commissions', 'payouts'])('%s list says that there are none', async (noun) => {
-    expect(await svc([noun, 'list'])).toMatchObject({ exitCode: 0, stdout: `No ${noun}.\n` })
-    expect(await json([noun, 'list', '--json'])).toEqual({ success: true, data: [], next_cursor: null })
+    const fresh = await createSandbox(stack.db, env)
+    const ofFresh = { ...connection, SVC_API_KEY: fresh.apiKey }
+    expect(await svc([noun, 'list'], ofFresh)).toMatchObject({ exitCode: 0, stdout: `No ${noun}.\n` })
+    expect(await json([noun, 'list', '--json'], ofFresh)).toEqual({ success: true, data: [], next_cursor: null })
   })
 
   test('sales and commissions are shown with their money', async () => {
