@@ -183,12 +183,13 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     plants: [
       {
         file: 'lib/money/payout-runs.ts',
-        from: '  const [, [run]] = await retryOnce(() => db.batch([make, read]))',
-        to: `  const [, [run]] = await retryOnce(() => {
+        from: '  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, wroteWebhook()]))',
+        to: `  const [, [run], [told]] = await retryOnce(() => {
     const another = crypto.randomUUID()
     return db.batch([
       call('make_payout_run', { of_program_id: programId, request: another }),
       keepMade(runsStatement(programId).where('r.request_id', '=', another)),
+      wroteWebhook(),
     ])
   })`,
       },

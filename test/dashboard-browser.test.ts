@@ -491,6 +491,9 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
   await page.getByText('The import is stopped. Recorded payments stay.').waitFor()
+  // A page that was asked for when it stopped is still kept, so the tries for that have to be over.
+  let calls = -1
+  await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500, timeout: 30_000 }).toBe(true)
   stack.stripe.failing.clear()
   // What is stopped goes on for nobody who did not say so.
   await stack.scheduled('apply-parked-events')
