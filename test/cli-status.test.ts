@@ -94,7 +94,7 @@ test('what was refused, with what to do about it', async () => {
       call: 'sale',
       code: 'invalid_request',
       refused_at: expect.stringMatching(/^\d{4}-/),
-      message: expect.stringMatching(/^A sale was refused: amount_cents must be .*Mend these fields\.$/),
+      message: expect.stringMatching(/^A sale was refused: amount_cents must be .*Correct these fields\.$/),
     },
   ])
 })

@@ -283,7 +283,7 @@ test('a workspace that demands two-factor codes is closed to members without the
   const viewer = await findViewer(db, env, headers)
   expect(viewer).toMatchObject({ workspaces: [], programs: [], locked: [{ id: workspaceId, programIds: [programId] }] })
   const { access } = await findAccess(db, env, headers, programId)
-  expect(() => requireAction(access, 'program:read')).toThrow('demands two-factor codes')
+  expect(() => requireAction(access, 'program:read')).toThrow('requires two-factor codes')
   const stranger = await person()
   const { access: none } = await findAccess(
     db,

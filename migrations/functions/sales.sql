@@ -175,12 +175,14 @@ begin
     end if;
   end if;
   -- One told late leaves less for those that came after it under a cap.
-  if customer.rules_version > 0 and exists (
-    select from sales s
-    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
-      and (s.sale_date, s.id) > (sale.sale_date, sale.id)
-  ) then
-    perform correct_commissions(sale, false, false);
+  if customer.rules_version > 0 then
+    if exists (
+      select from sales s
+      where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
+        and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+    ) then
+      perform correct_commissions(sale, false, false);
+    end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
