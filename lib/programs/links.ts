@@ -234,33 +234,8 @@ export function partnerOfCode(programId: number, code: string) {
     .$asScalar()
 }
 
-/** Column: a partner's links in a program, the oldest first, each with its clicks; those of bots apart. */
-export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
-  return jsonArrayFrom(
-    kysely
-      .selectFrom('referral_links as l')
-      .leftJoinLateral(clicksOfLink, (join) => join.onTrue())
-      .select((eb) => [
-        'l.id',
-        'l.code',
-        'l.page_url',
-        'l.is_active',
-        eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
-        eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
-      ])
-      .where('l.program_id', '=', programId)
-      .where('l.partner_id', '=', partnerId)
-      .orderBy('l.id'),
-  )
-}
-
-export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
-
-/**
- * A partner's links in a program, the oldest first, with what each brought at any time: clicks as they are counted, leads, sales (in any currency)
- * and commission (after reversals, in the program's currency) as the totals have them, which is within a minute.
- */
-export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
+/** A partner's links in a program, the oldest first, each with its clicks; those of bots apart. */
+function linksOfPartner(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')
     .leftJoinLateral(clicksOfLink, (join) => join.onTrue())
@@ -271,13 +246,29 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
       'l.is_active',
       eb.fn.coalesce('k.clicks', eb.lit(0)).as('clicks'),
       eb.fn.coalesce('k.bot_clicks', eb.lit(0)).as('bot_clicks'),
-      totalOf('leads').as('leads'),
-      totalOf('sales').as('sales'),
-      totalOf('commission_cents', ownCurrency).as('commission_cents'),
     ])
     .where('l.program_id', '=', programId)
     .where('l.partner_id', '=', partnerId)
     .orderBy('l.id')
+}
+
+/** Column: the links of {@link linksOfPartner}. */
+export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
+  return jsonArrayFrom(linksOfPartner(programId, partnerId))
+}
+
+export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
+
+/**
+ * The same links with what each brought at any time: clicks as they are counted, leads, sales (in any currency) and commission (after
+ * reversals, in the program's currency) as the totals have them, which is within a minute.
+ */
+export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
+  return linksOfPartner(programId, partnerId).select([
+    totalOf('leads').as('leads'),
+    totalOf('sales').as('sales'),
+    totalOf('commission_cents', ownCurrency).as('commission_cents'),
+  ])
 }
 
 const ownCurrency = sql<string>`(select g.currency from programs g where g.id = l.program_id)`

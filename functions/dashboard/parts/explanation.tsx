@@ -129,7 +129,8 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
   )
 }
 
-const tones: Record<Happening['kind'], Tone> = {
+/** How what happened to a sale and its commission is shown, here and in a customer's timeline. */
+export const tones: Record<Happening['kind'], Tone> = {
   recorded: 'plain',
   commission: 'accent',
   correction: 'warn',

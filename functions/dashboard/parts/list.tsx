@@ -160,8 +160,8 @@ interface FindProps {
   address: string
   /** The query that the list is shown by, of which this form sets `q` and `sort`. */
   query: Record<string, string | undefined>
-  /** What to look for. */
-  what: string
+  /** What to look for; where none is given, rows are only chosen. */
+  what?: string
   sorts?: Record<string, string>
   sortLabel?: string
   /** What else it chooses rows by, each a parameter of the query. */
@@ -206,7 +206,7 @@ export function asDays({ from, to }: ReturnType<typeof daysIn>) {
   }
 }
 
-/** Looks for something in a list, and chooses its order. */
+/** Looks for something in a list, and chooses its rows and their order. */
 export function Find({ address, query, what, sorts, sortLabel = 'Order', choices = [] }: FindProps) {
   const own = new Set(['q', 'sort', ...choices.map(({ name }) => name)])
   const kept = Object.entries(query).filter(([name, value]) => value && !own.has(name))
@@ -215,7 +215,7 @@ export function Find({ address, query, what, sorts, sortLabel = 'Order', choices
       {kept.map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
-      <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} form={emptyForm} />
+      {what && <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} form={emptyForm} />}
       {choices.map((choice) => (
         <Field {...choice} value={query[choice.name]} form={emptyForm} />
       ))}

@@ -2,7 +2,7 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { changeOf, type Moment, readTimeline, type Timeline, timelineRows } from '../../../lib/money/timeline.ts'
 import { Badge, Card, Copy, Heading, type Tone } from '../parts/blocks.tsx'
-import { saleAddress } from '../parts/explanation.tsx'
+import { saleAddress, tones } from '../parts/explanation.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
@@ -61,7 +61,7 @@ function CustomerPage({
           rows={moments}
           columns={[
             { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
-            { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+            { label: 'Event', cell: ({ kind }) => <Badge tone={toneOf[kind]}>{kind}</Badge> },
             { label: 'Details', cell: (moment) => <Words moment={moment} program={program} /> },
             { label: 'Commission', right: true, cell: (moment) => changeOf(moment) ?? '–' },
           ]}
@@ -73,21 +73,13 @@ function CustomerPage({
   )
 }
 
-const tones: Record<Moment['kind'], Tone> = {
+const toneOf: Record<Moment['kind'], Tone> = {
+  ...tones,
   click: 'plain',
   'bot click': 'plain',
   lead: 'accent',
   'unconfirmed lead': 'plain',
   sale: 'good',
-  recorded: 'plain',
-  commission: 'accent',
-  correction: 'warn',
-  refund: 'bad',
-  chargeback: 'bad',
-  returned: 'good',
-  approved: 'good',
-  rejected: 'bad',
-  paid: 'good',
 }
 
 function Words({ moment, program }: { moment: Moment; program: ViewerProgram }) {

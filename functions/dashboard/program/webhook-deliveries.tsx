@@ -19,12 +19,11 @@ import {
 import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Copy, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton } from '../parts/fields.tsx'
+import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm } from '../parts/form.ts'
 import { formatNumber, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvRows, exportCsv, ListPage, noneFits, readPage, stateIn } from '../parts/list.tsx'
+import { csvRows, exportCsv, Find, ListPage, noneFits, readPage, stateIn } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import {
@@ -134,37 +133,24 @@ function EventName({ delivery: { type, message_id: id } }: { delivery: WebhookDe
   )
 }
 
+/** The options of a choice, the first of which is none. */
+const allOr = (values: (readonly [value: string, label: string])[]) => [['', 'All'] as const, ...values]
+
 function Filter({ address, asked, endpoints }: { address: string; asked: Asked; endpoints: WebhookEndpoint[] }) {
-  const query = queryOf(asked)
-  const states = Object.entries(deliveryStates).map(([status, { name }]) => [status, name] as const)
-  return (
-    <form method="get" action={address} role="search" class="row end inline find">
-      <Field name="status" label="State" options={[['', 'All'], ...states]} value={query.status} form={emptyForm} />
-      <Field
-        name="type"
-        label="Event"
-        options={[['', 'All'], ...types.map((type) => [type, type] as const)]}
-        value={query.type}
-        form={emptyForm}
-      />
-      <Field
-        name="endpoint"
-        label="Endpoint"
-        options={[
-          ['', 'All'],
-          ...endpoints.map((endpoint) => [String(endpoint.id), endpoint.description || targetOf(endpoint)] as const),
-        ]}
-        value={query.endpoint}
-        form={emptyForm}
-      />
-      <button type="submit">Show</button>
-      {Object.values(query).some(Boolean) && (
-        <a class="button" href={address}>
-          Clear
-        </a>
-      )}
-    </form>
-  )
+  const choices = [
+    {
+      name: 'status',
+      label: 'State',
+      options: allOr(Object.entries(deliveryStates).map(([status, { name }]) => [status, name])),
+    },
+    { name: 'type', label: 'Event', options: allOr(types.map((type) => [type, type])) },
+    {
+      name: 'endpoint',
+      label: 'Endpoint',
+      options: allOr(endpoints.map((endpoint) => [String(endpoint.id), endpoint.description || targetOf(endpoint)])),
+    },
+  ]
+  return <Find address={address} query={queryOf(asked)} choices={choices} />
 }
 
 webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', requireProgram('webhook:list'), async (c) => {
