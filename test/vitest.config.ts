@@ -9,6 +9,7 @@ const longest = [
   'money-histories',
   'processor-ways',
   'auth',
+  'two-factor',
   'upgrade',
   'serve',
   'serve-install',

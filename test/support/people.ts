@@ -1,0 +1,99 @@
+import { vi } from 'vitest'
+import { findAccess } from '../../lib/access/program-access.ts'
+import { createPerson } from '../../lib/local/people.ts'
+import type { TestStack } from './stack.ts'
+
+export const password = 'correct horse battery'
+
+/** What a function in this process has in a Worker's place. */
+export const inNoWorker = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
+
+interface Answer {
+  token?: string
+  user?: { email: string }
+  error?: { code: string }
+}
+
+export function newEmail() {
+  return `ada-${crypto.randomUUID()}@example.com`
+}
+
+export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
+
+/** People of a stack as tests make them and act for them: through the sign-in's API, their mails and the pages' forms. */
+export function peopleOf(stack: TestStack) {
+  const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+
+  async function call(path: string, body: object, headers: Record<string, string> = {}) {
+    const response = await fetch(`${stack.baseUrl}/api/auth/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    })
+    const answer: Answer = await response.json()
+    return { status: response.status, headers: response.headers, answer }
+  }
+
+  async function signUp(email = newEmail()) {
+    await call('sign-up/email', { name: 'Ada', email, password })
+    const { answer } = await call('sign-in/email', { email, password })
+    return { email, token: answer.token ?? '' }
+  }
+
+  /** Somebody with a confirmed address, signed in, without a sign-up's mail. */
+  async function makePerson() {
+    return await createPerson(stack.db, env, { name: 'Ada', email: newEmail(), password })
+  }
+
+  /** Whether a token signs anybody in, by the check that the dashboard's reads make. */
+  async function isSignedIn(token: string) {
+    return await findAccess(stack.db, env, new Headers({ authorization: `Bearer ${token}` }), undefined).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  async function mailsTo(recipient: string) {
+    const { rows } = await stack.sql.query<{ subject: string; body: string }>(
+      'select subject, body from mails where recipient = $1 order by id',
+      [recipient],
+    )
+    return rows
+  }
+
+  async function lastMail(recipient: string) {
+    return (await mailsTo(recipient)).at(-1)?.body ?? ''
+  }
+
+  /** The link to `page` in the latest mail, once it is there: it is sent after the answer that caused it. */
+  async function mailedLink(recipient: string, page: string) {
+    const pattern = new RegExp(`/${page}\\?token=(\\S+)`)
+    return await vi.waitFor(async () => {
+      const token = pattern.exec(await lastMail(recipient))?.[1]
+      if (token === undefined) throw new Error(`no mail with /${page} to ${recipient}`)
+      return token
+    })
+  }
+
+  /** Posts a form of a page, as the person whose session is `token`. */
+  async function post(path: string, token?: string, fields: Record<string, string> = {}) {
+    return await fetch(stack.baseUrl + path, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: stack.baseUrl, ...(token && sessionCookieOf(token)) },
+      body: new URLSearchParams(fields),
+    })
+  }
+
+  async function isVerified(email: string) {
+    const { rows } = await stack.sql.query('select email_verified from users where email = $1', [email])
+    return rows[0]?.email_verified
+  }
+
+  const get = async (path: string, token: string) => {
+    const response = await fetch(stack.baseUrl + path, { headers: sessionCookieOf(token), redirect: 'manual' })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  }
+
+  return { env, call, signUp, makePerson, isSignedIn, mailsTo, lastMail, mailedLink, post, isVerified, get }
+}
