@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import addFormats from 'ajv-formats'
 import type { AxeResults } from 'axe-core'
 import { Stripe } from 'stripe'
 import { describe, expect, test } from 'vitest'
@@ -10,9 +8,11 @@ import { operations } from '../lib/api/operations.ts'
 import { errorCodes } from '../lib/errors.ts'
 import { readFunctions } from '../lib/local/functions.ts'
 import { openApiDocument } from '../lib/api/openapi.ts'
+import { payloadTypes } from '../lib/api/webhook-payloads.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { startTrackingApi } from './support/api.ts'
 import { launchBrowser } from './support/browser.ts'
+import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 
 const functions = readFunctions()
   .filter(({ name, paths }) => name !== 'auth' && paths.some((path) => path.startsWith('/api/')))
@@ -33,28 +33,19 @@ interface OpenApi {
   openapi: string
   servers: unknown
   paths: Record<string, Record<string, Documented>>
+  webhooks: Record<
+    string,
+    { post: { requestBody: { content: { 'application/json': Media & { schema: Described } } } } }
+  >
   components: { schemas: Record<string, object> }
+}
+interface Described {
+  properties?: Record<string, Described & { description?: string }>
 }
 
 const answer = await fetch(`${stack.baseUrl}/api/v1/openapi.json`)
 const document = (await answer.json()) as OpenApi
-
-/** The document with no field allowed that it does not name, so that an answer can hold nothing undocumented. */
-const strict = JSON.parse(JSON.stringify(document), (_, value: unknown) =>
-  typeof value === 'object' && value !== null && 'properties' in value && !('additionalProperties' in value)
-    ? { ...value, additionalProperties: false }
-    : value,
-) as OpenApi
-const ajv = new Ajv2020({ strict: false, allErrors: true })
-addFormats.default(ajv)
-ajv.addSchema(strict, 'document')
-
-/** What is wrong with a value by the schema at a place of the document. */
-function violations(place: (string | number)[], value: unknown): unknown {
-  const pointer = place.map((part) => encodeURIComponent(String(part).replaceAll('~', '~0').replaceAll('/', '~1')))
-  ajv.validate(`document#/${pointer.join('/')}`, value)
-  return ajv.errors
-}
+const violations = checkerOf(document)
 
 const documented = ({ path, method }: Operation): Documented => {
   const found = document.paths[path]?.[method]
@@ -93,6 +84,17 @@ test('an answer with a field that the document does not name would be noticed', 
   const [sale] = operations.flatMap(({ id, examples }) => (id === 'trackSale' ? examples : []))
   expect(violations(place, sale?.response)).toBeNull()
   expect(violations(place, { ...Object(sale?.response), more: 1 })).not.toBeNull()
+})
+
+test('it describes every webhook with its example, and each field of it', () => {
+  expect(Object.keys(document.webhooks)).toEqual(payloadTypes)
+  for (const [type, { post }] of Object.entries(document.webhooks)) {
+    const { schema, examples } = post.requestBody.content['application/json']
+    expect(violations(webhookBodyPlace(type), examples?.[type]?.value)).toBeNull()
+    const { data, ...fields } = schema.properties ?? {}
+    const undescribed = Object.entries({ ...fields, ...data?.properties }).filter(([, one]) => !one.description)
+    expect([type, undescribed]).toEqual([type, []])
+  }
 })
 
 describe('every example is what its own schema says', () => {
@@ -230,6 +232,10 @@ describe('the reference page', async () => {
   test.for(operations.map(({ path, summary }) => [path, summary]))('has %s', ([path = '', summary = '']) => {
     expect(html).toContain(path)
     expect(html).toContain(summary)
+  })
+
+  test.for(payloadTypes)('has the webhook %s', (type) => {
+    expect(html).toContain(`<h3 id="webhook-${type}">`)
   })
 
   test.for(Object.entries(errorCodes))('has the error code %s with its status', ([code, { status }]) => {

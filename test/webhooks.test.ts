@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test } from 'vitest'
 import { createPerson } from '../lib/local/people.ts'
 import { approveCommission, approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
@@ -24,11 +24,14 @@ import { deleteOldWebhooks, findDelivery, listDeliveries } from '../lib/notifica
 import { deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
 import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
 import { wakesOf } from '../lib/notifications/wakes.ts'
+import { openApiDocument } from '../lib/api/openapi.ts'
+import { payloadTypes } from '../lib/api/webhook-payloads.ts'
 import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { acceptPartnerInvitation, invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { startTrackingApi, times } from './support/api.ts'
+import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
 
 /** Answers DNS questions: every name leads to this machine. */
@@ -69,7 +72,12 @@ queue.middlewareStack.add(
   { step: 'initialize' },
 )
 
-beforeEach(() => void (receiver.received.length = 0))
+/** Every body that came, in any test. */
+const bodies: { type: string }[] = []
+afterEach(() => {
+  bodies.push(...receiver.received.map(({ body }) => JSON.parse(body)))
+  receiver.received.length = 0
+})
 
 let named = 0
 
@@ -503,6 +511,12 @@ test('a program has 20 endpoints at most, also where they are made at once', asy
   const program = await api.program()
   const made = await Promise.allSettled(times(24, () => listen('ok', { program })))
   expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
+})
+
+test('every type came in these tests, and each body is what the OpenAPI document says of it', () => {
+  const violations = checkerOf(openApiDocument('https://track.example.com'))
+  expect(new Set(bodies.map(({ type }) => type))).toEqual(new Set(payloadTypes))
+  for (const body of bodies) expect([body, violations(webhookBodyPlace(body.type), body)]).toEqual([body, null])
 })
 
 test('the policy for the operator allows what the consumer did here, and no more', () => {

@@ -2,6 +2,14 @@ import type { Example, Operation } from '../../lib/api/operation.ts'
 import { operations } from '../../lib/api/operations.ts'
 import { errorCodes, problemCodes } from '../../lib/errors.ts'
 import { idempotencyKey, jsonSchema } from '../../lib/api/openapi.ts'
+import {
+  payloadTypes,
+  webhookBodyFields,
+  webhookExample,
+  webhookFields,
+  webhookHeaderFields,
+  webhookPayloads,
+} from '../../lib/api/webhook-payloads.ts'
 import { Document } from './document.tsx'
 
 /** A JSON Schema, as far as the page reads it. */
@@ -45,6 +53,9 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
             </li>
           ))}
           <li>
+            <a href="#webhooks">Webhooks</a>
+          </li>
+          <li>
             <a href="#errors">Error codes</a>
           </li>
         </ul>
@@ -64,6 +75,7 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
         {operations.map((operation) => (
           <Endpoint operation={operation} baseUrl={baseUrl} />
         ))}
+        <Webhooks />
         <ErrorCodes />
       </main>
     </Document>
@@ -164,6 +176,61 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
           <pre tabindex={0}>{requestText(operation, example, baseUrl)}</pre>
           <pre tabindex={0}>{JSON.stringify(example.response, null, 2)}</pre>
         </details>
+      ))}
+    </section>
+  )
+}
+
+const namedRows = (rows: [name: string, text: string][]) =>
+  rows.map(([name, text]) => [<code>{name}</code>, <Prose text={text} />])
+
+/** What is sent to the program's own servers, each type with what it holds. */
+function Webhooks() {
+  return (
+    <section id="webhooks">
+      <h2>Webhooks</h2>
+      <p>
+        A POST to each endpoint of the program that wants the type, signed by Standard Webhooks. Any 2xx within ten
+        seconds takes it; else it is sent again. <a href="/docs/webhooks">How to receive them</a>
+      </p>
+      <Table
+        caption="Headers"
+        of="Webhooks"
+        head={['Header', 'Meaning']}
+        rows={namedRows(Object.entries(webhookHeaderFields).map(([name, { description }]) => [name, description]))}
+      />
+      <Table
+        caption="Body"
+        of="Webhooks"
+        head={['Field', 'Meaning']}
+        rows={namedRows(Object.entries(webhookBodyFields))}
+      />
+      {payloadTypes.map((type) => (
+        <>
+          <h3 id={`webhook-${type}`}>
+            <code>{type}</code>
+          </h3>
+          <p>
+            <Prose text={webhookPayloads[type].when} />
+          </p>
+          <Table
+            caption="data"
+            of={type}
+            head={['Field', 'Type', 'Meaning']}
+            rows={fieldsOf(jsonSchema(webhookPayloads[type].data, 'output')).map(({ name, type: of, required }) => [
+              <>
+                <code>{name}</code>
+                {required || <span class="required"> optional</span>}
+              </>,
+              of,
+              <Prose text={webhookFields[name] ?? ''} />,
+            ])}
+          />
+          <details>
+            <summary>Example</summary>
+            <pre tabindex={0}>{JSON.stringify(webhookExample(type), null, 2)}</pre>
+          </details>
+        </>
       ))}
     </section>
   )

@@ -4,6 +4,15 @@ import { operations } from './operations.ts'
 import { type ErrorCode, errorCodes, problemCodes } from '../errors.ts'
 import { errorEnvelope, problemEnvelope } from './envelopes.ts'
 import { sessionCookie } from '../access/sessions.ts'
+import {
+  payloadTypes,
+  webhookBodyFields,
+  webhookBodySchema,
+  webhookExample,
+  webhookFields,
+  webhookHeaderFields,
+  webhookPayloads,
+} from './webhook-payloads.ts'
 
 type Json = Record<string, unknown>
 type Schema = z.core.JSONSchema.BaseSchema
@@ -150,6 +159,43 @@ function requestBodyOf({ auth, body, examples }: Operation): Json {
   return { requestBody: { required: true, content: { 'application/json': content } } }
 }
 
+/** What is sent to programs' own servers, by its type. */
+function webhooks(): Json {
+  const parameters = Object.entries(webhookHeaderFields).map(([name, field]) => ({
+    name,
+    in: 'header',
+    required: true,
+    schema: { type: 'string' },
+    ...field,
+  }))
+  return Object.fromEntries(
+    payloadTypes.map((type) => {
+      const schema = described(schemaOf(webhookBodySchema(type), 'output'), webhookBodyFields)
+      const data = described(schemaOf(webhookPayloads[type].data, 'output'), webhookFields)
+      const content = {
+        schema: { ...schema, properties: { ...Object(schema['properties']), data } },
+        examples: { [type]: { value: webhookExample(type) } },
+      }
+      const post = {
+        summary: type,
+        description: webhookPayloads[type].when,
+        tags: ['Webhooks'],
+        security: [],
+        parameters,
+        requestBody: { required: true, content: { 'application/json': content } },
+        responses: {
+          '2XX': { description: 'It was taken. What the answer holds is kept with the delivery, up to 4 KB.' },
+          default: {
+            description:
+              'Any other answer, a redirect, or none within ten seconds: it is sent again under the same `webhook-id`.',
+          },
+        },
+      }
+      return [type, { post }]
+    }),
+  )
+}
+
 /** The OpenAPI 3.1 document of the public API: from the schemas that validate requests and the one table of error codes. */
 export function openApiDocument(baseUrl: string): Json {
   const paths = operations.map((operation) => {
@@ -181,8 +227,9 @@ export function openApiDocument(baseUrl: string): Json {
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: baseUrl }],
-    tags: [{ name: 'Tracking' }, { name: 'Program' }, { name: 'Reads' }, { name: 'Service' }],
+    tags: [{ name: 'Tracking' }, { name: 'Program' }, { name: 'Reads' }, { name: 'Service' }, { name: 'Webhooks' }],
     paths: Object.fromEntries(byPath),
+    webhooks: webhooks(),
     components: {
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'Program API key, `svc_live_…`. For servers only.' },

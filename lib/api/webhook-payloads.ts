@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { testType, type WebhookType } from '../notifications/webhook-types.ts'
+import { testType, type WebhookType, webhookTypes } from '../notifications/webhook-types.ts'
 import { cents, count, currency, day, id } from './response-fields.ts'
 
 const signed = () => z.int()
@@ -60,6 +60,63 @@ const commissionExample = {
   currency: 'usd',
 }
 const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency: 'usd', status: 'requested' }
+
+/** What each field of `data` means, of every type. */
+export const webhookFields: Record<string, string> = {
+  amount_cents: 'What was paid, earned or asked for, in the smallest unit of the currency.',
+  approved_cents: 'What was added to the partner’s balance: what refunds before left of the commission.',
+  commission_id: 'Id of the commission.',
+  currency: 'ISO 4217, in lower case.',
+  customer_id: 'Id of the customer, of the program API.',
+  endpoint_id: 'Id of the endpoint for which the test event was made.',
+  hold_until: 'When the commission can be approved at the earliest.',
+  is_full: 'Whether nothing of the commission is left.',
+  is_recurring: 'Whether it is a later payment of a subscription.',
+  kind: 'Whether a sale earned the commission or a lead.',
+  lead_id: 'Id of the lead.',
+  paid_on: 'The day of the transfer, as who paid gave it.',
+  partner_id: 'Id of the partner.',
+  payout_id: 'Id of the payout.',
+  payout_run_id: 'Id of the payout run that it belongs to.',
+  reason: 'What it was reversed for.',
+  reduced_by_cents: 'How much less the payout is.',
+  reference: 'The reference of the transfer, as who paid gave it.',
+  refunded_by_cents: 'What was refunded now; below zero where a refund or a dispute was reversed.',
+  refunded_cents: 'What of the sale is refunded in all.',
+  reversed_by_cents: 'How much less of the commission is left; below zero where more is.',
+  reversed_cents: 'What of the commission is reversed in all.',
+  sale_id: 'Id of the sale.',
+  sale_type: 'What was sold, as the sale call or Stripe’s payment says.',
+  status: 'What the payout is now.',
+  subscription_id: 'The subscription that the payment belongs to.',
+  transaction_id: 'The transaction id of the sale.',
+}
+
+/** What each field of a webhook's body means. */
+export const webhookBodyFields = {
+  id: 'The same in every try and at every endpoint, and the header `webhook-id`.',
+  type: 'What happened.',
+  timestamp: 'When, ISO 8601.',
+  sequence: 'Of two events about one sale, commission or payout, the one with the larger came later.',
+  data: 'Ids, sums in the smallest unit of their currency, and states; a field that has no value is left out.',
+}
+
+/** The headers by which a webhook is signed, as Standard Webhooks has them. */
+export const webhookHeaderFields = {
+  'webhook-id': {
+    description: 'The `id` of the body. Keep those that you have handled, and pass over what comes again.',
+    example: 'evt_1',
+  },
+  'webhook-timestamp': {
+    description: 'When this try was sent, in seconds since 1970. Refuse what is more than five minutes away.',
+    example: '1767269100',
+  },
+  'webhook-signature': {
+    description:
+      'Signatures with a space between them, two while the secret is rotated, each `v1,` and the base64 of HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, by what is base64 behind `whsec_` in the secret.',
+    example: 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+  },
+}
 
 interface Payload {
   /** When it is told. */
@@ -136,6 +193,9 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { endpoint_id: 1 },
   },
 }
+
+/** Every type that a program can get. */
+export const payloadTypes = [...webhookTypes, testType] as const
 
 /** The whole body of a webhook of one type. */
 export const webhookBodySchema = (type: keyof typeof webhookPayloads) =>
