@@ -1,7 +1,7 @@
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -223,10 +223,50 @@ describe('svc webhooks', () => {
   })
 })
 
+/** Takes a server from its port and back to it. */
+async function startMovable(handle: RequestListener) {
+  const server = createServer(handle).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  afterAll(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    stop: async () => {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+    start: async () => await once(server.listen(port, '127.0.0.1'), 'listening'),
+  }
+}
+
+/** The service behind a proxy that has a mood for each of the next requests: it answers 502 itself, or breaks off in the middle of an answer. */
+async function startWayToService() {
+  const moods: ('fails' | 'breaks off')[] = []
+  const moved = await startMovable((incoming, outgoing) => {
+    void (async () => {
+      const mood = moods.shift()
+      if (mood === 'fails') return outgoing.writeHead(502).end('<h1>Bad gateway</h1>')
+      const { method = 'GET', url = '', headers } = incoming
+      const parts: Buffer[] = await incoming.toArray()
+      const answer = await fetch(stack.baseUrl + url, {
+        method,
+        headers: { authorization: headers.authorization ?? '', 'content-type': 'application/json' },
+        ...(parts.length > 0 && { body: Buffer.concat(parts) }),
+      })
+      const text = await answer.text()
+      if (mood === undefined) return outgoing.writeHead(answer.status).end(text)
+      outgoing.writeHead(answer.status, { 'content-length': text.length })
+      return outgoing.write(text.slice(0, 50), () => outgoing.destroy())
+    })()
+  })
+  return { ...moved, moods }
+}
+
 /** A server on this machine that answers `status` and keeps what the library of Standard Webhooks verified. */
 async function startHooks(status: number) {
   const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
-  const server = createServer((request, response) => {
+  const moved = await startMovable((request, response) => {
     void request
       .setEncoding('utf8')
       .toArray()
@@ -235,14 +275,12 @@ async function startHooks(status: number) {
         hooks.verified.push(new Webhook(hooks.secret).verify(parts.join(''), given) as (typeof hooks.verified)[number])
         return response.writeHead(status).end()
       })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  afterAll(() => server.close())
-  return { hooks, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks` }
+  })
+  return { hooks, server: moved, url: `${moved.url}/hooks` }
 }
 
 async function startListener(status: number, ...args: string[]) {
-  const { hooks, url } = await startHooks(status)
+  const { hooks, server, url } = await startHooks(status)
   const environment = { PATH: process.env['PATH'] ?? '', ...connection }
   const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], {
     cwd: folder,
@@ -257,12 +295,23 @@ async function startListener(status: number, ...args: string[]) {
   return {
     child,
     hooks,
+    server,
     out,
     end: async (signal: NodeJS.Signals) => {
       child.kill(signal)
       return (await once(child, 'exit')) as [number | null, string | null]
     },
   }
+}
+
+/** A sale of one customer, who stays a partner's once a click named them. */
+async function sell(transaction_id: string, more: { click_id?: string } = {}) {
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${sandbox.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ transaction_id, customer_key: 'listened', amount_cents: 4900, ...more }),
+  })
+  expect(response.status).toBe(200)
 }
 
 describe('svc listen', () => {
@@ -280,15 +329,7 @@ describe('svc listen', () => {
       partner_code: sandbox.partnerCode,
     }
     const click = await recordClick(stack.db, visit, null)
-    const sent = { customer_key: 'listened', click_id: click.click_id, amount_cents: 4900 }
-    for (const transaction_id of ['listen-1', 'listen-2']) {
-      const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${sandbox.apiKey}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ ...sent, transaction_id }),
-      })
-      expect(response.status).toBe(200)
-    }
+    for (const transaction_id of ['listen-1', 'listen-2']) await sell(transaction_id, { click_id: click.click_id })
     const types = ({ hooks }: typeof first) => hooks.verified.map(({ type }) => type)
     await expect
       .poll(() => types(first), { timeout: 20_000 })
@@ -314,6 +355,41 @@ describe('svc listen', () => {
     await expect.poll(() => second.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +500/)
     expect(await first.end('SIGINT')).toEqual([0, null])
     expect(await second.end('SIGTERM')).toEqual([0, null])
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+
+  test('loses nothing while the service or the server on this machine is away, or itself stands still', async () => {
+    const service = await startWayToService()
+    const { child, hooks, server, out, end } = await startListener(
+      204,
+      '--types',
+      'sale.created',
+      '--base-url',
+      service.url,
+    )
+    const tell = (text: string) => expect.poll(() => out.text, { timeout: 20_000 }).toContain(text)
+    await Promise.all([service.stop(), server.stop()])
+    await sell('away-1')
+    await tell(`${service.url} did not answer (`)
+    await tell('Events are kept there until it answers.')
+    service.moods.push('breaks off', 'fails')
+    await service.start()
+    await tell('The service answers again.')
+    await tell('/hooks does not answer (ECONNREFUSED). Events wait until it does.')
+    await sell('away-2')
+    await server.start()
+    await tell('/hooks answers again.')
+    await tell('transaction away-2')
+    child.kill('SIGSTOP')
+    await sell('away-3')
+    child.kill('SIGCONT')
+    await tell('transaction away-3')
+    expect(Array.from(out.text.matchAll(/transaction (\S+)/g), ([, id]) => id)).toEqual(['away-1', 'away-2', 'away-3'])
+    expect(hooks.verified).toHaveLength(3)
+    expect([out.text.match(/✗/g), out.text.match(/answers again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])
+    expect(service.moods).toEqual([])
+    // A closed terminal ends it as Ctrl-C does.
+    expect(await end('SIGHUP')).toEqual([0, null])
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 

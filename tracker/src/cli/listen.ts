@@ -16,6 +16,8 @@ const overlapMilliseconds = 60_000
 /** After these the listener goes on: the service or the way there is away for a moment. */
 const passing = new Set(['network_error', 'invalid_response', 'rate_limited', 'unavailable', 'internal_error'])
 
+const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
 function httpAddress(text: string): string {
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
   throw new InvalidArgumentError('It is an address such as http://localhost:3000/hooks.')
@@ -39,8 +41,8 @@ function signed(id: string, body: string, secret: string): Record<string, string
   }
 }
 
-/** Forwards one event: the status that was answered, or why there was none. */
-async function forward(address: string, { payload }: Delivery, secret: string): Promise<number | string> {
+/** Sends one event: the status that was answered, or why there is none. */
+async function post(address: string, { payload }: Delivery, secret: string): Promise<number | Error> {
   const body = JSON.stringify(payload)
   try {
     const response = await fetch(address, {
@@ -50,13 +52,40 @@ async function forward(address: string, { payload }: Delivery, secret: string): 
       redirect: 'manual',
       signal: AbortSignal.timeout(answerMilliseconds),
     })
-    await response.arrayBuffer()
+    await response.arrayBuffer().catch(() => undefined)
     return response.status
   } catch (error) {
-    const { name, cause } = error instanceof Error ? error : new Error(String(error))
-    return cause instanceof Error && 'code' in cause ? String(cause.code) : name
+    return error instanceof Error ? error : new Error(String(error))
   }
 }
+
+function reasonOf({ message, cause }: Error): string {
+  if (!(cause instanceof Error)) return message
+  return 'code' in cause ? String(cause.code) : cause.message
+}
+
+/**
+ * Forwards one event, again and again while nobody answers at the address: what is answered, whatever the status, and what takes too long has
+ * arrived. Undefined where the listener ends meanwhile.
+ */
+async function forward(address: string, delivery: Delivery, secret: string, ended: AbortSignal) {
+  for (let tries = 1; !ended.aborted; tries++) {
+    const answer = await post(address, delivery, secret)
+    const isTimeout = answer instanceof Error && answer.name === 'TimeoutError'
+    if (!(answer instanceof Error) || isTimeout) {
+      if (tries > 1) console.error(`${green('✓')} ${address} answers again.`)
+      return isTimeout ? `no answer in ${answerMilliseconds / 1000} s` : answer
+    }
+    if (tries === 1) {
+      console.error(`${red('✗')} ${address} does not answer (${reasonOf(answer)}). Events wait until it does.`)
+    }
+    await pause(pollMilliseconds, ended)
+  }
+  return undefined
+}
+
+const pause = (milliseconds: number, ended: AbortSignal) =>
+  sleep(milliseconds, undefined, { signal: ended }).catch(() => undefined)
 
 /** What there is for an endpoint and was not seen, the first one first. `seen` holds what may be met again, with its time. */
 async function readNew(connection: Connection, endpointId: number, seen: Map<string, number>): Promise<Delivery[]> {
@@ -93,9 +122,8 @@ async function listen(flags: ListenFlags): Promise<void> {
 
   const ended = new AbortController()
   const end = () => ended.abort()
-  process.once('SIGINT', end).once('SIGTERM', end)
-  const pause = (milliseconds: number) =>
-    sleep(milliseconds, undefined, { signal: ended.signal }).catch(() => undefined)
+  // The last one comes where the terminal is closed.
+  for (const signal of endings) process.once(signal, end)
   try {
     say(
       { endpoint_id: endpoint.id, secret, forward: flags.forward },
@@ -105,19 +133,20 @@ async function listen(flags: ListenFlags): Promise<void> {
     let isAway = false
     while (!ended.signal.aborted) {
       try {
-        for (const delivery of await readNew(connection, endpoint.id, seen)) {
-          // What is under way when it ends was forwarded; what is left has no other taker.
-          if (ended.signal.aborted) break
+        const deliveries = await readNew(connection, endpoint.id, seen)
+        if (isAway) console.error(`${green('✓')} The service answers again. Nothing was missed.`)
+        isAway = false
+        for (const delivery of deliveries) {
           const { id, type, payload } = delivery
-          const answer = await forward(flags.forward, delivery, secret)
+          const answer = await forward(flags.forward, delivery, secret, ended.signal)
+          // What is left when it ends has no other taker.
+          if (answer === undefined) break
           seen.set(id, Date.parse(payload.timestamp))
           const isTaken = typeof answer === 'number' && answer >= 200 && answer < 300
           const cells = [payload.timestamp.slice(11, 19), plain(id).padEnd(12), plain(type).padEnd(20)]
           const about = aboutOf(payload.data).padEnd(24)
           say({ ...payload, answer }, [...cells, about, (isTaken ? green : red)(String(answer))].join('  '))
         }
-        isAway = false
-        await pause(pollMilliseconds)
       } catch (error) {
         if (!(error instanceof CommandError)) throw error
         if (error.code === 'not_found') {
@@ -128,15 +157,19 @@ async function listen(flags: ListenFlags): Promise<void> {
           )
         }
         if (!passing.has(error.code)) throw error
-        if (!isAway) console.error(`${red('✗')} ${error.message} Going on.`)
+        if (!isAway) console.error(`${red('✗')} ${error.message} Events are kept there until it answers.`)
         isAway = true
-        await pause(pollMilliseconds * 5)
       }
+      await pause(pollMilliseconds, ended.signal)
     }
   } finally {
-    process.off('SIGINT', end).off('SIGTERM', end)
-    // Else the service deletes it after a day.
-    await request(connection, `/api/v1/webhook-endpoints/${endpoint.id}`, { method: 'DELETE' }).catch(() => undefined)
+    for (const signal of endings) process.off(signal, end)
+    await request(connection, `/api/v1/webhook-endpoints/${endpoint.id}`, { method: 'DELETE' }).catch(
+      (error: unknown) => {
+        if (error instanceof CommandError && error.code === 'not_found') return
+        console.error(`${red('✗')} Endpoint ${endpoint.id} could not be deleted. The service deletes it after a day.`)
+      },
+    )
   }
 }
 
@@ -153,7 +186,8 @@ export function addListen(svc: Command, subcommand: Subcommand): void {
       'after',
       `
 Prints a line for each event with what the server answered; with --json an object a line. They are signed as the service
-signs. Each listener gets every event; ended with Ctrl-C, it leaves nothing behind.
+signs. Each listener gets every event; ended with Ctrl-C, it leaves nothing behind. While the server or the service is
+away, events wait, and go on by themselves.
 
 Examples:
   $ svc listen --forward http://localhost:3000/hooks
