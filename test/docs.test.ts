@@ -1,12 +1,16 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { SvcClient } from 'svc-tracker'
 import { SvcApi } from 'svc-tracker/api'
 import { verifyWebhook } from 'svc-tracker/webhooks'
 import axe from 'axe-core'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { webhookBodySchema, webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { freePort } from '../lib/local/postgres.ts'
@@ -19,6 +23,7 @@ import { startStack } from './support/stack.ts'
 const run = promisify(execFile)
 const stack = await startStack({
   functions: [
+    'dashboard',
     'docs',
     'api-reference',
     'tracker-package',
@@ -28,6 +33,7 @@ const stack = await startStack({
     'track-sale',
     'track-refund',
     'partners',
+    'groups',
     'links',
     'sales',
     'commissions',
@@ -47,6 +53,12 @@ const get = async (path: string) => {
 }
 const index = await get('/llms.txt')
 const pages = Array.from(index.text.matchAll(/\/docs\/([\w-]+)\.md\)/g), ([, name = '']) => name)
+
+/** A code block of a page by the file that it names. */
+async function codeOf(page: string, file: string): Promise<string> {
+  const { text } = await get(`/docs/${page}.md`)
+  return new RegExp(`^\`\`\`js run file=${file}\\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
+}
 
 test('llms.txt names each page, and each is there for people and as Markdown', async () => {
   expect(index).toMatchObject({ status: 200, type: 'text/plain; charset=utf-8' })
@@ -144,22 +156,76 @@ test('the commands of the pages run as they stand', async () => {
   ])
 })
 
-test('the walk through the program API runs as it stands', async () => {
-  const { text } = await get('/docs/program-api.md')
-  const [, code = ''] = /^```js run file=walk.mjs\n([^]*?)^```$/m.exec(text) ?? []
-  const args = ['--input-type=module', '--eval', code]
+test.each(['partners.mjs', 'groups.mjs'])('%s of the program API runs as it stands', async (file) => {
+  const args = ['--input-type=module', '--eval', await codeOf('program-api', file)]
   const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
-  const lines = stdout.split('\n')
-  expect(lines[0]).toMatch(/^true \{/)
-  expect(stdout).toMatch(/status: 'pending',\s+amount_cents: 980,/)
-  expect(lines).toContain(`Nora Field [ { currency: 'usd', balance_cents: 980 } ]`)
+  expect(stdout).toMatch(file === 'groups.mjs' ? /^1$/m : /^\d+\nNora Field \[\]\n/)
+})
 
-  const { text: page } = await get('/docs/why-this-partner.md')
-  const [, question = ''] = /^```js run file=why.mjs\n([^]*?)^```$/m.exec(page) ?? []
-  const why = await run(process.execPath, ['--input-type=module', '--eval', question], {
-    env: { SVC_API_KEY: sandbox.apiKey },
+test('the walk runs as it stands: told to another process as it says there, and explained as JSON and in the dashboard', async () => {
+  const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
+  const port = await freePort()
+  const { text } = await get('/docs/walk.md')
+  const blocks = Array.from(
+    text.matchAll(/^```(\w+) walk(?: file=(\S+))?\n([^]*?)^```$/gm),
+    ([, kind, file, code = '']) => ({
+      kind,
+      file,
+      code: code.replace('.listen(3000)', `.listen(${port})`).replace('localhost:3000', `localhost:${port}`),
+    }),
+  )
+  const folder = mkdtempSync(join(tmpdir(), 'walk-'))
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+  for (const { file, code } of blocks) if (file) writeFileSync(join(folder, file), code)
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: folder,
+    SVC_BASE_URL: stack.baseUrl,
+    SVC_API_KEY: shop.apiKey,
+    SVC_WEBHOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=',
+  }
+  const options = { cwd: folder, env }
+  const [servers = '', walk = '', questions = ''] = blocks.flatMap(({ kind, code }) => (kind === 'sh' ? [code] : []))
+
+  const background = spawn('bash', ['-c', `${servers}\nwait`], { ...options, detached: true })
+  onTestFinished(async () => {
+    const ended = once(background, 'close')
+    process.kill(-(background.pid ?? 0), 'SIGTERM')
+    await ended
+    rmSync(folder, { recursive: true })
   })
-  expect(why.stdout).toMatch(/^Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\.$/m)
+  const output = { printed: '' }
+  for (const stream of [background.stdout, background.stderr])
+    stream.setEncoding('utf8').on('data', (printed: string) => (output.printed += printed))
+  await expect.poll(() => output.printed, { timeout: 20_000 }).toContain('forwards to')
+
+  const { stdout: walked } = await run('bash', ['-c', walk], options)
+  expect(walked).toMatch(/^true \{ id: \d+, status: 'refunded', amount_cents: 980, reversed_cents: 180 \}\n/)
+  expect(walked.split('\n')).toContain(`Nora Field [ { currency: 'usd', balance_cents: 800 } ]`)
+  const told = blocks.find(({ kind }) => kind === 'text')?.code
+  await expect
+    .poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join(''), { timeout: 20_000 })
+    .toBe(told)
+
+  const summary = /Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\./
+  const { stdout: explained } = await run('bash', ['-c', questions], options)
+  expect(explained.split(summary)).toHaveLength(3)
+  const why = ['--input-type=module', '--eval', await codeOf('why-this-partner', 'why.mjs')]
+  const asked = await run(process.execPath, why, { env: { SVC_API_KEY: shop.apiKey } })
+  expect(asked.stdout).toMatch(summary)
+
+  const page = await browser.newPage({ baseURL: stack.baseUrl })
+  const { hostname: domain } = new URL(stack.baseUrl)
+  const session = { name: sessionCookie, value: encodeURIComponent(shop.dashboardToken) }
+  await page.context().addCookies([{ ...session, domain, path: '/', secure: true }])
+  await page.goto(`/programs/${shop.programId}/commissions`)
+  await page.getByRole('link', { name: 'order-81' }).click()
+  await page.getByRole('heading', { name: 'Why this partner?' }).waitFor()
+  expect(await page.locator('main').innerText()).toMatch(summary)
+  const history = page.getByRole('table', { name: /^History/ }).getByRole('row')
+  const events = await history.locator('td:nth-child(2)').allInnerTexts()
+  expect(events.map((event) => event.toLowerCase())).toEqual(['recorded', 'commission', 'refund', 'approved'])
+  await page.close()
 })
 
 test('the proxy beside a server of another language runs as it stands, and sets the cookies', async () => {
@@ -192,12 +258,6 @@ test('the proxy beside a server of another language runs as it stands, and sets 
     server.kill()
   }
 })
-
-/** A code block of a page by the file that it names. */
-async function codeOf(page: string, file: string): Promise<string> {
-  const { text } = await get(`/docs/${page}.md`)
-  return new RegExp(`^\`\`\`js run file=${file}\\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
-}
 
 interface Sent {
   body: string

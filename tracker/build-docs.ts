@@ -29,6 +29,7 @@ const names = [
   'consent',
   'test-data',
   'program-api',
+  'walk',
   'webhooks',
   'figures',
   'why-this-partner',
