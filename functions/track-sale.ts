@@ -25,6 +25,7 @@ for (const path of paths) {
       transaction_id: body.transaction_id,
       customer_key: body.customer_key,
       click_id: clickIdOrNull(body.click_id || body.clickId),
+      coupon: body.coupon?.trim() || null,
       amount_cents: body.amount_cents,
       tax_cents: body.tax_cents ?? 0,
       currency: body.currency ?? 'usd',

@@ -21,7 +21,7 @@ export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
 
 export type GroupedMetric = "bot_clicks" | "clicks" | "commission" | "conversions" | "leads" | "refunded" | "revenue" | "sales";
 
-export type GroupingName = "all" | "browser" | "country" | "device" | "link" | "page" | "partner" | "referrer" | "sub1" | "sub2" | "sub3" | "utm_campaign" | "utm_content" | "utm_medium" | "utm_source" | "utm_term";
+export type GroupingName = "all" | "browser" | "code" | "country" | "device" | "link" | "page" | "partner" | "referrer" | "sub1" | "sub2" | "sub3" | "utm_campaign" | "utm_content" | "utm_medium" | "utm_source" | "utm_term";
 
 export type Int8 = ColumnType<number, bigint | number | string, bigint | number | string>;
 
@@ -178,6 +178,7 @@ export interface CommissionRules {
 
 export interface Commissions {
   amount_cents: Int8;
+  code_id: Int8 | null;
   correction_count: Generated<number>;
   corrections: Json | null;
   created_at: Generated<Timestamp>;
@@ -209,6 +210,7 @@ export interface CustomerOrigins {
 
 export interface Customers {
   click_id: string;
+  code_id: Int8 | null;
   created_at: Generated<Timestamp>;
   customer_key: string | null;
   customer_status: Generated<string>;
@@ -217,9 +219,9 @@ export interface Customers {
   first_purchase_date: Timestamp | null;
   id: Generated<Int8>;
   key_unverified_since: Timestamp | null;
-  last_click_at: Timestamp;
+  last_click_at: Timestamp | null;
   lead_event_id: Int8 | null;
-  link_id: Int8;
+  link_id: Int8 | null;
   partner_id: Int8;
   program_id: Int8;
   provisional_lead_at: Timestamp | null;
@@ -391,6 +393,17 @@ export interface OwnAccountCodes {
   expires_at: Timestamp;
   needs_livemode: boolean;
   program_id: Int8;
+}
+
+export interface PartnerCodes {
+  account_id: string | null;
+  code: string;
+  created_at: Generated<Timestamp>;
+  id: Generated<Int8>;
+  partner_id: Int8;
+  program_id: Int8;
+  promotion_code_id: string | null;
+  revoked_at: Timestamp | null;
 }
 
 export interface PartnerGroups {
@@ -580,6 +593,7 @@ export interface ProgramMembers {
 export interface Programs {
   attribute_known_customers: Generated<boolean>;
   attribution_model: Generated<'last_click' | 'first_click'>;
+  attribution_priority: Generated<'code' | 'click'>;
   commission_bp: Generated<number>;
   commission_duration_months: number | null;
   cookie_window_days: Generated<number>;
@@ -650,12 +664,14 @@ export interface Sales {
   amount_cents: Int8;
   amount_source: Generated<AmountSource>;
   api_payload: Json | null;
+  code_id: Int8 | null;
   commission_base_cents: Int8;
   commission_bp: number | null;
   commission_cap_cents: Int8 | null;
   commission_fixed_cents: Int8 | null;
   commission_months: number | null;
   commission_rule_id: Int8 | null;
+  coupon: string | null;
   created_at: Generated<Timestamp>;
   currency: string;
   customer_id: Int8 | null;
@@ -721,7 +737,8 @@ export interface UncountedClicks {
 
 export interface UncountedFigures {
   at: Timestamp;
-  clicked_at: Timestamp;
+  clicked_at: Timestamp | null;
+  code_id: Int8 | null;
   commission_cents: Generated<Int8>;
   conversions: Generated<Int8>;
   currency: string | null;
@@ -895,6 +912,7 @@ export interface DB {
   notifications: Notifications;
   outbox: Outbox;
   own_account_codes: OwnAccountCodes;
+  partner_codes: PartnerCodes;
   partner_groups: PartnerGroups;
   partner_invitations: PartnerInvitations;
   partner_profiles: PartnerProfiles;
@@ -1047,6 +1065,10 @@ export interface DatabaseFunctions {
     arguments: { of_account_id: string | null; told: string | null }
     row: { place: number | null; is_test: boolean | null }
   }
+  make_code: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
+    row: { code_id: number | null; refusal: string | null; held_by: string | null }
+  }
   make_event_partitions: {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
@@ -1111,6 +1133,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
     row: { replay_webhooks: number | null }
   }
+  revoke_code: {
+    arguments: { of_program_id: number | null; of_code_id: number | null }
+    row: { revoke_code: boolean | null }
+  }
   save_rules: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null }
     row: { save_rules: boolean | null }
@@ -1140,8 +1166,8 @@ export interface DatabaseFunctions {
     row: { key_refusal: string | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   track_sale: {
-    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
-    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null }
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; coupon: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null; is_attributed: boolean | null }
   }
   track_test_click: {
     arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
@@ -1195,6 +1221,7 @@ export const functionCalls: {
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
+  make_code: { text: 'select * from make_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
   make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
@@ -1211,6 +1238,7 @@ export const functionCalls: {
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
+  revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
@@ -1218,7 +1246,7 @@ export const functionCalls: {
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
-  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'stem', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
+  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'stem', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },

@@ -42,6 +42,8 @@ create table programs (
   webhook_types text[],
   -- How often its commission rules changed, 0 where it never had one: the sale, which reads this row anyway, chooses among those of this version.
   rules_version integer not null default 0,
+  -- Which decides over a sale that names a code of one partner and is of a customer whom another's link brought.
+  attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   created_at timestamptz not null default now(),
   -- With its workspace.
   deleted_at timestamptz,
@@ -256,3 +258,28 @@ create table referral_links (
 -- Codes are matched without regard to case over the whole service.
 create unique index referral_links_code_key on referral_links (lower(code));
 create index referral_links_partner_idx on referral_links (partner_id, program_id);
+
+-- Up to 64 characters without spaces, as names are otherwise.
+create domain code_text as text check (
+  length(value) between 1 and 64 and value !~ '[\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'
+);
+
+-- Codes that buyers name: the sale is then the partner's whose code it is, with or without a click (functions/codes.sql). A code stays its partner's
+-- for ever, so that what is told late of it, and the books, mean one person; revoked, it attributes nothing that is bought later.
+create table partner_codes (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  partner_id bigint not null,
+  code code_text not null,
+  -- Stripe's promotion code that it is, and of which account.
+  promotion_code_id text check (promotion_code_id ~ '^promo_[A-Za-z0-9_]{1,250}$'),
+  account_id text,
+  created_at timestamptz not null default now(),
+  revoked_at timestamptz,
+  primary key (program_id, id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
+  check (num_nulls(promotion_code_id, account_id) in (0, 2))
+);
+create unique index partner_codes_code_key on partner_codes (program_id, lower(normalize(code)));
+create unique index partner_codes_promotion_key on partner_codes (account_id, promotion_code_id) where promotion_code_id is not null;
+create index partner_codes_partner_idx on partner_codes (program_id, partner_id);

@@ -16,11 +16,15 @@ create table customers (
   -- When a browser left the key, or the e-mail address, here; null where a server said it, which outranks a browser.
   key_unverified_since timestamptz,
   email_unverified_since timestamptz,
-  link_id bigint not null,
+  -- Null where a code brought them.
+  link_id bigint,
   partner_id bigint not null,
+  -- The code that decided over their first purchase: later ones that name none go by it too. No foreign key, as above.
+  code_id bigint,
   -- Follows from the dates below: click, lead or conversion.
   customer_status text not null default 'click',
-  last_click_at timestamptz not null,
+  -- Null where they never clicked.
+  last_click_at timestamptz,
   -- The first provisional lead; a settled one sets signup_date and lead_event_id.
   provisional_lead_at timestamptz,
   provisional_lead_event_id bigint,

@@ -47,6 +47,10 @@ create table sales (
   terms_among terms_choice,
   -- The processor's ids of what was sold, each price before its product, what was paid most for first. Null where nobody named it.
   product_ids text[],
+  -- What was named as its code, whether or not there is one; and the code that it has its partner by, or that is this partner's. No foreign key, as with
+  -- rules.
+  coupon id_text,
+  code_id bigint,
   -- How it got its customer, or got none, as it was decided then: the steps in their order with what each found, and the click, the link, the
   -- window and the hold that counted at that moment (with_step and record_sale). Nothing in it names a person.
   resolution jsonb,
@@ -211,6 +215,8 @@ create table commissions (
   rejected_at timestamptz,
   -- The rule that a lead's is of, where it was not the program's own. A sale keeps its own.
   lead_rule_id bigint,
+  -- Its sale's.
+  code_id bigint,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
   primary key (program_id, id),

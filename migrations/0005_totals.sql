@@ -45,7 +45,7 @@ create index daily_money_unfolded_idx on daily_money (day) where slot > 0;
 -- that no call writes them (functions/groupings.sql): a click's from uncounted_clicks, a lead's, sale's and commission's from
 -- uncounted_figures. `all` is a program's whole, of which the part that a grouping does not list had no such value.
 create type grouping_name as enum (
-  'all', 'partner', 'link', 'country', 'device', 'browser', 'referrer', 'page',
+  'all', 'partner', 'link', 'code', 'country', 'device', 'browser', 'referrer', 'page',
   'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'
 );
 create type grouped_metric as enum ('clicks', 'bot_clicks', 'leads', 'conversions', 'sales', 'revenue', 'commission', 'refunded');
@@ -118,7 +118,9 @@ create table uncounted_figures (
   program_id bigint not null,
   customer_id bigint not null,
   partner_id bigint not null,
-  clicked_at timestamptz not null,
+  -- Null where no code brought it; and no click.
+  code_id bigint,
+  clicked_at timestamptz,
   at timestamptz not null,
   -- Null where there is no money.
   currency currency_code,

@@ -6,6 +6,8 @@ create domain cause_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain click_count as bigint CHECK ((VALUE > 0));
 
+create domain code_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE) <= 64)) AND (VALUE !~ '[\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'::text)));
+
 create domain commission_kind as text CHECK ((VALUE = ANY (ARRAY['sale'::text, 'lead'::text])));
 
 create domain commission_status as text CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'paid'::text, 'refunded'::text, 'reversed'::text])));
@@ -280,6 +282,7 @@ create table commissions (
   withdrawal_id bigint,
   rejected_at timestamp with time zone,
   lead_rule_id bigint,
+  code_id bigint,
   status commission_status not null default 'pending'::text,
   created_at timestamp with time zone not null default now(),
   constraint commissions_pkey PRIMARY KEY (program_id, id),
@@ -315,10 +318,11 @@ create table customers (
   email_hash bytea,
   key_unverified_since timestamp with time zone,
   email_unverified_since timestamp with time zone,
-  link_id bigint not null,
+  link_id bigint,
   partner_id bigint not null,
+  code_id bigint,
   customer_status text not null default 'click'::text,
-  last_click_at timestamp with time zone not null,
+  last_click_at timestamp with time zone,
   provisional_lead_at timestamp with time zone,
   provisional_lead_event_id bigint,
   signup_date timestamp with time zone,
@@ -536,6 +540,26 @@ create table own_account_codes (
   constraint own_account_codes_asked_by_fkey FOREIGN KEY (asked_by) REFERENCES users(id) ON DELETE CASCADE,
   constraint own_account_codes_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
+
+create table partner_codes (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  partner_id bigint not null,
+  code code_text not null,
+  promotion_code_id text,
+  account_id text,
+  created_at timestamp with time zone not null default now(),
+  revoked_at timestamp with time zone,
+  constraint partner_codes_pkey PRIMARY KEY (program_id, id),
+  constraint partner_codes_check CHECK ((num_nulls(promotion_code_id, account_id) = ANY (ARRAY[0, 2]))),
+  constraint partner_codes_promotion_code_id_check CHECK ((promotion_code_id ~ '^promo_[A-Za-z0-9_]{1,250}$'::text)),
+  constraint partner_codes_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
+);
+CREATE UNIQUE INDEX partner_codes_code_key ON public.partner_codes USING btree (program_id, lower(NORMALIZE(code)));
+CREATE INDEX partner_codes_partner_idx ON public.partner_codes USING btree (program_id, partner_id);
+CREATE UNIQUE INDEX partner_codes_promotion_key ON public.partner_codes USING btree (account_id, promotion_code_id) WHERE (promotion_code_id IS NOT NULL);
+CREATE TRIGGER partner_codes_added_audit AFTER INSERT ON public.partner_codes FOR EACH ROW EXECUTE FUNCTION audit_code();
+CREATE TRIGGER partner_codes_revoked_audit AFTER UPDATE ON public.partner_codes FOR EACH ROW WHEN (((old.revoked_at IS NULL) <> (new.revoked_at IS NULL))) EXECUTE FUNCTION audit_code();
 
 create table partner_groups (
   program_id bigint not null,
@@ -825,11 +849,13 @@ create table programs (
   processor_livemode boolean not null default true,
   webhook_types text[],
   rules_version integer not null default 0,
+  attribution_priority text not null default 'code'::text,
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
   constraint programs_pkey PRIMARY KEY (id),
   constraint programs_workspace_key UNIQUE (id, workspace_id),
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
+  constraint programs_attribution_priority_check CHECK ((attribution_priority = ANY (ARRAY['code'::text, 'click'::text]))),
   constraint programs_check CHECK ((processor_former_account_id <> processor_account_id)),
   constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
@@ -935,6 +961,8 @@ create table sales (
   commission_cap_cents bigint,
   terms_among terms_choice,
   product_ids text[],
+  coupon id_text,
+  code_id bigint,
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
   api_payload jsonb,
@@ -1017,7 +1045,8 @@ create table uncounted_figures (
   program_id bigint not null,
   customer_id bigint not null,
   partner_id bigint not null,
-  clicked_at timestamp with time zone not null,
+  code_id bigint,
+  clicked_at timestamp with time zone,
   at timestamp with time zone not null,
   currency currency_code,
   leads bigint not null default 0,
@@ -1359,6 +1388,25 @@ CREATE OR REPLACE FUNCTION public.acting_user()
  LANGUAGE sql
  STABLE
 AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.add_customer_of_code(given sales, stem text, new_email_hash bytea, bought_at timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  customer bigint;
+begin
+  insert into customers as c (program_id, click_id, customer_key, email_hash, partner_id, code_id, created_at)
+  select k.program_id, stem || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
+  from partner_codes k where k.program_id = given.program_id and k.id = given.code_id
+  on conflict (program_id, customer_key) where customer_key is not null do nothing
+  returning c.id into customer;
+  if customer is null then
+    select c.id into customer from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key;
+  end if;
+  return customer;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.add_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
@@ -2144,6 +2192,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_code()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, case
+      when tg_op = 'INSERT' then 'code.added'
+      when new.revoked_at is not null then 'code.revoked'
+      else 'code.restored'
+    end, new.code, jsonb_build_object('partner', new.partner_id));
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_commission_rule()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2681,6 +2743,8 @@ begin
   where r.program_id = any (program_ids) and r.id = any (partner_ids);
   update referral_links l set is_active = false
   where l.program_id = any (program_ids) and l.partner_id = any (partner_ids) and l.is_active;
+  update partner_codes k set revoked_at = now()
+  where k.program_id = any (program_ids) and k.partner_id = any (partner_ids) and k.revoked_at is null;
   update partner_invitations i set revoked_at = now()
   where i.program_id = any (program_ids) and i.partner_id = any (partner_ids)
     and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
@@ -2733,13 +2797,13 @@ begin
     sale.sale_date, first_date, left_under_cap(sale));
   if was.id is null then
     if commission.amount_cents > 0 then
-      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
-      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission.amount_cents,
+      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, hold_until)
+      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission.amount_cents,
         now() + make_interval(days => p.hold_days)
       from programs p where p.id = sale.program_id
       returning * into commission;
       perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
-        commission.amount_cents);
+        commission.amount_cents, of_code_id => sale.code_id);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform tell_commission(sale.program_id, commission.id);
       end if;
@@ -2780,7 +2844,7 @@ begin
   if change_cents = 0 then
     return;
   end if;
-  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents);
+  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents, of_code_id => was.code_id);
   perform tell_commission_change(commission, -change_cents, 'corrected', sale.transaction_id);
   if was.credited_at is null then
     return;
@@ -2890,11 +2954,11 @@ begin
   end if;
   if was.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0,
-      -was.refunded_cents);
+      -was.refunded_cents, of_code_id => sale.code_id);
   end if;
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0,
-      sale.refunded_cents);
+      sale.refunded_cents, of_code_id => sale.code_id);
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
@@ -2947,7 +3011,7 @@ begin
         -- So that each click is looked up by its key.
         offset 0
       ) e
-      cross join lateral values_grouped_by(l.partner_id, t.link_id, e.origin) v
+      cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v
       group by 1, 2, 3, 4, 5, 6
     ) g
   ) into counted, figures;
@@ -2963,8 +3027,11 @@ CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, of_custo
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
-  select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, leads, conversions)
+  select c.program_id, c.id, case when more_conversions <> 0 and c.code_id is not null then (
+      select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
+    ) else c.partner_id end, case when more_conversions <> 0 then c.code_id end, c.last_click_at, count_customers.at, more_leads, more_conversions
+  from customers c
   where c.program_id = of_program_id and c.id = of_customer_id;
   return add_customers(of_program_id, at, more_leads, more_conversions);
 end $function$
@@ -2999,7 +3066,7 @@ begin
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
-    cross join lateral values_grouped_by(f.partner_id, c.link_id, o.origin) v
+    cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, o.origin) v
     cross join lateral (values
       ('leads'::grouped_metric, f.leads, false), ('conversions', f.conversions, false), ('sales', f.sales, true),
       ('revenue', f.revenue_cents, true), ('commission', f.commission_cents, true), ('refunded', f.refunded_cents, true)
@@ -3047,7 +3114,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0, more_conversions bigint DEFAULT 0, more_leads bigint DEFAULT 0)
+CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0, more_conversions bigint DEFAULT 0, more_leads bigint DEFAULT 0, of_code_id bigint DEFAULT NULL::bigint)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -3055,9 +3122,9 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
     commission_cents, refunded_cents)
-  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+  select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
     more_revenue_cents, more_commission_cents, more_refunded_cents
   from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
@@ -3097,7 +3164,8 @@ CREATE OR REPLACE FUNCTION public.count_refunded(sale sales, more_refunded_cents
 AS $function$
 begin
   if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents,
+      of_code_id => sale.code_id);
   end if;
 end $function$
 ;
@@ -3144,6 +3212,35 @@ AS $function$
   select case when (b.begins - interval '1 hour') at time zone zone = day then b.begins - interval '1 hour' else b.begins end
   from (select day at time zone zone as begins) b
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.decide_by_code(given sales, of_customer_id bigint, INOUT resolution jsonb, OUT code_id bigint, OUT partner_id bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  customer record;
+  code record;
+begin
+  select c.partner_id, c.link_id, c.code_id, p.attribution_priority into customer
+  from customers c join programs p on p.id = c.program_id where c.program_id = given.program_id and c.id = of_customer_id;
+  select k.id, k.partner_id into code
+  from partner_codes k where k.program_id = given.program_id and k.id = coalesce(given.code_id, customer.code_id);
+  partner_id := customer.partner_id;
+  if given.code_id is null then
+    resolution := with_step(resolution, 'code_of_first_purchase', 'found');
+  end if;
+  if code.partner_id = customer.partner_id then
+    code_id := code.id;
+  elsif customer.link_id is not null and customer.attribution_priority = 'click' then
+    resolution := with_step(resolution, 'code_or_click', 'click');
+  else
+    code_id := code.id;
+    partner_id := code.partner_id;
+    resolution := with_step(resolution, 'code_or_click', case when customer.link_id is null then 'named_code' else 'code' end);
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commissions, by_cents bigint)
@@ -3647,6 +3744,29 @@ begin
     and (not filters ? 'utm_source' or o.origin->>'utm_source' is not distinct from filters->>'utm_source')
     and (not filters ? 'referrer' or o.origin->>'referrer' is not distinct from filters->>'referrer')
     and (not filters ? 'page' or o.origin->>'page' is not distinct from filters->>'page');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.find_code(of_program_id bigint, named text, promotion_ids text[], bought_at timestamp with time zone, OUT code_id bigint, OUT code text, OUT outcome text)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_variable
+begin
+  select case when k.outcome = 'found' then k.id end, k.code, k.outcome into code_id, code, outcome
+  from (
+    select k.id, k.code, k.created_at, case
+        when k.created_at > bought_at + interval '1 minute' then 'given_later'
+        when k.revoked_at <= bought_at then 'revoked'
+        when not r.is_active then 'partner_inactive'
+        else 'found'
+      end as outcome
+    from partner_codes k join partners r on r.program_id = k.program_id and r.id = k.partner_id
+    where k.program_id = of_program_id and (lower(normalize(k.code)) = lower(normalize(named)) or k.promotion_code_id = any (promotion_ids))
+  ) k
+  order by k.outcome = 'found' desc, k.id limit 1;
+  outcome := coalesce(outcome, 'unknown');
 end $function$
 ;
 
@@ -4497,6 +4617,46 @@ begin
     waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
   returning * into event;
   return event;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.make_code(of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text, OUT code_id bigint, OUT refusal text, OUT held_by text)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  held record;
+begin
+  -- A partner who is ended or erased at this moment waits, or is seen.
+  perform from partners r where r.program_id = of_program_id and r.id = of_partner_id and r.closed_at is null for key share;
+  if not found then
+    refusal := 'no_partner';
+    return;
+  end if;
+  insert into partner_codes (program_id, partner_id, code, promotion_code_id, account_id)
+  values (of_program_id, of_partner_id, new_code, of_promotion_code_id, case when of_promotion_code_id is not null then of_account_id end)
+  on conflict do nothing returning id into code_id;
+  if code_id is not null then
+    return;
+  end if;
+  select k.*, r.name into held from partner_codes k join partners r on r.program_id = k.program_id and r.id = k.partner_id
+  where k.program_id = of_program_id and lower(normalize(k.code)) = lower(normalize(new_code)) for no key update of k;
+  if held.id is null then
+    refusal := 'promotion_code_taken';
+  elsif held.partner_id <> of_partner_id then
+    refusal := case when held.revoked_at is null then 'taken' else 'revoked' end;
+    held_by := held.name;
+  elsif exists (
+    select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id = of_promotion_code_id and (k.program_id, k.id) <> (of_program_id, held.id)
+  ) then
+    refusal := 'promotion_code_taken';
+  else
+    code_id := held.id;
+    update partner_codes k set revoked_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
+      account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
+    where k.program_id = of_program_id and k.id = held.id;
+  end if;
 end $function$
 ;
 
@@ -5394,6 +5554,7 @@ begin
     select r.value, r.place, case by_name
         when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
         when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
+        when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
       end as label
     from (
       select s.value, row_number() over (order by coalesce(case
@@ -5685,12 +5846,13 @@ declare
   was_attributed boolean := false;
   is_first_purchase boolean;
   is_counted_now boolean;
+  is_counted_apart boolean;
   counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, c.code_id,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
@@ -5699,6 +5861,10 @@ begin
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
+    if coalesce(given.code_id, customer.code_id) is not null then
+      select d.code_id, d.partner_id, d.resolution into given.code_id, customer.partner_id, customer.resolution
+      from decide_by_code(given, customer.id, customer.resolution) d;
+    end if;
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
     select r.closed_at, r.group_id into partner from partners r
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
@@ -5718,13 +5884,13 @@ begin
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
       amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
-      terms_among, product_ids, resolution, currency, sale_type, payment_status, is_recurring,
+      terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
     values (given.program_id, given.is_test, given.transaction_id, customer.id, given.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
       given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
-      given.terms_among, given.product_ids, coalesce(customer.resolution, given.resolution), given.currency,
+      given.terms_among, given.product_ids, given.coupon, case when customer.id is not null then given.code_id end, coalesce(customer.resolution, given.resolution), given.currency,
       given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
@@ -5764,6 +5930,8 @@ begin
       commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
       commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
       terms_among = case when was_attributed then s.terms_among else given.terms_among end,
+      coupon = coalesce(s.coupon, given.coupon),
+      code_id = case when was_attributed then s.code_id else given.code_id end,
       resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
@@ -5783,8 +5951,8 @@ begin
   commission_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
     sale.sale_date, customer.first_purchase_date, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
   if commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
-    values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, hold_until)
+    values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission_cents,
       case when customer.is_unverified and customer.first_purchase_date is null then 'unverified_customer' end,
       now() + make_interval(days => customer.hold_days))
     returning id into commission_id;
@@ -5792,9 +5960,13 @@ begin
 
   is_first_purchase := (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0;
   if is_first_purchase then
-    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
+    if customer.first_purchase_date is null then
+      customer.code_id := coalesce(customer.code_id, sale.code_id);
+    end if;
+    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date, code_id = customer.code_id
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    if sale.payment_status = 'paid' then
+    is_counted_apart := sale.payment_status <> 'paid' or customer.code_id is distinct from sale.code_id;
+    if not is_counted_apart then
       counted := add_customers(sale.program_id, sale.sale_date, 0, 1);
     else
       counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
@@ -5818,10 +5990,12 @@ begin
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents, is_first_purchase::integer);
+      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents,
+      (is_first_purchase and not is_counted_apart)::integer, of_code_id => sale.code_id);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
+      of_code_id => sale.code_id);
   end if;
   if customer.webhook_types is not null then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
@@ -6268,7 +6442,7 @@ begin
   where c.program_id = commission.program_id and c.id = commission.id;
   if by_cents <> 0 then
     perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-      -by_cents);
+      -by_cents, of_code_id => commission.code_id);
   end if;
   if notice = 'reversal' then
     perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
@@ -6297,6 +6471,16 @@ CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refund
  LANGUAGE sql
  IMMUTABLE
 RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (GREATEST(sale_cents, (1)::bigint))::numeric))::bigint
+;
+
+CREATE OR REPLACE FUNCTION public.revoke_code(of_program_id bigint, of_code_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;
+  return found;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test boolean, ids text[])
@@ -7047,7 +7231,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -7108,6 +7292,19 @@ begin
     end if;
     given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
   end if;
+  if coupon is not null then
+    given.coupon := coupon;
+    given := with_code(given, null, now());
+    -- As above.
+    if given.customer_id is null and given.code_id is not null and not given.is_test and not exists (
+      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+        and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
+    ) then
+      perform lock_given_names(account_id, customer_key, of_click_id, null);
+      given.customer_id := add_customer_of_code(given, stem, null, now());
+      is_bound := true;
+    end if;
+  end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
   -- What was refunded before the sale was known here, or had its customer.
@@ -7123,6 +7320,8 @@ begin
   wrote_webhooks := wrote_webhook();
   sale_id := stored.id;
   customer_id := stored.customer_id;
+  -- A test makes no customer, whom a code would bring.
+  is_attributed := customer_id is not null or is_tested and given.code_id is not null;
   commission_id := recorded.commission_id;
   commission_cents := recorded.commission_cents;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
@@ -7200,14 +7399,14 @@ AS $function$
     where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id
     offset 0
   ) e
-  cross join lateral values_grouped_by(l.partner_id, u.link_id, e.origin) v
+  cross join lateral values_grouped_by(l.partner_id, u.link_id, null, e.origin) v
   where u.program_id = of_program_id and not u.is_bot and u.clicked_at >= from_time and u.clicked_at < until
   union all
   select f.at, v.grouping_name, v.value, f.currency::text, 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from uncounted_figures f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = f.program_id and known.customer_id = f.customer_id
-  cross join lateral values_grouped_by(f.partner_id, c.link_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
+  cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $function$
 ;
@@ -7287,7 +7486,7 @@ CREATE OR REPLACE FUNCTION public.utc_day(at timestamp with time zone)
 AS $function$ select (at at time zone 'UTC')::date $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.values_grouped_by(of_partner_id bigint, of_link_id bigint, origin jsonb)
+CREATE OR REPLACE FUNCTION public.values_grouped_by(of_partner_id bigint, of_link_id bigint, of_code_id bigint, origin jsonb)
  RETURNS TABLE(grouping_name grouping_name, value text)
  LANGUAGE sql
  IMMUTABLE
@@ -7295,6 +7494,7 @@ AS $function$
   select 'all'::grouping_name, ''
   union all select 'partner', of_partner_id::text where of_partner_id is not null
   union all select 'link', of_link_id::text where of_link_id is not null
+  union all select 'code', of_code_id::text where of_code_id is not null
   union all select key::grouping_name, value from jsonb_each_text(origin)
 $function$
 ;
@@ -7353,6 +7553,22 @@ CREATE OR REPLACE FUNCTION public.webhooks_at_once()
  LANGUAGE sql
  IMMUTABLE
 RETURN 4
+;
+
+CREATE OR REPLACE FUNCTION public.with_code(given sales, promotion_ids text[], bought_at timestamp with time zone)
+ RETURNS sales
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  named record;
+begin
+  named := find_code(given.program_id, given.coupon, promotion_ids, bought_at);
+  given.code_id := named.code_id;
+  given.coupon := coalesce(given.coupon, named.code);
+  given.resolution := with_step(coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}'), 'coupon', named.outcome);
+  return given;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.with_step(resolution jsonb, step text, found text)

@@ -143,6 +143,9 @@ describe('the service answers the examples as the document says', async () => {
   await addLink(stack.db, { ...link, code: 'jane' })
   await addLink(stack.db, { ...link, code: 'former' })
   await stack.sql.query(`update referral_links set is_active = false where code = 'former'`)
+  await stack.sql.query("insert into partner_codes (program_id, partner_id, code) values (1, $1, 'JANE20')", [
+    program.partnerId,
+  ])
   const clickIds = new Set(JSON.stringify(operations.map(({ examples }) => examples)).match(/cust_\d+_\d+/g))
   for (const clickId of clickIds) {
     await stack.sql.query(

@@ -245,7 +245,7 @@ const corruptions: [check: string, statement: string][] = [
     "a sale's commission is its rate",
     "update sales set commission_months = 1, sale_date = sale_date + interval '2 months' where customer_id is not null and program_id = $1",
   ],
-  ["a sale has its customer's partner", 'update sales set partner_id = partner_id + 1 where program_id = $1'],
+  ['a sale has the partner of its code', 'update sales set partner_id = partner_id + 1 where program_id = $1'],
   ['a settled or provisional lead', 'delete from affiliate_lead_events where program_id = $1'],
   ['a settled or provisional lead', 'update customers set lead_event_id = lead_event_id + 1 where program_id = $1'],
   ['a click event has its customer', 'update affiliate_click_events set link_id = 1 where program_id = $1'],
@@ -255,7 +255,7 @@ const corruptions: [check: string, statement: string][] = [
     `with gone as (delete from affiliate_click_events where program_id = $1) update customers
      set customer_key = null, signup_date = null, lead_event_id = null, first_purchase_date = null, customer_status = 'click' where program_id = $1`,
   ],
-  ['a customer has the partner of their link', 'update customers set link_id = 1 where program_id = $1'],
+  ['a customer has the partner of their link or', 'update customers set link_id = 1 where program_id = $1'],
   ["a program's types of webhooks", 'update programs set webhook_types = null where id = $1'],
   ["a program's types of webhooks", "update webhook_endpoints set types = '{sale.created}' where program_id = $1"],
   ['a message of webhooks is for an endpoint', 'delete from webhook_deliveries where program_id = $1'],

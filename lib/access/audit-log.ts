@@ -16,6 +16,7 @@ export const auditThings = [
   'program',
   'api_key',
   'partner',
+  'code',
   'commission',
   'withdrawal',
   'payout_run',

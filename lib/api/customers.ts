@@ -25,8 +25,8 @@ const customer = () =>
     customer_key: text(),
     status: z.enum(customerStates),
     partner_id: id(),
-    link_id: id(),
-    last_click_at: time(),
+    link_id: z.nullable(id()),
+    last_click_at: z.nullable(time()),
     is_provisional_lead: z.boolean(),
     signup_date: z.nullable(time()),
     first_purchase_date: z.nullable(time()),
@@ -49,6 +49,8 @@ const example = {
 const fields = {
   status: 'How far they came: `click`, `lead` or `conversion`.',
   customer_key: 'Your id of them; null until a lead or a sale names it.',
+  link_id: 'Null where the code of a partner brought them.',
+  last_click_at: 'Null where they never clicked.',
   is_provisional_lead: 'A browser reported a signup that no server has confirmed.',
 }
 

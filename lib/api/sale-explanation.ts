@@ -24,6 +24,7 @@ const explanation = () =>
     ),
     partner: z.nullable(z.object({ id: id(), name: z.string() })),
     link: z.nullable(z.object({ id: id(), code: z.string() })),
+    code: z.nullable(z.object({ id: id(), code: z.string() })),
     customer: z.nullable(z.object({ click_id: clickId(), customer_key: text() })),
     steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
     click: z.nullable(
@@ -103,6 +104,7 @@ const example: Explanation = {
   },
   partner: { id: 1, name: 'Jane Doe' },
   link: { id: 1, code: 'jane' },
+  code: null,
   customer: { click_id: exampleClickId, customer_key: 'user-1' },
   steps: [{ step: 'customer_key', found: 'found', text: 'Found the customer.' }],
   click: {
@@ -186,6 +188,7 @@ export const saleExplanation = (): Operation => ({
     description: 'Why it is so.',
     fields: {
       customer: 'Null where nobody is known. The key of an erased customer is null.',
+      code: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
       steps: 'Steps, in this order, up to what named the customer. Empty where nothing came as far.',
       exact: 'Base times rate in minor units, before it is rounded half up.',
       commission: 'Of a sale without a customer null; its `id` is null where it earned nothing.',

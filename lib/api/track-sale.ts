@@ -15,6 +15,7 @@ export const saleRequest = z
     currency: z.nullish(z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be an ISO 4217 currency code'))),
     click_id: text(255),
     clickId: text(255),
+    coupon: text(255),
     is_recurring: z.nullish(z.boolean()),
     isRecurring: z.nullish(z.boolean()),
     sale_type: z.nullish(z.string().check(z.minLength(1), z.maxLength(64))),
@@ -50,7 +51,7 @@ export const trackSale = (): Operation => ({
   path: '/api/v1/track/sale',
   summary: 'Record a sale',
   description:
-    'Records a sale and the commission of the partner it is attributed to: by `customer_key`, else by a valid `click_id`. From the server only. A sale is known by its `transaction_id`, and one that the connected payment processor reports by any id it has there (invoice, payment intent, charge, checkout session): told again it is 409, counts once, and is given its customer where it had none.',
+    'Records a sale and the commission of the partner it is attributed to: by `customer_key`, else by a valid `click_id`, or by the `coupon` of a partner. From the server only. A sale is known by its `transaction_id`, and one that the connected payment processor reports by any id it has there (invoice, payment intent, charge, checkout session): told again it is 409, counts once, and is given its customer where it had none.',
   auth: 'key',
   body: body(saleRequest, {
     transaction_id:
@@ -61,6 +62,8 @@ export const trackSale = (): Operation => ({
     currency: 'ISO 4217 code. Default `usd`. Send the program’s own.',
     click_id: 'The visitor’s click id, for a customer who never was a lead.',
     clickId: 'The same as `click_id`.',
+    coupon:
+      'The code that the buyer named. Where it is a partner’s, the sale is theirs, with or without a click; a program can let a click decide instead. Any other code changes nothing.',
     is_recurring: 'A renewal of a subscription.',
     isRecurring: 'The same as `is_recurring`.',
     sale_type: 'Default `payment`, or `subscription` where recurring.',
@@ -110,6 +113,21 @@ export const trackSale = (): Operation => ({
         attributed: true,
         commission_id: 2,
         commission_cents: 580,
+        currency: 'usd',
+      },
+    },
+    {
+      name: 'coupon',
+      summary: 'A sale without a click, by the code of a partner',
+      body: { transaction_id: 'order-1006', customer_key: 'user-10', amount_cents: 4900, coupon: 'JANE20' },
+      status: 200,
+      response: {
+        success: true,
+        sale_id: 6,
+        transaction_id: 'order-1006',
+        attributed: true,
+        commission_id: 4,
+        commission_cents: 980,
         currency: 'usd',
       },
     },

@@ -245,6 +245,7 @@ const explanation: Explanation = {
   },
   partner: { id: 1, name: 'Grace' },
   link: { id: 1, code: 'grace' },
+  code: null,
   customer: { click_id: 'cust_1', customer_key: 'user-1' },
   steps: [
     { step: 'customer_key', found: 'none', text: 'No customer of the program has it.' },

@@ -102,6 +102,10 @@ export function explainedSales(programId: number) {
     .leftJoin('partner_groups as o', (join) =>
       join.onRef('o.program_id', '=', 'k.program_id').onRef('o.id', '=', 'k.group_id'),
     )
+    .leftJoin('partner_codes as a', (join) =>
+      join.onRef('a.program_id', '=', 's.program_id').onRef('a.id', '=', 's.code_id'),
+    )
+    .select(['s.code_id', 'a.code'])
     .select(['s.commission_rule_id', 's.commission_fixed_cents', 's.commission_cap_cents', 'o.name as group_name'])
     .select(['k.partner_id as rule_partner_id', 'k.product_id as rule_product_id', 'k.sale_type as rule_sale_type'])
     .select(['k.commission_fixed_cents as rule_fixed_cents', 'k.lifetime_cap_cents as rule_cap_cents'])

@@ -29,6 +29,8 @@ export interface Explanation {
   } | null
   partner: { id: number; name: string } | null
   link: { id: number; code: string } | null
+  /** The code of the partner by which the sale is theirs, or which was named beside their link. */
+  code: { id: number; code: string } | null
   /** Null for the partner, and where nobody is known. Erased customers have no key. */
   customer: { click_id: string; customer_key: string | null } | null
   /** Steps, in this order, up to what named the customer. */
@@ -114,7 +116,7 @@ export async function explainSale(db: Database, asked: SaleAsked): Promise<Expla
 const resolutionSchema = z.object({
   steps: z.array(z.tuple([z.string(), z.string()])),
   at: z.optional(z.string()),
-  clicked_at: z.optional(z.string()),
+  clicked_at: z.nullish(z.string()),
   came_at: z.optional(z.string()),
   window_days: z.optional(z.number()),
   model: z.optional(z.string()),
@@ -151,6 +153,9 @@ const stepNames: Record<string, string> = {
   unverified_email: 'E-mail address from a browser',
   unverified_customer_key: 'Customer key from a browser',
   same_partner: 'Customer key with the same partner',
+  coupon: 'Code',
+  code_of_first_purchase: 'Code of the first purchase',
+  code_or_click: 'Code or click',
 }
 
 /** What people call a step. */
@@ -171,6 +176,7 @@ const ofPayment: Record<string, Record<string, string>> = {
     named: 'The metadata names this program.',
     by_click: 'The click id is one of this program.',
     not_connected: 'The metadata names a program that is not connected to this Stripe account.',
+    by_code: 'The promotion code is one of this program.',
     none: 'The metadata names no program, and no click id leads to one.',
   },
   known_buyer: {
@@ -183,6 +189,19 @@ const ofPayment: Record<string, Record<string, string>> = {
     found: 'The checkout session was known, and whose it is.',
     unknown: 'No unpaid session of this id had been kept with a buyer.',
     not_given: 'The payment names no checkout session.',
+  },
+  coupon: {
+    found: 'It is a partner’s code.',
+    unknown: 'No partner of the program has this code.',
+    revoked: 'The code had been revoked by then.',
+    given_later: 'The code was given to its partner after that.',
+    partner_inactive: 'The partner who has this code is not active.',
+  },
+  code_of_first_purchase: { found: 'The sale names no code that counts, and the first purchase went by one.' },
+  code_or_click: {
+    code: "A click had come by another partner's link, and codes come before clicks in this program.",
+    click: "The code is another partner's, and clicks come before codes in this program.",
+    named_code: 'The first purchase went by the code of another partner, and this sale names this one.',
   },
   same_partner: { found: 'This key has a customer of its own with the same partner: they are the buyer.' },
 }
@@ -209,6 +228,14 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
   const sale = withCustomer ? read : { ...read, group_name: read.group_name && '' }
   const resolution = resolutionOf(sale.resolution)
   const { currency } = sale
+  const wentByCode = resolution.steps.some(([step, found]) => step === 'code_or_click' && found !== 'click')
+  // Another partner's link is not this one's to see.
+  const link =
+    sale.link_id === null || sale.link_code === null || (wentByCode && !withCustomer)
+      ? null
+      : { id: sale.link_id, code: sale.link_code }
+  const by =
+    wentByCode || link === null ? (sale.code === null ? '' : ` by the code ${sale.code}`) : ` by the link ${link.code}`
   const attributed = sale.customer_id !== null
   const steps = stepsOf(resolution)
   const commission = commissionOf(sale, resolution)
@@ -217,7 +244,7 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
     is_test: sale.is_test,
     attributed,
     summary: attributed
-      ? `${sale.partner_name} brought the buyer${sale.link_code === null ? '' : ` by the link ${sale.link_code}`}. ${commission?.text ?? ''}`.trim()
+      ? `${sale.partner_name} brought the buyer${by}. ${commission?.text ?? ''}`.trim()
       : notAttributed(steps),
     sale: {
       sale_date: iso(sale.sale_date),
@@ -230,11 +257,12 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
     },
     partner:
       sale.partner_id === null || sale.partner_name === null ? null : { id: sale.partner_id, name: sale.partner_name },
-    link: sale.link_id === null || sale.link_code === null ? null : { id: sale.link_id, code: sale.link_code },
+    link,
+    code: sale.code_id === null || sale.code === null ? null : { id: sale.code_id, code: sale.code },
     customer:
       !withCustomer || sale.click_id === null ? null : { click_id: sale.click_id, customer_key: sale.customer_key },
     steps,
-    click: clickOf(sale, resolution, withCustomer),
+    click: wentByCode && !withCustomer ? null : clickOf(sale, resolution, withCustomer),
     rule:
       sale.commission_bp === null
         ? null
@@ -309,6 +337,7 @@ function explainPayment(
           },
     partner: null,
     link: null,
+    code: null,
     customer: null,
     steps,
     click: null,
@@ -324,7 +353,7 @@ const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution
 
 function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: boolean): Click | null {
   const { clicked_at: clickedAt, came_at: cameAt, window_days: window, at } = resolution
-  if (clickedAt === undefined || cameAt === undefined || window === undefined || at === undefined) return null
+  if (typeof clickedAt !== 'string' || cameAt === undefined || window === undefined || at === undefined) return null
   const age = Math.floor((Date.parse(at) - Date.parse(clickedAt)) / 1000)
   const within = age < window * 86_400
   const model = resolution.model ?? 'last_click'

@@ -10,6 +10,8 @@ export interface Sale {
   transaction_id: string
   customer_key: string | null
   click_id: string | null
+  /** The code that the buyer named. */
+  coupon?: string | null
   amount_cents: number
   /** What of it is tax, for which no commission is earned. */
   tax_cents: number
@@ -37,7 +39,8 @@ export interface RecordedSale {
 
 /**
  * Records a sale that the integrator's server sent: its customer is that of `customer_key`, else that of a valid click, to
- * which the key is then bound; with neither the sale is kept without attribution and earns nothing. A transaction id that
+ * which the key is then bound; with neither, the customer whom the `coupon` of a partner brings now. A coupon also decides whose the sale of a known
+ * customer is (migrations/functions/codes.sql). With none of them the sale is kept without attribution and earns nothing. A transaction id that
  * is taken is refused with `duplicate_transaction`, which says whether the stored sale is the same; where that has no customer yet, it is
  * given this one and earns its commission. Any id of a payment that the connected processor told of means the sale of that payment. `requestId` (uuid) marks the
  * sale as this request's, so that a try whose answer was lost is not taken for a duplicate. `outbox` are the messages to send.
@@ -56,6 +59,7 @@ export async function recordSale(
     transaction_id: sale.transaction_id,
     customer_key: sale.customer_key,
     of_click_id: sale.click_id,
+    coupon: sale.coupon ?? null,
     stem: newClickIdStem(Date.now()),
     is_test: sale.is_test,
     amount_cents: sale.amount_cents,
@@ -86,7 +90,7 @@ export async function recordSale(
   return {
     sale_id: row.sale_id,
     transaction_id: sale.transaction_id,
-    attributed: row.customer_id !== null,
+    attributed: row.is_attributed ?? false,
     commission_id: row.commission_id,
     commission_cents: row.commission_cents ?? 0,
     currency: sale.currency,

@@ -8,6 +8,7 @@ import { ratio } from './performance-answer.ts'
 export const groupings = [
   'partner',
   'link',
+  'code',
   'country',
   'device',
   'browser',

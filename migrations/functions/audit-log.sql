@@ -350,3 +350,16 @@ begin
 end $$;
 create or replace trigger commission_rules_audit after insert or update on commission_rules
   for each row execute function audit_commission_rule();
+
+create or replace function audit_code() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, case
+      when tg_op = 'INSERT' then 'code.added'
+      when new.revoked_at is not null then 'code.revoked'
+      else 'code.restored'
+    end, new.code, jsonb_build_object('partner', new.partner_id));
+  return null;
+end $$;
+create or replace trigger partner_codes_added_audit after insert on partner_codes for each row execute function audit_code();
+create or replace trigger partner_codes_revoked_audit after update on partner_codes
+  for each row when ((old.revoked_at is null) <> (new.revoked_at is null)) execute function audit_code();

@@ -143,7 +143,7 @@ begin
         -- So that each click is looked up by its key.
         offset 0
       ) e
-      cross join lateral values_grouped_by(l.partner_id, t.link_id, e.origin) v
+      cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v
       group by 1, 2, 3, 4, 5, 6
     ) g
   ) into counted, figures;

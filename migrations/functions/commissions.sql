@@ -81,7 +81,7 @@ begin
   where c.program_id = commission.program_id and c.id = commission.id;
   if by_cents <> 0 then
     perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-      -by_cents);
+      -by_cents, of_code_id => commission.code_id);
   end if;
   if notice = 'reversal' then
     perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
@@ -150,13 +150,13 @@ begin
     sale.sale_date, first_date, left_under_cap(sale));
   if was.id is null then
     if commission.amount_cents > 0 then
-      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
-      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission.amount_cents,
+      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, hold_until)
+      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission.amount_cents,
         now() + make_interval(days => p.hold_days)
       from programs p where p.id = sale.program_id
       returning * into commission;
       perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
-        commission.amount_cents);
+        commission.amount_cents, of_code_id => sale.code_id);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform tell_commission(sale.program_id, commission.id);
       end if;
@@ -197,7 +197,7 @@ begin
   if change_cents = 0 then
     return;
   end if;
-  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents);
+  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents, of_code_id => was.code_id);
   perform tell_commission_change(commission, -change_cents, 'corrected', sale.transaction_id);
   if was.credited_at is null then
     return;

@@ -39,13 +39,16 @@ begin
   return true;
 end $$;
 
--- The same, and a row for the totals by what the customer's click was.
+-- The same, and a row for the totals by what the customer's click was. A conversion is theirs whose code decided over it.
 create or replace function count_customers(
   of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
 ) returns boolean language plpgsql as $$
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, leads, conversions)
-  select c.program_id, c.id, c.partner_id, c.last_click_at, count_customers.at, more_leads, more_conversions from customers c
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, leads, conversions)
+  select c.program_id, c.id, case when more_conversions <> 0 and c.code_id is not null then (
+      select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
+    ) else c.partner_id end, case when more_conversions <> 0 then c.code_id end, c.last_click_at, count_customers.at, more_leads, more_conversions
+  from customers c
   where c.program_id = of_program_id and c.id = of_customer_id;
   return add_customers(of_program_id, at, more_leads, more_conversions);
 end $$;
@@ -54,15 +57,15 @@ end $$;
 create or replace function count_money(
   of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
   more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0, more_conversions bigint default 0,
-  more_leads bigint default 0
+  more_leads bigint default 0, of_code_id bigint default null
 ) returns boolean language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
     commission_cents, refunded_cents)
-  select c.program_id, c.id, of_partner_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+  select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
     more_revenue_cents, more_commission_cents, more_refunded_cents
   from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,

@@ -7,6 +7,8 @@ begin
   where r.program_id = any (program_ids) and r.id = any (partner_ids);
   update referral_links l set is_active = false
   where l.program_id = any (program_ids) and l.partner_id = any (partner_ids) and l.is_active;
+  update partner_codes k set revoked_at = now()
+  where k.program_id = any (program_ids) and k.partner_id = any (partner_ids) and k.revoked_at is null;
   update partner_invitations i set revoked_at = now()
   where i.program_id = any (program_ids) and i.partner_id = any (partner_ids)
     and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;

@@ -22,12 +22,13 @@ return jsonb_strip_nulls(jsonb_build_object(
   'page', page_of_click((click).page_url, (click).affiliate_url)
 )) || coalesce((click).campaign, '{}');
 
--- The values that something counts for. Who came by no link (null) has none of a link.
-create or replace function values_grouped_by(of_partner_id bigint, of_link_id bigint, origin jsonb)
+-- The values that something counts for. What came by no link or no code (null) has none of these.
+create or replace function values_grouped_by(of_partner_id bigint, of_link_id bigint, of_code_id bigint, origin jsonb)
 returns table (grouping_name grouping_name, value text) language sql immutable as $$
   select 'all'::grouping_name, ''
   union all select 'partner', of_partner_id::text where of_partner_id is not null
   union all select 'link', of_link_id::text where of_link_id is not null
+  union all select 'code', of_code_id::text where of_code_id is not null
   union all select key::grouping_name, value from jsonb_each_text(origin)
 $$;
 
@@ -183,7 +184,7 @@ begin
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
-    cross join lateral values_grouped_by(f.partner_id, c.link_id, o.origin) v
+    cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, o.origin) v
     cross join lateral (values
       ('leads'::grouped_metric, f.leads, false), ('conversions', f.conversions, false), ('sales', f.sales, true),
       ('revenue', f.revenue_cents, true), ('commission', f.commission_cents, true), ('refunded', f.refunded_cents, true)
@@ -326,6 +327,7 @@ begin
     select r.value, r.place, case by_name
         when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
         when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
+        when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
       end as label
     from (
       select s.value, row_number() over (order by coalesce(case

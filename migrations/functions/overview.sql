@@ -21,14 +21,14 @@ create or replace function uncounted_groups(of_program_id bigint, from_time time
     where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id
     offset 0
   ) e
-  cross join lateral values_grouped_by(l.partner_id, u.link_id, e.origin) v
+  cross join lateral values_grouped_by(l.partner_id, u.link_id, null, e.origin) v
   where u.program_id = of_program_id and not u.is_bot and u.clicked_at >= from_time and u.clicked_at < until
   union all
   select f.at, v.grouping_name, v.value, f.currency::text, 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from uncounted_figures f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = f.program_id and known.customer_id = f.customer_id
-  cross join lateral values_grouped_by(f.partner_id, c.link_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
+  cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $$;
 

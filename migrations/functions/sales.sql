@@ -21,7 +21,8 @@ create or replace trigger sales_sound after insert or update on sales for each r
 create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
 begin
   if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents);
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents,
+      of_code_id => sale.code_id);
   end if;
 end $$;
 
@@ -55,12 +56,13 @@ declare
   was_attributed boolean := false;
   is_first_purchase boolean;
   is_counted_now boolean;
+  is_counted_apart boolean;
   counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, c.code_id,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
@@ -69,6 +71,10 @@ begin
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
   if customer.id is not null then
+    if coalesce(given.code_id, customer.code_id) is not null then
+      select d.code_id, d.partner_id, d.resolution into given.code_id, customer.partner_id, customer.resolution
+      from decide_by_code(given, customer.id, customer.resolution) d;
+    end if;
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
     select r.closed_at, r.group_id into partner from partners r
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
@@ -88,13 +94,13 @@ begin
   loop
     insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
       amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
-      terms_among, product_ids, resolution, currency, sale_type, payment_status, is_recurring,
+      terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
     values (given.program_id, given.is_test, given.transaction_id, customer.id, given.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
       given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
-      given.terms_among, given.product_ids, coalesce(customer.resolution, given.resolution), given.currency,
+      given.terms_among, given.product_ids, given.coupon, case when customer.id is not null then given.code_id end, coalesce(customer.resolution, given.resolution), given.currency,
       given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
@@ -134,6 +140,8 @@ begin
       commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
       commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
       terms_among = case when was_attributed then s.terms_among else given.terms_among end,
+      coupon = coalesce(s.coupon, given.coupon),
+      code_id = case when was_attributed then s.code_id else given.code_id end,
       resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
@@ -153,8 +161,8 @@ begin
   commission_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
     sale.sale_date, customer.first_purchase_date, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
   if commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, review_reason, hold_until)
-    values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.currency, commission_cents,
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, hold_until)
+    values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission_cents,
       case when customer.is_unverified and customer.first_purchase_date is null then 'unverified_customer' end,
       now() + make_interval(days => customer.hold_days))
     returning id into commission_id;
@@ -162,9 +170,13 @@ begin
 
   is_first_purchase := (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0;
   if is_first_purchase then
-    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date
+    if customer.first_purchase_date is null then
+      customer.code_id := coalesce(customer.code_id, sale.code_id);
+    end if;
+    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date, code_id = customer.code_id
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    if sale.payment_status = 'paid' then
+    is_counted_apart := sale.payment_status <> 'paid' or customer.code_id is distinct from sale.code_id;
+    if not is_counted_apart then
       counted := add_customers(sale.program_id, sale.sale_date, 0, 1);
     else
       counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
@@ -188,10 +200,12 @@ begin
   is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents, is_first_purchase::integer);
+      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents,
+      (is_first_purchase and not is_counted_apart)::integer, of_code_id => sale.code_id);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents);
+    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
+      of_code_id => sale.code_id);
   end if;
   if customer.webhook_types is not null then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
@@ -249,11 +263,11 @@ begin
   end if;
   if was.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0,
-      -was.refunded_cents);
+      -was.refunded_cents, of_code_id => sale.code_id);
   end if;
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0,
-      sale.refunded_cents);
+      sale.refunded_cents, of_code_id => sale.code_id);
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
@@ -314,11 +328,11 @@ $$;
 -- A sale of the API; `recordSale` in lib/money/sales.ts is its only caller and says what is given and answered. `stem` is the beginning of a
 -- click id, for a second customer.
 create or replace function track_sale(
-  hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, stem text, is_test boolean,
+  hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
   out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean,
-  out program_id bigint, out wrote_webhooks boolean
+  out program_id bigint, out wrote_webhooks boolean, out is_attributed boolean
 ) language plpgsql as $$
 #variable_conflict use_variable
 declare
@@ -377,6 +391,19 @@ begin
     end if;
     given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
   end if;
+  if coupon is not null then
+    given.coupon := coupon;
+    given := with_code(given, null, now());
+    -- As above.
+    if given.customer_id is null and given.code_id is not null and not given.is_test and not exists (
+      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+        and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
+    ) then
+      perform lock_given_names(account_id, customer_key, of_click_id, null);
+      given.customer_id := add_customer_of_code(given, stem, null, now());
+      is_bound := true;
+    end if;
+  end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
   -- What was refunded before the sale was known here, or had its customer.
@@ -392,6 +419,8 @@ begin
   wrote_webhooks := wrote_webhook();
   sale_id := stored.id;
   customer_id := stored.customer_id;
+  -- A test makes no customer, whom a code would bring.
+  is_attributed := customer_id is not null or is_tested and given.code_id is not null;
   commission_id := recorded.commission_id;
   commission_cents := recorded.commission_cents;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;

@@ -25,6 +25,7 @@ export interface LedgerProgram {
     currency: string
     type?: string
     clickId?: string | null
+    coupon?: string
   }): Promise<RecordedSale>
   /** A sale of a new customer whom a partner brought, and its commission. */
   soldBy(
@@ -88,7 +89,7 @@ export async function createLedgerProgram(
       const lead = { customer_key: customerKey, click_id: clickId, ...noLead }
       await recordServerLead(db, keyHash, lead, null)
     },
-    sale: ({ id, customerKey, amount, currency, type = 'payment', clickId = null }) =>
+    sale: ({ id, customerKey, amount, currency, type = 'payment', clickId = null, coupon }) =>
       recordSale(
         db,
         keyHash,
@@ -97,6 +98,7 @@ export async function createLedgerProgram(
           transaction_id: id,
           customer_key: customerKey,
           click_id: clickId,
+          coupon: coupon ?? null,
           amount_cents: amount,
           currency,
           sale_type: type,

@@ -451,8 +451,8 @@ export interface ApiOperations {
         customer_key: string | null
         status: 'click' | 'lead' | 'conversion'
         partner_id: number
-        link_id: number
-        last_click_at: string
+        link_id: number | null
+        last_click_at: string | null
         is_provisional_lead: boolean
         signup_date: string | null
         first_purchase_date: string | null
@@ -473,8 +473,8 @@ export interface ApiOperations {
         customer_key: string | null
         status: 'click' | 'lead' | 'conversion'
         partner_id: number
-        link_id: number
-        last_click_at: string
+        link_id: number | null
+        last_click_at: string | null
         is_provisional_lead: boolean
         signup_date: string | null
         first_purchase_date: string | null
@@ -584,6 +584,7 @@ export interface ApiOperations {
         } | null
         partner: { id: number; name: string } | null
         link: { id: number; code: string } | null
+        code: { id: number; code: string } | null
         customer: { click_id: string; customer_key: string | null } | null
         steps: { step: string; found: string; text: string }[]
         click: {
@@ -1230,6 +1231,7 @@ export interface ApiOperations {
       group_by?:
         | 'partner'
         | 'link'
+        | 'code'
         | 'country'
         | 'device'
         | 'browser'
@@ -1280,6 +1282,7 @@ export interface ApiOperations {
       group_by:
         | 'partner'
         | 'link'
+        | 'code'
         | 'country'
         | 'device'
         | 'browser'

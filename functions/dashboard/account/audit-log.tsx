@@ -100,6 +100,7 @@ const titles: Record<AuditThing, string> = {
   program: 'Programs and their rules',
   api_key: 'API keys',
   partner: 'Partners',
+  code: 'Codes of partners',
   commission: 'Commissions',
   withdrawal: 'Payouts',
   payout_run: 'Payout runs',

@@ -65,7 +65,7 @@ export function ExplanationPage({ explanation, timeline }: ExplanationPageProps)
   )
 }
 
-const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click'].includes(found)
+const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click', 'by_code'].includes(found)
 
 /** The customer and the page that they came to, which only the program sees. */
 function Who({ explanation: { customer, click }, timeline }: ExplanationPageProps) {

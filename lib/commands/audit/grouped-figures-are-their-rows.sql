@@ -1,4 +1,4 @@
--- a day's leads, conversions, sales and money by partner, link, country, device and browser are its rows
+-- a day's leads, conversions, sales and money by partner, link, code, country, device and browser are its rows
 -- Who was erased keeps these of what their click was. Days on which a browser was not kept apart are left out for browsers.
 with origin as materialized (
   select c.program_id, c.id as customer_id, c.link_id, o.origin
@@ -6,24 +6,26 @@ with origin as materialized (
   where $1::bigint is null or c.program_id = $1
 ),
 row_figures as (
-  select program_id, id as customer_id, partner_id, '' as currency, utc_day(signup_date) as day, 'leads'::grouped_metric as metric, 1 as amount
+  select program_id, id as customer_id, partner_id, null::bigint as code_id, '' as currency, utc_day(signup_date) as day, 'leads'::grouped_metric as metric, 1 as amount
   from customers where signup_date is not null
   union all
-  select program_id, id, partner_id, '', utc_day(first_purchase_date), 'conversions', 1 from customers where first_purchase_date is not null
+  select c.program_id, c.id, case when c.code_id is null then c.partner_id else k.partner_id end, c.code_id, '', utc_day(c.first_purchase_date),
+    'conversions', 1
+  from customers c left join partner_codes k on k.program_id = c.program_id and k.id = c.code_id where c.first_purchase_date is not null
   union all
-  select s.program_id, s.customer_id, s.partner_id, s.currency, utc_day(s.sale_date), m.metric, m.amount
+  select s.program_id, s.customer_id, s.partner_id, s.code_id, s.currency, utc_day(s.sale_date), m.metric, m.amount
   from sales s
   cross join lateral (values ('sales'::grouped_metric, 1::bigint), ('revenue', s.amount_cents), ('refunded', s.refunded_cents)) m (metric, amount)
   where not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
   union all
-  select program_id, customer_id, partner_id, currency, utc_day(created_at), 'commission', amount_cents - reversed_cents from commissions
+  select program_id, customer_id, partner_id, code_id, currency, utc_day(created_at), 'commission', amount_cents - reversed_cents from commissions
 ),
 expected as (
   select r.program_id, v.grouping_name, r.metric, r.currency, r.day, v.value, sum(r.amount) as amount
   from row_figures r join origin o using (program_id, customer_id)
   cross join lateral (values
-    ('all'::grouping_name, ''), ('partner', r.partner_id::text), ('link', o.link_id::text), ('country', o.origin->>'country'),
-    ('device', o.origin->>'device'), ('browser', o.origin->>'browser')
+    ('all'::grouping_name, ''), ('partner', r.partner_id::text), ('link', o.link_id::text), ('code', r.code_id::text),
+    ('country', o.origin->>'country'), ('device', o.origin->>'device'), ('browser', o.origin->>'browser')
   ) v (grouping_name, value)
   where v.value is not null
   group by 1, 2, 3, 4, 5, 6
@@ -37,8 +39,8 @@ found as (
     select u.program_id, v.grouping_name, m.metric, case when m.is_money then u.currency else '' end, utc_day(u.at), v.value, m.amount
     from uncounted_figures u join origin o using (program_id, customer_id)
     cross join lateral (values
-      ('all'::grouping_name, ''), ('partner', u.partner_id::text), ('link', o.link_id::text), ('country', o.origin->>'country'),
-      ('device', o.origin->>'device'), ('browser', o.origin->>'browser')
+      ('all'::grouping_name, ''), ('partner', u.partner_id::text), ('link', o.link_id::text), ('code', u.code_id::text),
+      ('country', o.origin->>'country'), ('device', o.origin->>'device'), ('browser', o.origin->>'browser')
     ) v (grouping_name, value)
     cross join lateral (values
       ('leads'::grouped_metric, u.leads, false), ('conversions', u.conversions, false), ('sales', u.sales, true),

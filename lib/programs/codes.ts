@@ -1,0 +1,112 @@
+import { type InferResult, sql } from 'kysely'
+import * as z from 'zod/mini'
+import { call, type Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { keepMade, type Made } from '../idempotency.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { isName } from '../names.ts'
+
+/** A code as it is typed: up to 64 characters without spaces, of any script. */
+export const codeText = z.string('must be a code').check(
+  z.trim(),
+  z.normalize(),
+  z.refine(
+    (text: string) => isName(text) && Array.from(text).length <= 64 && !/\s/u.test(text),
+    'must be 1 to 64 characters without spaces',
+  ),
+)
+
+export type PartnerCode = InferResult<ReturnType<typeof codesStatement>>[number]
+
+interface CodeList extends Part {
+  codeId?: number | undefined
+  partnerId?: number | undefined
+  /** A code, in letters of either case. */
+  code?: string | undefined
+  /** Whether revoked ones are listed; unless it is given, they are. */
+  isRevoked?: boolean | undefined
+}
+
+/** Codes of a program's partners, the newest first. */
+export function codesStatement(programId: number, list: CodeList) {
+  const { codeId, partnerId, code, isRevoked, ...part } = list
+  let query = kysely
+    .selectFrom('partner_codes as k')
+    .innerJoin('partners as r', (join) =>
+      join.onRef('r.program_id', '=', 'k.program_id').onRef('r.id', '=', 'k.partner_id'),
+    )
+    .select(['k.id', 'k.code', 'k.partner_id', 'r.name as partner_name', 'k.promotion_code_id'])
+    .select(['k.created_at', 'k.revoked_at'])
+    .where('k.program_id', '=', programId)
+  if (codeId !== undefined) query = query.where('k.id', '=', codeId)
+  if (partnerId !== undefined) query = query.where('k.partner_id', '=', partnerId)
+  if (code !== undefined) query = query.where(sql`lower(normalize(k.code))`, '=', sql`lower(normalize(${code}::text))`)
+  if (isRevoked !== undefined) query = query.where('k.revoked_at', isRevoked ? 'is not' : 'is', null)
+  return partOf(query, sql.ref<number>('k.id'), part)
+}
+
+export async function listCodes(db: Database, programId: number, list: CodeList): Promise<PartnerCode[]> {
+  return await db.query(codesStatement(programId, list))
+}
+
+/** One of them. Refuses with `not_found`. */
+export async function readCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
+  return found((await listCodes(db, programId, { limit: 1, codeId }))[0])
+}
+
+function found<Code>(code: Code | undefined): Code {
+  if (!code) throw new ApiError('not_found', 'This program has no such code.')
+  return code
+}
+
+/** A code to be a partner's, and Stripe's promotion code of the account that it is, where it is one. */
+export interface NewCode {
+  partner_id: number
+  code: string
+  promotion_code_id: string | null
+  account_id: string | null
+}
+
+/**
+ * Gives a partner a code; one of theirs that was revoked is valid again. Refuses with `not_found` where the program has no such partner, and with
+ * `conflict` a code that another partner has or had: what is told late of it, and the books, mean one person.
+ */
+export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
+  const [[answer], [made]] = await db.batch([
+    call('make_code', {
+      of_program_id: programId,
+      of_partner_id: code.partner_id,
+      new_code: code.code,
+      of_promotion_code_id: code.promotion_code_id,
+      of_account_id: code.account_id,
+    }),
+    keepMade(codesStatement(programId, { limit: 1, code: code.code, partnerId: code.partner_id })),
+  ])
+  if (answer?.refusal) refuse(answer.refusal, answer.held_by)
+  return found(made?.made ?? undefined)
+}
+
+function refuse(refusal: string, heldBy: string | null): never {
+  if (refusal === 'no_partner') throw new ApiError('not_found', 'This program has no such partner.')
+  const [field, message, rule] =
+    refusal === 'promotion_code_taken'
+      ? ['promotion_code_id', 'This promotion code is another code here.', 'must be of no other code']
+      : refusal === 'revoked'
+        ? [
+            'code',
+            `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
+            'must never have been a code of another partner',
+          ]
+        : ['code', `${heldBy} has this code.`, 'must be of no other partner of the program']
+  throw new ApiError('conflict', message, { details: [{ field, message: rule }] })
+}
+
+/** Revokes a code, once, and returns it: it attributes nothing that is bought later. Refuses with `not_found`. */
+export async function revokeCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
+  const [, [code]] = await db.batch([
+    call('revoke_code', { of_program_id: programId, of_code_id: codeId }),
+    codesStatement(programId, { limit: 1, codeId }),
+  ])
+  return found(code)
+}

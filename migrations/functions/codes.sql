@@ -1,0 +1,128 @@
+-- Codes of partners: which one a sale names, and whose the sale is by it.
+
+-- The code that counts for what was bought at `at`, by its text or else by the first of Stripe's promotion codes that does, and what was found of it: the
+-- word for its step in a resolution. A minute is for clocks that differ, as with clicks.
+create or replace function find_code(
+  of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
+) language plpgsql stable as $$
+#variable_conflict use_variable
+begin
+  select case when k.outcome = 'found' then k.id end, k.code, k.outcome into code_id, code, outcome
+  from (
+    select k.id, k.code, k.created_at, case
+        when k.created_at > bought_at + interval '1 minute' then 'given_later'
+        when k.revoked_at <= bought_at then 'revoked'
+        when not r.is_active then 'partner_inactive'
+        else 'found'
+      end as outcome
+    from partner_codes k join partners r on r.program_id = k.program_id and r.id = k.partner_id
+    where k.program_id = of_program_id and (lower(normalize(k.code)) = lower(normalize(named)) or k.promotion_code_id = any (promotion_ids))
+  ) k
+  order by k.outcome = 'found' desc, k.id limit 1;
+  outcome := coalesce(outcome, 'unknown');
+end $$;
+
+-- A sale that names a code, with the one that counts (or null) and the step about it in its resolution.
+create or replace function with_code(given sales, promotion_ids text[], bought_at timestamptz) returns sales language plpgsql stable as $$
+declare
+  named record;
+begin
+  named := find_code(given.program_id, given.coupon, promotion_ids, bought_at);
+  given.code_id := named.code_id;
+  given.coupon := coalesce(given.coupon, named.code);
+  given.resolution := with_step(coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}'), 'coupon', named.outcome);
+  return given;
+end $$;
+
+-- Makes the customer whom a code alone brought, with a click id that no click had, or answers the one who has this key meanwhile.
+create or replace function add_customer_of_code(given sales, stem text, new_email_hash bytea, bought_at timestamptz) returns bigint
+language plpgsql as $$
+declare
+  customer bigint;
+begin
+  insert into customers as c (program_id, click_id, customer_key, email_hash, partner_id, code_id, created_at)
+  select k.program_id, stem || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
+  from partner_codes k where k.program_id = given.program_id and k.id = given.code_id
+  on conflict (program_id, customer_key) where customer_key is not null do nothing
+  returning c.id into customer;
+  if customer is null then
+    select c.id into customer from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key;
+  end if;
+  return customer;
+end $$;
+
+-- Whose a customer's sale is that names a code, or whose first purchase went by one: where a link of another partner brought them, the program's setting
+-- decides. `code_id` is null where no code of the sale's partner was named. The caller has locked the customer.
+create or replace function decide_by_code(
+  given sales, of_customer_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
+) language plpgsql stable as $$
+declare
+  customer record;
+  code record;
+begin
+  select c.partner_id, c.link_id, c.code_id, p.attribution_priority into customer
+  from customers c join programs p on p.id = c.program_id where c.program_id = given.program_id and c.id = of_customer_id;
+  select k.id, k.partner_id into code
+  from partner_codes k where k.program_id = given.program_id and k.id = coalesce(given.code_id, customer.code_id);
+  partner_id := customer.partner_id;
+  if given.code_id is null then
+    resolution := with_step(resolution, 'code_of_first_purchase', 'found');
+  end if;
+  if code.partner_id = customer.partner_id then
+    code_id := code.id;
+  elsif customer.link_id is not null and customer.attribution_priority = 'click' then
+    resolution := with_step(resolution, 'code_or_click', 'click');
+  else
+    code_id := code.id;
+    partner_id := code.partner_id;
+    resolution := with_step(resolution, 'code_or_click', case when customer.link_id is null then 'named_code' else 'code' end);
+  end if;
+end $$;
+
+-- A code for a partner, or the one that they have already, valid again where it was revoked. `taken` says whose it is otherwise, or that the partner is
+-- not there, with nothing done.
+create or replace function make_code(
+  of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text,
+  out code_id bigint, out refusal text, out held_by text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  held record;
+begin
+  -- A partner who is ended or erased at this moment waits, or is seen.
+  perform from partners r where r.program_id = of_program_id and r.id = of_partner_id and r.closed_at is null for key share;
+  if not found then
+    refusal := 'no_partner';
+    return;
+  end if;
+  insert into partner_codes (program_id, partner_id, code, promotion_code_id, account_id)
+  values (of_program_id, of_partner_id, new_code, of_promotion_code_id, case when of_promotion_code_id is not null then of_account_id end)
+  on conflict do nothing returning id into code_id;
+  if code_id is not null then
+    return;
+  end if;
+  select k.*, r.name into held from partner_codes k join partners r on r.program_id = k.program_id and r.id = k.partner_id
+  where k.program_id = of_program_id and lower(normalize(k.code)) = lower(normalize(new_code)) for no key update of k;
+  if held.id is null then
+    refusal := 'promotion_code_taken';
+  elsif held.partner_id <> of_partner_id then
+    refusal := case when held.revoked_at is null then 'taken' else 'revoked' end;
+    held_by := held.name;
+  elsif exists (
+    select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id = of_promotion_code_id and (k.program_id, k.id) <> (of_program_id, held.id)
+  ) then
+    refusal := 'promotion_code_taken';
+  else
+    code_id := held.id;
+    update partner_codes k set revoked_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
+      account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
+    where k.program_id = of_program_id and k.id = held.id;
+  end if;
+end $$;
+
+-- Revokes a code, once. Says whether the program has it.
+create or replace function revoke_code(of_program_id bigint, of_code_id bigint) returns boolean language plpgsql as $$
+begin
+  update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;
+  return found;
+end $$;

@@ -1,0 +1,315 @@
+import { randomUUID } from 'node:crypto'
+import { Pool } from 'pg'
+import { afterAll, describe, expect, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { explainSale } from '../lib/money/explanation.ts'
+import { makeCode, revokeCode } from '../lib/programs/codes.ts'
+import { saveRules } from '../lib/programs/commission-rules.ts'
+import { updatePartner } from '../lib/programs/partners.ts'
+import { readGroups } from '../lib/tracking/groupings.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, databaseUrl } = await startEndpoint()
+const pool = new Pool({ connectionString: databaseUrl, max: 12 })
+afterAll(() => pool.end())
+
+type World = Awaited<ReturnType<typeof createWorld>>
+
+/** A program of 10 % whose second partner has the code JANE20. */
+async function createWorld() {
+  const program = await createLedgerProgram(pool, db, { commissionBp: 1000 })
+  const { programId, partnerIds } = program
+  const give = (partner: number, code: string) =>
+    makeCode(db, programId, { partner_id: partnerIds[partner] ?? 0, code, promotion_code_id: null, account_id: null })
+  const code = await give(1, 'JANE20')
+  return {
+    ...program,
+    codeId: code.id,
+    give,
+    /** A sale of a customer, who came by a click of the first partner unless it is told otherwise; its id. */
+    async sell(sale: { customerKey?: string; coupon?: string; by?: number; amount?: number }) {
+      const id = randomUUID()
+      const { customerKey = id, coupon, by, amount = 1000 } = sale
+      const clickId = by === undefined ? null : await program.click(by)
+      await program.sale({ id, customerKey, amount, currency: 'usd', clickId, ...(coupon && { coupon }) })
+      return id
+    },
+    /** Whose a sale is, as the place of the partner, what it earned, and what was found of its code. */
+    async outcome(id: string) {
+      const { rows } = await sql.query<{
+        partner_id: string | null
+        cents: string | null
+        code_id: string | null
+        coupon: string | null
+      }>(
+        `select s.partner_id, c.amount_cents - c.reversed_cents as cents, s.code_id, s.coupon
+        from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+        where s.program_id = $1 and s.transaction_id = $2`,
+        [programId, id],
+      )
+      const [sale] = rows
+      const said = await explainSale(db, { programId, transaction_id: id, test: false, withCustomer: true })
+      return {
+        partner: sale?.partner_id == null ? null : partnerIds.indexOf(Number(sale.partner_id)),
+        cents: Number(sale?.cents ?? 0),
+        byCode: sale?.code_id != null,
+        steps: said.steps
+          .filter(({ step }) => step.includes('code') || step === 'coupon')
+          .map(({ step, found }) => `${step} ${found}`),
+      }
+    },
+  }
+}
+
+const clickFirst = (world: World) =>
+  sql.query("update programs set attribution_priority = 'click' where id = $1", [world.programId])
+
+test.each<[string, (world: World) => Promise<string>, number | null, boolean, string[]]>([
+  ['a code alone', (world) => world.sell({ coupon: 'JANE20' }), 1, true, ['coupon found']],
+  ['a code in other letters', (world) => world.sell({ coupon: 'jane20' }), 1, true, ['coupon found']],
+  [
+    'a code of another script, composed otherwise',
+    async (world) => (await world.give(0, 'CAFÉ'), world.sell({ coupon: 'Cafe\u0301' })),
+    0,
+    true,
+    ['coupon found'],
+  ],
+  ['no code of anybody', (world) => world.sell({ coupon: 'JANE' }), null, false, ['coupon unknown']],
+  ['a click and no code of anybody', (world) => world.sell({ coupon: '%', by: 0 }), 0, false, ['coupon unknown']],
+  [
+    'a click of another partner',
+    (world) => world.sell({ coupon: 'JANE20', by: 0 }),
+    1,
+    true,
+    ['coupon found', 'code_or_click code'],
+  ],
+  [
+    'a click of another partner, where clicks come first',
+    async (world) => (await clickFirst(world), world.sell({ coupon: 'JANE20', by: 0 })),
+    0,
+    false,
+    ['coupon found', 'code_or_click click'],
+  ],
+  [
+    'a click of the same partner, where clicks come first',
+    async (world) => (await clickFirst(world), world.sell({ coupon: 'JANE20', by: 1 })),
+    1,
+    true,
+    ['coupon found'],
+  ],
+  [
+    'a code alone, where clicks come first',
+    async (world) => (await clickFirst(world), world.sell({ coupon: 'JANE20' })),
+    1,
+    true,
+    ['coupon found'],
+  ],
+  [
+    'a revoked code',
+    async (world) => (await revokeCode(db, world.programId, world.codeId), world.sell({ coupon: 'JANE20' })),
+    null,
+    false,
+    ['coupon revoked'],
+  ],
+  [
+    'a code that is valid again',
+    async (world) => (
+      await revokeCode(db, world.programId, world.codeId),
+      await world.give(1, 'Jane20'),
+      world.sell({ coupon: 'JANE20' })
+    ),
+    1,
+    true,
+    ['coupon found'],
+  ],
+  [
+    'the code of a partner who is not active',
+    async (world) => (
+      await updatePartner(db, world.programId, world.partnerIds[1] ?? 0, { is_active: false }),
+      world.sell({ coupon: 'JANE20' })
+    ),
+    null,
+    false,
+    ['coupon partner_inactive'],
+  ],
+  [
+    'a code of another program',
+    async (world) => (await (await createWorld()).give(0, 'OTHERS'), world.sell({ coupon: 'OTHERS' })),
+    null,
+    false,
+    ['coupon unknown'],
+  ],
+  [
+    'a later sale without a code, of whom a code brought',
+    async (world) => (await world.sell({ coupon: 'JANE20', customerKey: 'ann' }), world.sell({ customerKey: 'ann' })),
+    1,
+    true,
+    ['code_of_first_purchase found'],
+  ],
+  [
+    'a later sale without a code, whose first one went by a code and not by the click',
+    async (world) => (
+      await world.sell({ coupon: 'JANE20', customerKey: 'ann', by: 0 }),
+      world.sell({ customerKey: 'ann' })
+    ),
+    1,
+    true,
+    ['code_of_first_purchase found', 'code_or_click code'],
+  ],
+  [
+    'a later sale of a code, of whom a click brought and who bought before',
+    async (world) => (
+      await world.sell({ customerKey: 'ann', by: 0 }),
+      world.sell({ coupon: 'JANE20', customerKey: 'ann' })
+    ),
+    1,
+    true,
+    ['coupon found', 'code_or_click code'],
+  ],
+  [
+    'a sale after that, without a code',
+    async (world) => (
+      await world.sell({ customerKey: 'ann', by: 0 }),
+      await world.sell({ coupon: 'JANE20', customerKey: 'ann' }),
+      world.sell({ customerKey: 'ann' })
+    ),
+    0,
+    false,
+    [],
+  ],
+  [
+    'a later sale of a revoked code, of whom it brought',
+    async (world) => (
+      await world.sell({ coupon: 'JANE20', customerKey: 'ann' }),
+      await revokeCode(db, world.programId, world.codeId),
+      world.sell({ coupon: 'JANE20', customerKey: 'ann' })
+    ),
+    1,
+    true,
+    ['coupon revoked', 'code_of_first_purchase found'],
+  ],
+  [
+    'a later sale of another partner’s code, where clicks come first and a code brought them',
+    async (world) => (
+      await clickFirst(world),
+      await world.give(0, 'TOM'),
+      await world.sell({ coupon: 'JANE20', customerKey: 'ann' }),
+      world.sell({ coupon: 'TOM', customerKey: 'ann' })
+    ),
+    0,
+    true,
+    ['coupon found', 'code_or_click named_code'],
+  ],
+])('%s', async (_, sell, partner, byCode, steps) => {
+  const world = await createWorld()
+  const id = await sell(world)
+  expect(await world.outcome(id)).toEqual({ partner, cents: partner === null ? 0 : 100, byCode, steps })
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('a sale earns by the rules of the partner whose code it names', async () => {
+  const world = await createWorld()
+  await saveRules(db, world.programId, { partnerId: world.partnerIds[1] ?? 0 }, [{ commission_bp: 3000 }])
+  expect((await world.outcome(await world.sell({ by: 0 }))).cents).toBe(100)
+  expect((await world.outcome(await world.sell({ by: 0, coupon: 'JANE20' }))).cents).toBe(300)
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('a refund takes back what the code earned, and the figures of the code follow', async () => {
+  const world = await createWorld()
+  const id = await world.sell({ coupon: 'JANE20', by: 0 })
+  await world.sell({ by: 0 })
+  await world.refund(id, 250)
+  await sql.query('select count_clicks(1000), count_figures(1000)')
+  const today = new Date().toISOString().slice(0, 10)
+  const { groups, total } = await readGroups(db, world.programId, {
+    groupBy: 'code',
+    from: today,
+    to: today,
+    timeZone: 'UTC',
+    interval: undefined,
+    metrics: ['sales', 'revenue_cents', 'refunded_cents', 'commission_cents', 'conversions'],
+    sort: 'sales',
+    order: 'desc',
+    limit: 10,
+    currency: undefined,
+  })
+  const of = { sales: 1, revenue_cents: 1000, conversions: 1 }
+  expect(groups).toEqual(
+    expect.arrayContaining([
+      { value: String(world.codeId), label: 'JANE20', ...of, refunded_cents: 250, commission_cents: 75 },
+      { value: null, ...of, refunded_cents: 0, commission_cents: 100 },
+    ]),
+  )
+  expect(total).toMatchObject({ sales: 2, commission_cents: 175 })
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+describe('a code is one partner’s for ever', () => {
+  test.each<[string, (world: World) => Promise<unknown>, string]>([
+    ['of another partner', (world) => world.give(0, 'jane20'), 'Partner 1 has this code.'],
+    [
+      'that another partner had',
+      async (world) => (await revokeCode(db, world.programId, world.codeId), world.give(0, 'JANE20')),
+      "This code was Partner 1's and is revoked.",
+    ],
+    [
+      'for nobody',
+      (world) =>
+        makeCode(db, world.programId, { partner_id: 1, code: 'NEW', promotion_code_id: null, account_id: null }),
+      'This program has no such partner.',
+    ],
+  ])('a code %s is refused', async (_, make, message) => {
+    const world = await createWorld()
+    await expect(make(world)).rejects.toThrow(message)
+  })
+
+  test('it is given once, however often it is asked for at once', async () => {
+    const world = await createWorld()
+    const made = await Promise.allSettled(
+      Array.from({ length: 12 }, (_, n) => world.give(n % 2, n < 6 ? 'Tomcode' : 'TOMCODE')),
+    )
+    const ids = made.flatMap((one) => (one.status === 'fulfilled' ? [one.value.id] : []))
+    expect(new Set(ids).size).toBe(1)
+    expect(ids).toHaveLength(6)
+  })
+})
+
+describe('many sales at once', () => {
+  test('of one new customer by a code make one customer, and all are the partner’s', async () => {
+    const world = await createWorld()
+    const ids = await Promise.all(
+      Array.from({ length: 12 }, () => world.sell({ coupon: 'JANE20', customerKey: 'ann' })),
+    )
+    const { rows } = await sql.query('select from customers where program_id = $1', [world.programId])
+    expect(rows).toHaveLength(1)
+    for (const id of ids) expect(await world.outcome(id)).toMatchObject({ partner: 1, cents: 100 })
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  })
+
+  test('while their code is revoked are the partner’s or nobody’s, and the books agree', async () => {
+    const world = await createWorld()
+    const sales = Array.from({ length: 16 }, () => world.sell({ coupon: 'JANE20' }))
+    await revokeCode(db, world.programId, world.codeId)
+    const ids = await Promise.all(sales)
+    const outcomes = await Promise.all(ids.map((id) => world.outcome(id)))
+    for (const { partner, cents, steps } of outcomes) {
+      expect([partner, cents, steps]).toEqual(
+        partner === 1 ? [1, 100, ['coupon found']] : [null, 0, ['coupon revoked']],
+      )
+    }
+    expect((await world.outcome(await world.sell({ coupon: 'JANE20' }))).partner).toBeNull()
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  })
+
+  test('and a sale told twice binds and earns once', async () => {
+    const world = await createWorld()
+    const tell = () =>
+      world.sale({ id: 'order-1', customerKey: 'ann', amount: 1000, currency: 'usd', coupon: 'JANE20' })
+    const told = await Promise.allSettled(Array.from({ length: 8 }, tell))
+    expect(told.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(await world.outcome('order-1')).toMatchObject({ partner: 1, cents: 100 })
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  })
+})
