@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, describe, expect, test } from 'vitest'
+import type { OutboxMessage } from '../lib/notifications/outbox.ts'
+import { openChannels } from '../lib/serve/channels.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { openGeoFile } from '../lib/serve/geo.ts'
 import { openRateLimits } from '../lib/serve/rate-limits.ts'
@@ -263,6 +265,22 @@ describe('requests and answers are as those of Node itself', async () => {
     const next = await fetch(`http://127.0.0.1:${server.port}/kind`)
     expect(next.status).toBe(200)
   })
+})
+
+test('what is to be told within a moment goes to the consumer in one call, which each caller hears of for its own', async () => {
+  const calls: string[][] = []
+  const channels = openChannels(({ Records }) => {
+    calls.push(Records.map(({ body }) => body))
+    if (Records.length === 1) return Promise.reject(new Error('the database is gone'))
+    return Promise.resolve({ batchItemFailures: [{ itemIdentifier: '1' }] })
+  })
+  const tell = (messages: OutboxMessage[]) => channels.tell(messages)
+  const [one, two, three] = [1, 2, 3].map((outbox_id) => ({ program_id: 1, outbox_id }))
+  if (!one || !two || !three) throw new Error('There are three.')
+  expect(await Promise.all([tell([one]), tell([two, three])])).toEqual([[one], [three]])
+  await expect(tell([two])).rejects.toThrow('the database is gone')
+  expect(await Promise.all([tell([two, one]), tell([])])).toEqual([[two], []])
+  expect(calls).toEqual([[one, two, three], [two], [two, one]].map((told) => told.map((row) => JSON.stringify(row))))
 })
 
 describe('rate limits', () => {

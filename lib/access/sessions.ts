@@ -12,9 +12,15 @@ export const sessionSeconds = 30 * 24 * 60 * 60
 
 const encoder = new TextEncoder()
 
-async function signingKey(secret: string): Promise<CryptoKey> {
+let imported: { secret: string; key: Promise<CryptoKey> } | undefined
+
+function signingKey(secret: string): Promise<CryptoKey> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' }
-  return await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign', 'verify'])
+  if (imported?.secret !== secret) {
+    const key = crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign', 'verify'])
+    imported = { secret, key }
+  }
+  return imported.key
 }
 
 /** `<token>.<HMAC-SHA-256 of it, base64>`: the form in which better-auth puts a session's token into its cookie. */

@@ -7,6 +7,7 @@ import { secretsOf } from '../commands/deploy/plan.ts'
 import type { Postgres } from '../database.ts'
 import { type FunctionEntry, readFunctions } from '../local/functions.ts'
 import { type OwnChannels, openChannels } from './channels.ts'
+import { ownRequest } from './messages.ts'
 import { fetchOutside } from './outside.ts'
 import type { RateLimits } from './rate-limits.ts'
 
@@ -89,11 +90,11 @@ export async function loadFunctions(options: {
 
   /** An export of a function, as a binding or `context.exports` gives it. */
   const entrypointOf = (name: string, exported = 'default') => ({
-    fetch: async (url: string, init?: RequestInit) => {
+    fetch: async (url: string, init?: { method?: string; body?: string }) => {
       const { module, env } = find(name)
       const answer = module[entrypoints.parse(exported)]?.fetch
       if (!answer) throw new Error(`${name} has no entry point ${exported}.`)
-      return await answer(new Request(url, init), env, scheduledContext(name))
+      return await answer(ownRequest(url, init), env, scheduledContext(name))
     },
   })
   const scheduledContext = (name: string) => ({

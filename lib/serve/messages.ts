@@ -44,9 +44,9 @@ export class LightHeaders {
     return (this.#whole ??= new Headers([...this.#values]))
   }
 
-  /** Names and values in turns; undefined where they are Node's own. */
-  get flat(): string[] | undefined {
-    return this.#whole ? undefined : [...this.#values].flat()
+  /** Names and values in turns, each cookie by itself. */
+  get flat(): string[] {
+    return [...(this.#whole ?? this.#values)].flat()
   }
 }
 
@@ -135,8 +135,7 @@ export class LightResponse {
     if (!(#init in response) || response.#whole) return undefined
     const body = response.#body
     if (body !== null) response.headers.set('content-length', String(Buffer.byteLength(body)))
-    const { flat } = response.headers
-    return flat && { status: response.status, headers: flat, body }
+    return { status: response.status, headers: response.headers.flat, body }
   }
 
   get status(): number {
@@ -225,6 +224,13 @@ export function makeRequest(
   if (address === undefined) return undefined
   // oxlint-disable-next-line no-unsafe-type-assertion -- `complete` gave it all that a Request has
   return new LightRequest(method, address, parts) as unknown as Request
+}
+
+/** What one function of this process sends to another. */
+export function ownRequest(url: string, { method = 'GET', body }: { method?: string; body?: string } = {}): Request {
+  const parts = { headers: new LightHeaders(new Map()), body: body === undefined ? null : Buffer.from(body), cf: {} }
+  // oxlint-disable-next-line no-unsafe-type-assertion -- as above
+  return new LightRequest(method, url, parts) as unknown as Request
 }
 
 function readAddress(text: string): string | undefined {
