@@ -369,10 +369,10 @@ test('the explanation names the rule and the whole arithmetic, the cap included'
   const rate = '1.4 % of $27.50 is $0.39, rounded half up from 38.5 minor units. With $5.00 for each sale it is $5.39.'
   const cap = 'All sales of a customer may bring $10.00, and the ones before it brought'
   expect(texts).toEqual([
-    `${rate} The rule of the group Gold.`,
-    `${rate} ${cap} $5.39: it earns $4.61. The rule of the group Gold.`,
-    `${rate} ${cap} $10.00: it earns nothing. The rule of the group Gold.`,
-    "1.4 % of €27.50 is €0.39, rounded half up from 38.5 minor units. The rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.",
+    `${rate} By the rule of the group Gold.`,
+    `${rate} ${cap} $5.39: it earns $4.61. By the rule of the group Gold.`,
+    `${rate} ${cap} $10.00: it earns nothing. By the rule of the group Gold.`,
+    "1.4 % of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.",
   ])
 })
 

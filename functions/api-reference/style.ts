@@ -138,6 +138,7 @@ export const style = css`
   }
   td:first-child code {
     overflow-wrap: normal;
+    white-space: nowrap;
   }
   pre {
     margin: 0.5rem 0;

@@ -144,14 +144,14 @@ const example: Explanation = {
     {
       at: '2026-01-01T12:05:00.000Z',
       kind: 'recorded',
-      text: 'Recorded, with $49.00 as its amount now.',
+      text: 'Recorded. The amount is $49.00.',
       change_cents: 0,
       entry: null,
     },
     {
       at: '2026-01-01T12:05:00.000Z',
       kind: 'commission',
-      text: 'A commission of $9.80 was created, on hold until 2026-01-31.',
+      text: 'A commission of $9.80 was created, on hold until Jan 31, 2026.',
       change_cents: 980,
       entry: null,
     },

@@ -220,7 +220,8 @@ function stepsOf({ steps }: Resolution): Step[] {
 }
 
 const iso = (at: Date | string) => new Date(at).toISOString()
-const day = (at: Date | string) => iso(at).slice(0, 10)
+const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
+const day = (at: Date | string) => dateFormat.format(new Date(at))
 const percent = (bp: number) => `${bp / 100} %`
 
 function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
@@ -300,8 +301,8 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
 
 function notAttributed(steps: Step[]): string {
   const last = steps.at(-1)
-  const why = last === undefined ? '' : ` The last that was tried: ${stepName(last.step)}. ${last.text}`
-  return `No partner: no customer of a partner was named.${why}`
+  const why = last === undefined ? '' : ` Last step: ${stepName(last.step)}. ${last.text}`
+  return `No partner: nothing identified a customer whom a partner brought.${why}`
 }
 
 /** A payment that is in the delivery log alone. */
@@ -438,11 +439,11 @@ function commissionText(
   if (resolution.partner_left)
     return 'The partner had erased their account or the workspace was closed, so it earns nothing.'
   const fixed = base > 0 ? (sale.commission_fixed_cents ?? 0) : 0
-  const by = sale.commission_rule_id === null ? '' : ` ${ruleText(sale)}`
+  const by = sale.commission_rule_id === null ? '' : ` By ${ruleText(sale).replace(/^The/, 'the')}`
   if (bp === 0 && fixed === 0) {
     return sale.commission_rule_id === null
       ? 'The program paid 0 % then, so it earns nothing.'
-      : `By the rule it earns nothing.${by}`
+      : `It earns nothing.${by}`
   }
   const share = Number((BigInt(base) * BigInt(bp) + 5000n) / 10_000n)
   const uncapped = share + fixed
@@ -512,7 +513,7 @@ export function historyOf(sale: ExplainedSale): Happening[] {
   const recorded: Happening = {
     at: iso(sale.created_at),
     kind: 'recorded',
-    text: `Recorded, with ${formatMoney(sale.amount_cents, sale.currency)} as its amount now.`,
+    text: `Recorded. The amount is ${formatMoney(sale.amount_cents, sale.currency)}.`,
     change_cents: 0,
     entry: null,
   }

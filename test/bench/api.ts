@@ -19,7 +19,7 @@ const newEndpoint = (n: number) => ({ url: `https://example.com/${n}`, types: ['
  * database. `deep` is a page of a hundred from the middle of a list, whose time is that of the first.
  */
 export async function api(): Promise<Result> {
-  const stack = await startStack()
+  const stack = await startStack({ counts: false })
   const { sql, baseUrl, sandbox } = stack
   const { programId, apiKey } = sandbox
   const seeds = await seedPartners(sql, programId, partners)

@@ -85,11 +85,21 @@ function ClickText({ explanation: { click } }: { explanation: Explanation }) {
   if (!click) return null
   return (
     <p>
-      First click <Time at={click.first_at} />, latest <Time at={click.latest_at} />, against{' '}
-      <Time at={click.decided_at} />. {click.text}
+      {isSameMinute(click.first_at, click.latest_at) ? (
+        <>
+          Clicked <Time at={click.latest_at} />.
+        </>
+      ) : (
+        <>
+          First click <Time at={click.first_at} />, latest <Time at={click.latest_at} />.
+        </>
+      )}{' '}
+      Set out to buy <Time at={click.decided_at} />. {click.text}
     </p>
   )
 }
+
+const isSameMinute = (a: string, b: string) => a.slice(0, 16) === b.slice(0, 16)
 
 function Figures({ explanation: { sale, rule, commission, lead_commission: lead } }: { explanation: Explanation }) {
   if (!sale) return null
@@ -98,7 +108,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
     <>
       <dl class="cards">
         <Metric label="Paid" value={money(sale.amount_cents)}>
-          {sale.refunded_cents > 0 && <dd class="trend">of which {money(sale.refunded_cents)} refunded</dd>}
+          {sale.refunded_cents > 0 && <dd class="trend">of which {money(sale.refunded_cents)} went back</dd>}
         </Metric>
         <Metric label="Tax included" value={money(sale.tax_cents)} />
         {rule && (
@@ -107,7 +117,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
             value={`${rule.commission_percent} %${rule.fixed_cents > 0 ? ` + ${money(rule.fixed_cents)}` : ''}`}
           >
             <dd class="trend">
-              {rule.duration_months === null ? 'no end' : `for ${rule.duration_months} months`}
+              {rule.duration_months === null ? 'every payment' : `for ${rule.duration_months} months`}
               {rule.cap_cents !== null && `, up to ${money(rule.cap_cents)} for a customer`}
               {rule.hold_days !== null && `, held ${rule.hold_days} days`}
             </dd>
@@ -115,14 +125,17 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
         )}
         {commission && (
           <Metric label="Commission" value={money(commission.left_cents)}>
-            {commission.reversed_cents > 0 && <dd class="trend">of {money(commission.amount_cents)}</dd>}
+            {commission.reversed_cents > 0 && (
+              <dd class="trend">
+                of {money(commission.amount_cents)}, {money(commission.reversed_cents)} reversed
+              </dd>
+            )}
           </Metric>
         )}
       </dl>
-      {commission && (
-        <Card title="Calculation">
-          <p>{commission.text}</p>
-          {lead && <p>{lead.text}</p>}
+      {lead && (
+        <Card title="Lead commission">
+          <p>{lead.text}</p>
         </Card>
       )}
     </>
@@ -178,7 +191,7 @@ function History({ explanation: { history, sale, commission } }: { explanation: 
       />
       {commission && (
         <p>
-          Together <strong>{formatMoney(commission.left_cents, commission.currency)}</strong>.
+          Commission now: <strong>{formatMoney(commission.left_cents, commission.currency)}</strong>.
         </p>
       )}
     </Card>
