@@ -9,6 +9,7 @@ import { accountPages } from './dashboard/account/account.tsx'
 import { auditLogPages } from './dashboard/account/audit-log.tsx'
 import { deletionPages } from './dashboard/account/deletion.tsx'
 import { invitationPages } from './dashboard/account/invitations.tsx'
+import { mailPages, unsubscribePath } from './dashboard/account/mail.tsx'
 import { memberPages } from './dashboard/account/members.tsx'
 import { openedProgramPages } from './dashboard/account/opened-programs.tsx'
 import { passwordPages } from './dashboard/account/password.tsx'
@@ -98,12 +99,12 @@ pages.use((c, next) =>
     referrerPolicy: 'same-origin',
   })(c, next),
 )
-// Whatever a body says it is: browsers send JSON and bare posts to other sites too.
+// Whatever a body says it is: browsers send JSON and bare posts to other sites too. Mail programs unsubscribe from no page, by a signed token.
 pages.use(async (c, next) => {
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
   const isOwn =
     c.req.header('sec-fetch-site') === 'same-origin' || c.req.header('origin') === new URL(c.env.BASE_URL).origin
-  if (!isRead && !isOwn)
+  if (!isRead && !isOwn && c.req.path !== unsubscribePath)
     throw new ApiError('forbidden', 'This came from a page of another site. Go back to the dashboard and try again.')
   await next()
 })
@@ -128,6 +129,7 @@ const groups = [
   auditLogPages,
   deletionPages,
   invitationPages,
+  mailPages,
   memberPages,
   openedProgramPages,
   passwordPages,

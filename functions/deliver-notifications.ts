@@ -1,14 +1,21 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { drainQueue, parseOutboxMessage, writeNotifications } from '../lib/notifications/in-app.ts'
+import { type NotificationMailEnv, sendNotificationMails } from '../lib/notifications/notification-mails.ts'
 import { openQueue, type QueueEnv } from '../lib/notifications/queue.ts'
 
 const drainMilliseconds = 50_000 // It runs every minute.
+/** A queue gives its messages to another consumer after 60 seconds. */
+const sendMilliseconds = 20_000
 
-/** Scheduled Worker: takes messages off the queue for most of a minute and writes their notifications. */
+/** Scheduled Worker: takes messages off the queue for most of a minute, writes their notifications and mails them to whom they are mailed at once. */
 export default {
-  async scheduled(_event: unknown, env: DatabaseEnv & QueueEnv): Promise<void> {
-    const delivered = await drainQueue(openDatabase(env), openQueue(env), env.QUEUE_URL, Date.now() + drainMilliseconds)
-    if (delivered > 0) console.log(JSON.stringify({ function: 'deliver-notifications', delivered }))
+  async scheduled(_event: unknown, env: DatabaseEnv & QueueEnv & NotificationMailEnv): Promise<void> {
+    const db = openDatabase(env)
+    const deadline = Date.now() + drainMilliseconds
+    const delivered = await drainQueue(db, openQueue(env), env.QUEUE_URL, deadline)
+    if (delivered === 0) return
+    const mails = await sendNotificationMails(db, env, deadline)
+    console.log(JSON.stringify({ function: 'deliver-notifications', delivered, mails }))
   },
 }
 
@@ -23,11 +30,14 @@ interface SqsEvent {
 export async function handler(
   event: SqsEvent,
   _context?: unknown,
-  env: DatabaseEnv = lambdaEnv(),
+  env: DatabaseEnv & NotificationMailEnv = lambdaEnv(),
 ): Promise<{ batchItemFailures: { itemIdentifier: string }[] }> {
   const parsed = event.Records.map((record) => ({ record, content: parseOutboxMessage(record.body) }))
   const messages = parsed.flatMap(({ content }) => (content ? [content] : []))
-  const done = new Set(await writeNotifications(openDatabase(env), messages))
+  const db = openDatabase(env)
+  const done = new Set(await writeNotifications(db, messages))
+  // What is told is told: a mail that fails is sent by the next run.
+  if (done.size > 0) await sendNotificationMails(db, env, Date.now() + sendMilliseconds).catch(logFailure)
   return {
     batchItemFailures: parsed
       .filter(({ content }) => !content || !done.has(content))
@@ -35,9 +45,25 @@ export async function handler(
   }
 }
 
-function lambdaEnv(): DatabaseEnv {
-  const { DATABASE_URL, NEON_ENDPOINT } = process.env
+function logFailure(error: unknown): void {
+  console.error(
+    JSON.stringify({ error: 'mails_failed', message: error instanceof Error ? error.message : String(error) }),
+  )
+}
+
+/** The variables of the Lambda function. Without those of mail it sends none, and `send-mails` does twice an hour. */
+function lambdaEnv(): DatabaseEnv & NotificationMailEnv {
+  const {
+    DATABASE_URL,
+    NEON_ENDPOINT,
+    MAIL_API_URL,
+    MAIL_API_KEY,
+    MAIL_FROM,
+    BASE_URL = '',
+    AUTH_SECRET = '',
+  } = process.env
   if (!DATABASE_URL)
     throw new Error('DATABASE_URL is not set. Give the function the connection string of the database.')
-  return { DATABASE_URL, ...(NEON_ENDPOINT && { NEON_ENDPOINT }) }
+  const mail = BASE_URL && AUTH_SECRET && MAIL_API_URL && { MAIL_API_URL, MAIL_API_KEY, MAIL_FROM }
+  return { DATABASE_URL, BASE_URL, AUTH_SECRET, ...(NEON_ENDPOINT && { NEON_ENDPOINT }), ...mail }
 }

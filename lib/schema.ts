@@ -37,6 +37,10 @@ export type JsonPrimitive = boolean | number | string | null;
 
 export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
+export type MailFrequency = "at_once" | "daily" | "never";
+
+export type MailTopic = "earned" | "paid" | "payout_due" | "reversed" | "review" | "trouble";
+
 export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
@@ -343,9 +347,16 @@ export interface LinkMonths {
   program_id: Int8;
 }
 
+export interface MailChoices {
+  frequency: MailFrequency;
+  topic: MailTopic;
+  user_id: string;
+}
+
 export interface Mails {
   body: string;
   created_at: Generated<Timestamp>;
+  html: string | null;
   id: Generated<Int8>;
   recipient: string;
   subject: string;
@@ -355,6 +366,17 @@ export interface MinimumPayouts {
   currency: string;
   minimum_payout_cents: Int8;
   program_id: Int8;
+}
+
+export interface NotificationMails {
+  attempts: Generated<number>;
+  due_at: Timestamp;
+  frequency: MailFrequency;
+  mail_id: string | null;
+  notification_id: Int8;
+  program_id: Int8;
+  topic: MailTopic;
+  user_id: string;
 }
 
 export interface NotificationReads {
@@ -380,7 +402,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
+  kind: 'commission_earned' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'payout_due' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -651,6 +673,12 @@ export interface Refunds {
   sale_id: Int8;
 }
 
+export interface RefusedAddresses {
+  email: string;
+  reason: 'bounced' | 'complained';
+  refused_at: Generated<Timestamp>;
+}
+
 export interface RefusedCalls {
   call: 'click' | 'lead' | 'sale' | 'refund' | 'key';
   code: string;
@@ -906,8 +934,10 @@ export interface DB {
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
   link_months: LinkMonths;
+  mail_choices: MailChoices;
   mails: Mails;
   minimum_payouts: MinimumPayouts;
+  notification_mails: NotificationMails;
   notification_reads: NotificationReads;
   notifications: Notifications;
   outbox: Outbox;
@@ -934,6 +964,7 @@ export interface DB {
   public_test_events: PublicTestEvents;
   referral_links: ReferralLinks;
   refunds: Refunds;
+  refused_addresses: RefusedAddresses;
   refused_calls: RefusedCalls;
   sales: Sales;
   sessions: Sessions;
@@ -992,6 +1023,10 @@ export interface DatabaseFunctions {
   check_key_of_refused: {
     arguments: { hash: Uint8Array | null; refused_call: string | null; code: string | null; detail: string | null }
     row: { key_refusal: string | null }
+  }
+  claim_mails: {
+    arguments: { max_mails: number | null; reading_roles: (string)[] | null }
+    row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
   }
   claim_webhooks: {
     arguments: { program_ids: (number)[] | null; at_most: number | null }
@@ -1065,6 +1100,10 @@ export interface DatabaseFunctions {
     arguments: { of_account_id: string | null; told: string | null }
     row: { place: number | null; is_test: boolean | null }
   }
+  mail_choices_of: {
+    arguments: { of_user_id: string | null }
+    row: { topic: string | null; frequency: string | null }
+  }
   make_code: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
     row: { code_id: number | null; refusal: string | null; held_by: string | null }
@@ -1137,6 +1176,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_code_id: number | null }
     row: { revoke_code: boolean | null }
   }
+  save_mail_choices: {
+    arguments: { of_user_id: string | null; topics: (string)[] | null; frequencies: (string)[] | null }
+    row: { save_mail_choices: unknown | null }
+  }
   save_rules: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null }
     row: { save_rules: boolean | null }
@@ -1147,7 +1190,7 @@ export interface DatabaseFunctions {
   }
   track_browser_lead: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null }
+    row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_browser_test_lead: {
     arguments: { of_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
@@ -1159,7 +1202,7 @@ export interface DatabaseFunctions {
   }
   track_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
-    row: { key_refusal: string | null; program_matches: boolean | null; program_id: number | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; program_id: number | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_refund: {
     arguments: { hash: Uint8Array | null; of_transaction_id: string | null; key: string | null; wanted_cents: number | null; because: string | null; because_text: string | null; request: string | null }
@@ -1167,7 +1210,7 @@ export interface DatabaseFunctions {
   }
   track_sale: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; coupon: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
-    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null; is_attributed: boolean | null }
+    row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null; is_attributed: boolean | null; outbox_ids: (number)[] | null }
   }
   track_test_click: {
     arguments: { given_program_id: number | null; aff: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
@@ -1180,6 +1223,14 @@ export interface DatabaseFunctions {
   write_audit: {
     arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
     row: { write_audit: unknown | null }
+  }
+  write_daily_notices: {
+    arguments: { moment: Date | null }
+    row: { program_id: number | null; outbox_id: number | null }
+  }
+  write_notifications: {
+    arguments: { program_ids: (number)[] | null; outbox_ids: (number)[] | null; reading_roles: (string)[] | null }
+    row: { program_id: number | null; outbox_id: number | null }
   }
   write_program_audit: {
     arguments: { of_program_id: number | null; of_action: string | null; of_subject: string | null; of_details: string | null }
@@ -1203,6 +1254,7 @@ export const functionCalls: {
   change_group: { text: 'select change_group($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'group_name', 'rules'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
+  claim_mails: { text: 'select * from claim_mails($1, $2)', names: ['max_mails', 'reading_roles'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
@@ -1221,6 +1273,7 @@ export const functionCalls: {
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
+  mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_code: { text: 'select * from make_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
@@ -1239,6 +1292,7 @@ export const functionCalls: {
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
+  save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
@@ -1250,6 +1304,8 @@ export const functionCalls: {
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
+  write_daily_notices: { text: 'select * from write_daily_notices($1)', names: ['moment'] },
+  write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },
   write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
   wrote_webhook: { text: 'select wrote_webhook()', names: [] },
 }

@@ -1,6 +1,7 @@
 -- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
 create domain notification_kind as text check (value in (
-  'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid', 'withdrawal_refused',
+  'commission_earned', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid',
+  'withdrawal_refused', 'payout_due',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
   'payment_ignored', 'processor_disconnected', 'webhook_turned_off'
 ));
@@ -53,12 +54,50 @@ create table notification_reads (
   foreign key (program_id, notification_id) references notifications (program_id, id)
 );
 
+-- What people are mailed about, beside the notifications they find here: functions/notification-mails.sql says which kind is of which topic.
+create type mail_topic as enum ('earned', 'reversed', 'paid', 'payout_due', 'review', 'trouble');
+create type mail_frequency as enum ('at_once', 'daily', 'never');
+
+-- What a person chose; where there is no row, the topic's usual frequency.
+create table mail_choices (
+  user_id text not null references users (id) on delete cascade,
+  topic mail_topic not null,
+  frequency mail_frequency not null,
+  primary key (user_id, topic)
+);
+
+-- Addresses that notifications are not mailed to any more, because mail to them came back or was called spam. Their person can have them tried again.
+create table refused_addresses (
+  email text primary key check (email = lower(email)),
+  reason text not null check (reason in ('bounced', 'complained')),
+  refused_at timestamptz not null default now()
+);
+
+-- Notifications that are to be mailed. A row goes once its mail was sent, or when nobody took it for two days.
+create table notification_mails (
+  program_id bigint not null,
+  notification_id bigint not null,
+  user_id text not null references users (id) on delete cascade,
+  topic mail_topic not null,
+  frequency mail_frequency not null check (frequency <> 'never'),
+  due_at timestamptz not null,
+  -- Those of one mail share it; it is the key by which the mail API knows a mail that is sent again.
+  mail_id uuid,
+  attempts smallint not null default 0,
+  primary key (program_id, notification_id, user_id),
+  foreign key (program_id, notification_id) references notifications (program_id, id)
+);
+create index notification_mails_due_idx on notification_mails (due_at);
+create index notification_mails_mail_idx on notification_mails (mail_id) where mail_id is not null;
+create index notification_mails_user_idx on notification_mails (user_id);
+
 -- Mail of the local stack, which has no mail API; kept for a week. Elsewhere nothing that a mail holds is stored.
 create table mails (
   id bigint generated always as identity primary key,
   recipient text not null,
   subject text not null,
   body text not null,
+  html text,
   created_at timestamptz not null default now()
 );
 create index mails_recipient_idx on mails (recipient, id);

@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'payout_due'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -465,11 +465,20 @@ create table link_months (
   constraint link_months_pkey PRIMARY KEY (program_id, link_id, month)
 ) with (fillfactor=50);
 
+create table mail_choices (
+  user_id text not null,
+  topic mail_topic not null,
+  frequency mail_frequency not null,
+  constraint mail_choices_pkey PRIMARY KEY (user_id, topic),
+  constraint mail_choices_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table mails (
   id bigint not null generated always as identity,
   recipient text not null,
   subject text not null,
   body text not null,
+  html text,
   created_at timestamp with time zone not null default now(),
   constraint mails_pkey PRIMARY KEY (id)
 );
@@ -484,6 +493,24 @@ create table minimum_payouts (
   constraint minimum_payouts_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
 CREATE TRIGGER minimum_payouts_audit AFTER INSERT OR DELETE OR UPDATE ON public.minimum_payouts FOR EACH ROW EXECUTE FUNCTION audit_minimum_payout();
+
+create table notification_mails (
+  program_id bigint not null,
+  notification_id bigint not null,
+  user_id text not null,
+  topic mail_topic not null,
+  frequency mail_frequency not null,
+  due_at timestamp with time zone not null,
+  mail_id uuid,
+  attempts smallint not null default 0,
+  constraint notification_mails_pkey PRIMARY KEY (program_id, notification_id, user_id),
+  constraint notification_mails_frequency_check CHECK ((frequency <> 'never'::mail_frequency)),
+  constraint notification_mails_program_id_notification_id_fkey FOREIGN KEY (program_id, notification_id) REFERENCES notifications(program_id, id),
+  constraint notification_mails_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX notification_mails_due_idx ON public.notification_mails USING btree (due_at);
+CREATE INDEX notification_mails_mail_idx ON public.notification_mails USING btree (mail_id) WHERE (mail_id IS NOT NULL);
+CREATE INDEX notification_mails_user_idx ON public.notification_mails USING btree (user_id);
 
 create table notification_reads (
   program_id bigint not null,
@@ -928,6 +955,15 @@ create table refunds (
 );
 CREATE INDEX refunds_continues_idx ON public.refunds USING btree (program_id, continues_refund_id) WHERE (continues_refund_id IS NOT NULL);
 CREATE UNIQUE INDEX refunds_reversal_key ON public.refunds USING btree (program_id, sale_id, processor_reversal_id) WHERE (processor_reversal_id IS NOT NULL);
+
+create table refused_addresses (
+  email text not null,
+  reason text not null,
+  refused_at timestamp with time zone not null default now(),
+  constraint refused_addresses_pkey PRIMARY KEY (email),
+  constraint refused_addresses_email_check CHECK ((email = lower(email))),
+  constraint refused_addresses_reason_check CHECK ((reason = ANY (ARRAY['bounced'::text, 'complained'::text])))
+);
 
 create table refused_calls (
   program_id bigint not null,
@@ -2618,6 +2654,45 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.claim_mails(max_mails integer, reading_roles text[])
+ RETURNS TABLE(mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  claimed uuid[];
+begin
+  perform pg_advisory_xact_lock(hashtextextended('claim_mails', 0));
+  delete from notification_mails m where m.due_at <= now() and (m.attempts >= 10 or not exists (
+    select from notifications n, mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
+    where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id
+  ));
+  with due as (
+    select m.user_id, m.frequency, case when m.frequency = 'at_once' then m.topic end as topic, gen_random_uuid() as id
+    from notification_mails m where m.due_at <= now() and m.mail_id is null group by 1, 2, 3
+  )
+  update notification_mails m set mail_id = due.id from due
+  where m.due_at <= now() and m.mail_id is null and m.user_id = due.user_id and m.frequency = due.frequency
+    and (due.topic is null or m.topic = due.topic);
+  select array_agg(id) into claimed from (
+    select m.mail_id as id from notification_mails m where m.due_at <= now() group by 1 order by min(m.due_at) limit max_mails
+  ) oldest;
+  update notification_mails m set attempts = m.attempts + 1, due_at = now() + least(interval '2 minutes' * 2 ^ m.attempts, interval '12 hours')
+  where m.mail_id = any (claimed);
+  return query
+    select m.mail_id, u.id, u.email, u.name::text, m.frequency::text, array_agg(distinct m.topic::text),
+      jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'audience', n.audience, 'partner_name', r.name,
+        'kind', n.kind, 'payload', n.payload) order by p.name, n.program_id, n.created_at, n.id)
+    from notification_mails m
+    join users u on u.id = m.user_id
+    join notifications n on n.program_id = m.program_id and n.id = m.notification_id
+    join programs p on p.id = m.program_id
+    left join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    where m.mail_id = any (claimed)
+    group by m.mail_id, u.id, u.email, u.name, m.frequency;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.claim_webhooks(program_ids bigint[], at_most integer)
  RETURNS TABLE(program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb, created_at timestamp with time zone)
  LANGUAGE plpgsql
@@ -3318,6 +3393,8 @@ begin
   ) o;
   delete from notification_reads r using unnest(program_ids, ids) old (program_id, id)
   where r.program_id = old.program_id and r.notification_id = old.id;
+  delete from notification_mails m using unnest(program_ids, ids) old (program_id, id)
+  where m.program_id = old.program_id and m.notification_id = old.id;
   delete from notifications n using unnest(program_ids, ids) old (program_id, id) where n.program_id = old.program_id and n.id = old.id;
   delete from outbox o using unnest(program_ids, ids) old (program_id, id) where o.program_id = old.program_id and o.id = old.id;
   return coalesce(cardinality(ids), 0);
@@ -3518,6 +3595,7 @@ begin
   delete from program_members o where o.user_id = of_user_id;
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
   delete from verifications v where v.value = of_user_id;
+  delete from refused_addresses a where a.email = address;
   delete from users u where u.id = of_user_id;
 end $function$
 ;
@@ -4618,6 +4696,53 @@ begin
   returning * into event;
   return event;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.mail_choices_of(of_user_id text)
+ RETURNS TABLE(topic text, frequency text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select t::text, mail_frequency_of(of_user_id, t)::text from unnest(enum_range(null::mail_topic)) t
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.mail_frequency_of(of_user_id text, of_topic mail_topic)
+ RETURNS mail_frequency
+ LANGUAGE sql
+ STABLE
+RETURN COALESCE((SELECT c.frequency FROM mail_choices c WHERE ((c.user_id = mail_frequency_of.of_user_id) AND (c.topic = mail_frequency_of.of_topic))), CASE WHEN (of_topic = ANY (ARRAY['earned'::mail_topic, 'reversed'::mail_topic, 'review'::mail_topic])) THEN 'daily'::mail_frequency ELSE 'at_once'::mail_frequency END)
+;
+
+CREATE OR REPLACE FUNCTION public.mail_recipients(of_program_id bigint, of_audience text, of_partner_id bigint, reading_roles text[])
+ RETURNS TABLE(user_id text, email text, user_name text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select u.id, u.email, u.name::text
+  from programs p
+  join workspaces w on w.id = p.workspace_id
+  cross join lateral (
+    select r.user_id from partners r
+    where of_audience = 'partner' and r.program_id = p.id and r.id = of_partner_id and r.closed_at is null
+    union all
+    select m.user_id from workspace_members m
+    left join program_members o on o.program_id = p.id and o.user_id = m.user_id
+    where of_audience = 'advertiser' and m.workspace_id = p.workspace_id and m.removed_at is null
+      and (m.role = any (reading_roles) or o.role = any (reading_roles))
+  ) told
+  join users u on u.id = told.user_id
+  where p.id = of_program_id and p.deleted_at is null and u.email_verified
+    and (of_audience = 'partner' or u.two_factor_enabled or not w.requires_two_factor)
+    and not exists (select from refused_addresses a where a.email = u.email)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
+ RETURNS mail_topic
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'withdrawal_reduced'::text THEN 'reversed'::text WHEN 'withdrawal_paid'::text THEN 'paid'::text WHEN 'withdrawal_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_turned_off'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.make_code(of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text, OUT code_id bigint, OUT refusal text, OUT held_by text)
@@ -5866,7 +5991,7 @@ begin
       from decide_by_code(given, customer.id, customer.resolution) d;
     end if;
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
-    select r.closed_at, r.group_id into partner from partners r
+    select r.closed_at, r.group_id, r.user_id into partner from partners r
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
     if partner.closed_at is not null then
       customer.commission_bp := 0;
@@ -5997,6 +6122,9 @@ begin
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
       of_code_id => sale.code_id);
   end if;
+  if commission_id is not null and partner.user_id is not null then
+    perform tell_earned(sale.program_id, partner.user_id, commission_id);
+  end if;
   if customer.webhook_types is not null then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
     perform tell_commission(sale.program_id, commission_id);
@@ -6019,7 +6147,7 @@ begin
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
   -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
   select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types,
-    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, null::bigint as rule_id
+    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, r.user_id, null::bigint as rule_id
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
   if program.rules_version > 0 then
@@ -6038,6 +6166,9 @@ begin
     returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
       program.lead_commission_cents, 0, 0, 1);
+    if program.user_id is not null then
+      perform tell_earned(customer.program_id, program.user_id, commission_id);
+    end if;
   else
     counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
@@ -6515,6 +6646,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.save_mail_choices(of_user_id text, topics text[], frequencies text[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  insert into mail_choices (user_id, topic, frequency)
+  select u.id, g.topic::mail_topic, g.frequency::mail_frequency from users u, unnest(topics, frequencies) g (topic, frequency) where u.id = of_user_id
+  on conflict on constraint mail_choices_pkey do update set frequency = excluded.frequency;
+  delete from notification_mails m
+  where m.user_id = of_user_id and m.topic in (select c.topic from mail_choices c where c.user_id = of_user_id and c.frequency = 'never')
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.save_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -6822,6 +6965,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.tell_earned(of_program_id bigint, of_user_id text, of_commission_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if mail_frequency_of(of_user_id, 'earned') = 'at_once' then
+    perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
+        'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
+    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = of_program_id and c.id = of_commission_id;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.tell_ignored_payment(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -6995,7 +7152,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean)
+CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -7035,6 +7192,7 @@ begin
       perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
       perform attribute_to_customer(account_id, of_program_id, settled.id);
       wrote_webhooks := wrote_webhook();
+      outbox_ids := written_outbox_ids();
     else
       select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
     end if;
@@ -7129,7 +7287,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean)
+CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -7155,6 +7313,7 @@ begin
   end if;
   program_id := key.program_id;
   wrote_webhooks := wrote_webhook();
+  outbox_ids := written_outbox_ids();
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -7231,7 +7390,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean)
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -7318,6 +7477,7 @@ begin
   end if;
   program_id := stored.program_id;
   wrote_webhooks := wrote_webhook();
+  outbox_ids := written_outbox_ids();
   sale_id := stored.id;
   customer_id := stored.customer_id;
   -- A test makes no customer, whom a code would bring.
@@ -7618,6 +7778,65 @@ begin
   values (of_workspace_id, of_program_id, acting_user(), acting_key(), of_action, left(nullif(of_subject, ''), 500), of_subject_user_id,
     coalesce(of_details, '{}'));
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.write_daily_notices(moment timestamp with time zone)
+ RETURNS TABLE(program_id bigint, outbox_id bigint)
+ LANGUAGE sql
+AS $function$
+  with yesterday as (
+    select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
+  )
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  select r.program_id, 'commission_earned', 'partner', r.id, concat_ws(':', 'day', r.id, y.day, e.currency),
+    jsonb_build_object('day', y.day, 'commissions', e.commissions, 'amount_cents', e.amount_cents, 'currency', e.currency)
+  from yesterday y cross join programs p
+  cross join lateral (
+    select c.partner_id, c.currency, count(*) as commissions, sum(c.amount_cents) as amount_cents
+    from commissions c
+    where c.program_id = p.id and c.reversal <> 'full' and c.rejected_at is null
+      and c.created_at >= y.began and c.created_at < y.ended
+    group by 1, 2
+  ) e
+  join partners r on r.program_id = p.id and r.id = e.partner_id
+  where p.deleted_at is null and r.closed_at is null and r.user_id is not null and mail_frequency_of(r.user_id, 'earned') = 'daily'
+  union all
+  select d.program_id, 'payout_due', 'advertiser', null, 'payout_due:' || to_char(moment at time zone 'UTC', 'IYYY-IW'),
+    jsonb_build_object('partners', count(distinct d.partner_id))
+  from payouts_due d join programs p on p.id = d.program_id
+  where d.left_out is null and p.deleted_at is null group by d.program_id
+  on conflict on constraint outbox_cause_key do nothing
+  returning program_id, id
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.write_notifications(program_ids bigint[], outbox_ids bigint[], reading_roles text[])
+ RETURNS TABLE(program_id bigint, outbox_id bigint)
+ LANGUAGE sql
+AS $function$
+  with row as (
+    select o.* from outbox o
+    join (select distinct m.program_id, m.id from unnest(program_ids, outbox_ids) m (program_id, id)) named using (program_id, id)
+    order by o.program_id, o.id
+  ), notification as (
+    insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
+    select r.program_id, r.id, r.kind, r.audience, r.partner_id, r.payload, r.created_at from row r
+    on conflict on constraint notifications_pkey do nothing
+    returning *
+  ), mail as (
+    insert into notification_mails (program_id, notification_id, user_id, topic, frequency, due_at)
+    select n.program_id, n.id, t.user_id, mail_topic_of(n.kind), f.frequency,
+      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '1 day 7 hours' else now() end
+    from notification n
+    cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
+    cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)
+    where f.frequency <> 'never'
+  ), delivered as (
+    update outbox o set delivered_at = now() from row r
+    where o.program_id = r.program_id and o.id = r.id and o.delivered_at is null
+  )
+  select r.program_id, r.id from row r
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.write_outbox(of_program_id bigint, of_kind text, of_audience text, of_partner_id bigint, of_cause text, of_payload jsonb)

@@ -4,7 +4,7 @@ import { json } from 'node:stream/consumers'
 import { afterAll, expect, test, vi } from 'vitest'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import dashboard from '../functions/dashboard.tsx'
-import { sendMail } from '../lib/notifications/mail.ts'
+import { sendMail } from '../lib/mail.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()

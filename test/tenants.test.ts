@@ -145,6 +145,9 @@ const routes = {
     'POST /account/email',
     'GET /account/erase',
     'POST /account/erase',
+    'GET /account/mail',
+    'POST /account/mail',
+    'POST /account/mail/retry',
     'GET /account/sessions',
     'POST /account/sessions/end',
     'POST /account/sessions/:sessionId/end',
@@ -202,7 +205,7 @@ const routes = {
     'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay',
   ],
   /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
-  other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe'],
+  other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe', 'POST /api/v1/webhooks/mail'],
   anyone: [
     'POST /api/v1/track/click',
     'GET /js/',
@@ -236,6 +239,8 @@ const routes = {
     'POST /sign-up',
     'POST /sign-out',
     'GET /verify-email',
+    'GET /mail/unsubscribe',
+    'POST /mail/unsubscribe',
     'GET /forgot-password',
     'POST /forgot-password',
     'GET /reset-password',

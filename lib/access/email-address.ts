@@ -5,7 +5,7 @@ import type { SessionEnv } from './sessions.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
-import { type MailEnv, sendMail } from '../notifications/mail.ts'
+import { type MailEnv, sendMail } from '../mail.ts'
 import { countAttempts } from './attempts.ts'
 
 /** How long a link that confirms an address works. */

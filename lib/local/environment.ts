@@ -64,6 +64,8 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'MAIL_API_URL',
   'MAIL_API_KEY',
   'MAIL_FROM',
+  'MAIL_EVENTS',
+  'MAIL_WEBHOOK_SECRET',
   'GITHUB_CLIENT_ID',
   'GITHUB_CLIENT_SECRET',
   'GOOGLE_CLIENT_ID',

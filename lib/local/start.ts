@@ -50,7 +50,7 @@ async function start(): Promise<void> {
   const secrets = readSecrets()
   const limited = process.env['RATE_LIMITS'] === 'on'
   const deployed = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
-  const functions = [...deployed, partsPage(deployed)]
+  const functions = [...deployed, ...localPages(deployed)]
 
   const [database, queue, stripe, scripts] = await settled([
     startDatabase(secrets.DATABASE_PASSWORD),
@@ -106,15 +106,27 @@ async function start(): Promise<void> {
   printSummary(addresses.baseUrl, demo, Date.now() - started)
 }
 
-/** The page of the dashboard's parts, which is a Worker of this machine alone. */
-function partsPage(deployed: FunctionEntry[]): FunctionEntry {
+/** Pages that are Workers of this machine alone: the dashboard's parts, and the mails that were sent. */
+function localPages(deployed: FunctionEntry[]): FunctionEntry[] {
   const dashboard = deployed.find(({ name }) => name === 'dashboard')
   if (!dashboard) throw new LocalStackError('wrangler.toml has no dashboard.')
   const { compatibilityDate, compatibilityFlags } = dashboard
-  const nothing = { routes: [], crons: [], vars: {}, secrets: [], rateLimits: [], services: {} }
-  const name = 'parts-page'
-  const main = 'lib/local/parts-page.tsx'
-  return { name, workerName: name, main, paths: ['/parts'], compatibilityDate, compatibilityFlags, ...nothing }
+  const nothing = { routes: [], crons: [], vars: {}, rateLimits: [], services: {} }
+  return (
+    [
+      ['parts-page', '/parts', []],
+      ['inbox-page', '/inbox*', ['DATABASE_URL']],
+    ] as const
+  ).map(([name, route, secrets]) => ({
+    name,
+    workerName: name,
+    main: `lib/local/${name}.tsx`,
+    paths: [route],
+    secrets: [...secrets],
+    compatibilityDate,
+    compatibilityFlags,
+    ...nothing,
+  }))
 }
 
 /** A line of the log without the secrets of mailed links, which the terminal alone shows. */
@@ -233,6 +245,7 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
         ]
       : []),
     line('docs', `${baseUrl}/docs  how a site is tracked; ${baseUrl}/api/v1/reference has every endpoint`),
+    line('mail', `${baseUrl}/inbox`),
     line('sandbox', 'npm run -s sandbox  makes another program and prints its keys and tokens'),
     line(
       'data',

@@ -1,8 +1,8 @@
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs'
 import * as z from 'zod/mini'
-import { type Database, retryOnce } from '../database.ts'
-import { kysely, now } from '../kysely.ts'
-import { type OutboxMessage, rowsOf } from './outbox.ts'
+import { rolesWith } from '../access/roles.ts'
+import { call, type Database, retryOnce } from '../database.ts'
+import type { OutboxMessage } from './outbox.ts'
 import { callsAtOnce, inCalls, messagesPerCall } from './queue.ts'
 
 const outboxMessage = z.object({ program_id: z.int().check(z.positive()), outbox_id: z.int().check(z.positive()) })
@@ -16,47 +16,23 @@ export function parseOutboxMessage(body: string | undefined): OutboxMessage | un
   }
 }
 
-/** What a notification takes over from its row. */
-const told = ['program_id', 'id', 'kind', 'audience', 'partner_id', 'payload', 'created_at'] as const
-
 /**
- * Writes the in-app notifications that the messages are about and returns the messages that are done: told now, or told
+ * Writes the in-app notifications that the messages are about, and whom they are to be mailed to, and returns the messages that are done: told now, or told
  * before. The notification's key is the outbox row's, so each is written once however often its message comes. A message
  * whose row does not exist is not done; the queue repeats it and at last puts it aside.
  */
 export async function writeNotifications(db: Database, messages: OutboxMessage[]): Promise<OutboxMessage[]> {
   if (messages.length === 0) return []
-  const statement = kysely
-    .with('row', (cte) =>
-      cte
-        .selectFrom('outbox as o')
-        .innerJoin(rowsOf(messages), (join) =>
-          join.onRef('named.program_id', '=', 'o.program_id').onRef('named.id', '=', 'o.id'),
-        )
-        .selectAll('o')
-        .orderBy('o.program_id')
-        .orderBy('o.id'),
-    )
-    .with('notification', (cte) =>
-      cte
-        .insertInto('notifications')
-        .columns(told)
-        .expression((eb) => eb.selectFrom('row').select(told))
-        .onConflict((oc) => oc.columns(['program_id', 'id']).doNothing()),
-    )
-    .with('delivered', (cte) =>
-      cte
-        .updateTable('outbox as o')
-        .from('row')
-        .set({ delivered_at: now })
-        .whereRef('o.program_id', '=', 'row.program_id')
-        .whereRef('o.id', '=', 'row.id')
-        .where('o.delivered_at', 'is', null),
-    )
-    .selectFrom('row')
-    .select(['program_id', 'id'])
-  const found = await retryOnce(() => db.query(statement))
-  const done = new Set(found.map((row) => `${row.program_id}:${row.id}`))
+  const found = await retryOnce(() =>
+    db.query(
+      call('write_notifications', {
+        program_ids: messages.map(({ program_id }) => program_id),
+        outbox_ids: messages.map(({ outbox_id }) => outbox_id),
+        reading_roles: rolesWith('notice:list'),
+      }),
+    ),
+  )
+  const done = new Set(found.map((row) => `${row.program_id}:${row.outbox_id}`))
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 
@@ -83,13 +59,13 @@ export async function drainQueue(db: Database, queue: SQSClient, queueUrl: strin
 /** The first call asks all of the queue's servers, which takes a second where there is nothing; the others take what is at hand. */
 async function receiveMessages(queue: SQSClient, queueUrl: string, calls: number): Promise<Message[]> {
   const answers = await Promise.all(
-    Array.from({ length: calls }, (_, call) =>
+    Array.from({ length: calls }, (_, index) =>
       queue.send(
         new ReceiveMessageCommand({
           QueueUrl: queueUrl,
           MaxNumberOfMessages: messagesPerCall,
           VisibilityTimeout: visibilitySeconds,
-          WaitTimeSeconds: call === 0 ? 1 : 0,
+          WaitTimeSeconds: index === 0 ? 1 : 0,
         }),
       ),
     ),

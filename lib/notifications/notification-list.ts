@@ -5,7 +5,7 @@ import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /** What a notification says of the event; which fields it has depends on its kind. */
-const payload = z.object({
+export const notificationPayload = z.object({
   commission_id: z.optional(z.number()),
   withdrawal_id: z.optional(z.number()),
   transaction_id: z.nullish(z.string()),
@@ -19,6 +19,11 @@ const payload = z.object({
   reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),
   deducted: z.optional(z.boolean()),
+  /** What is told of a whole day (UTC): how many commissions it brought. */
+  day: z.optional(z.string()),
+  commissions: z.optional(z.number()),
+  /** To how many partners payouts are due. */
+  partners: z.optional(z.number()),
 })
 
 /** To whom notifications go: an advertiser or a partner, of one program, or a person, of all the programs they are a partner of. */
@@ -50,7 +55,7 @@ export async function listNotifications(db: Database, recipient: Recipient, user
 /** What a row of `notificationsStatement` says. */
 export const asNotification = (row: InferResult<ReturnType<typeof notificationsStatement>>[number]) => ({
   ...row,
-  payload: payload.parse(row.payload),
+  payload: notificationPayload.parse(row.payload),
 })
 
 export function notificationsStatement(recipient: Recipient, userId: string, part: Part) {

@@ -1,6 +1,6 @@
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type MailEnv, sendMail } from '../notifications/mail.ts'
+import { type MailEnv, sendMail } from '../mail.ts'
 
 /** From whom an invitation comes. The names stand in the mail, which holds nothing else that somebody typed. */
 export interface InvitationSender {

@@ -9,6 +9,7 @@ import { logFailure } from './server.ts'
 const schedules: Record<string, string[]> = {
   'relay-outbox': ['* * * * *'],
   'count-clicks': ['*/25 * * * * *'],
+  'send-mails': ['* * * * *'],
   'deliver-notifications': [],
   'deliver-webhooks': [],
 }

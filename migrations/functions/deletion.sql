@@ -109,6 +109,7 @@ begin
   delete from program_members o where o.user_id = of_user_id;
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
   delete from verifications v where v.value = of_user_id;
+  delete from refused_addresses a where a.email = address;
   delete from users u where u.id = of_user_id;
 end $$;
 

@@ -15,7 +15,7 @@ begin
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
   -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
   select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types,
-    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, null::bigint as rule_id
+    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, r.user_id, null::bigint as rule_id
   into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
   where p.id = customer.program_id for key share of r;
   if program.rules_version > 0 then
@@ -34,6 +34,9 @@ begin
     returning id into commission_id;
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
       program.lead_commission_cents, 0, 0, 1);
+    if program.user_id is not null then
+      perform tell_earned(customer.program_id, program.user_id, commission_id);
+    end if;
   else
     counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
@@ -96,7 +99,7 @@ create or replace function track_lead(
   hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
   new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out program_id bigint, out lead_id bigint, out click_id text, out customer_status text,
-  out wrote_webhooks boolean
+  out wrote_webhooks boolean, out outbox_ids bigint[]
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -120,6 +123,7 @@ begin
   end if;
   program_id := key.program_id;
   wrote_webhooks := wrote_webhook();
+  outbox_ids := written_outbox_ids();
   lead_id := settled.lead_id;
   click_id := settled.click_id;
   customer_status := settled.customer_status;
@@ -131,7 +135,8 @@ end $$;
 create or replace function track_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea,
   session_id text, page_url text, additional_data jsonb,
-  out provisional boolean, out lead_id bigint, out click_id text, out customer_status text, out wrote_webhooks boolean
+  out provisional boolean, out lead_id bigint, out click_id text, out customer_status text, out wrote_webhooks boolean,
+  out outbox_ids bigint[]
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -169,6 +174,7 @@ begin
       perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
       perform attribute_to_customer(account_id, of_program_id, settled.id);
       wrote_webhooks := wrote_webhook();
+      outbox_ids := written_outbox_ids();
     else
       select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
     end if;

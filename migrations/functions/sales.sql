@@ -76,7 +76,7 @@ begin
       from decide_by_code(given, customer.id, customer.resolution) d;
     end if;
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
-    select r.closed_at, r.group_id into partner from partners r
+    select r.closed_at, r.group_id, r.user_id into partner from partners r
     where r.program_id = given.program_id and r.id = customer.partner_id for key share;
     if partner.closed_at is not null then
       customer.commission_bp := 0;
@@ -207,6 +207,9 @@ begin
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
       of_code_id => sale.code_id);
   end if;
+  if commission_id is not null and partner.user_id is not null then
+    perform tell_earned(sale.program_id, partner.user_id, commission_id);
+  end if;
   if customer.webhook_types is not null then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
     perform tell_commission(sale.program_id, commission_id);
@@ -332,7 +335,7 @@ create or replace function track_sale(
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
   out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean,
-  out program_id bigint, out wrote_webhooks boolean, out is_attributed boolean
+  out program_id bigint, out wrote_webhooks boolean, out is_attributed boolean, out outbox_ids bigint[]
 ) language plpgsql as $$
 #variable_conflict use_variable
 declare
@@ -417,6 +420,7 @@ begin
   end if;
   program_id := stored.program_id;
   wrote_webhooks := wrote_webhook();
+  outbox_ids := written_outbox_ids();
   sale_id := stored.id;
   customer_id := stored.customer_id;
   -- A test makes no customer, whom a code would bring.

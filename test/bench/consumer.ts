@@ -107,7 +107,7 @@ async function drainByLambda(stack: BenchStack): Promise<void> {
     )
     if (Messages.length === 0) return
     const Records = Messages.map(({ MessageId = '', Body = '' }) => ({ messageId: MessageId, body: Body }))
-    const { batchItemFailures } = await handler({ Records }, undefined, stack.env)
+    const { batchItemFailures } = await handler({ Records }, undefined, { ...stack.env, BASE_URL: stack.baseUrl })
     const failed = new Set(batchItemFailures.map(({ itemIdentifier }) => itemIdentifier))
     await client.send(
       new DeleteMessageBatchCommand({

@@ -1,22 +1,6 @@
 -- writeNotifications
-with "row" as (
-  select "o".*
-  from "outbox" as "o"
-  inner join (
-    select distinct program_id, id
-    from unnest($1::bigint[], $2::bigint[]) as message (program_id, id)
-  ) as "named" on "named"."program_id" = "o"."program_id" and "named"."id" = "o"."id"
-  order by "o"."program_id", "o"."id"), "notification" as (
-  insert into "notifications" ("program_id", "id", "kind", "audience", "partner_id", "payload", "created_at")
-  select "program_id", "id", "kind", "audience", "partner_id", "payload", "created_at"
-  from "row"
-  on conflict ("program_id", "id") do nothing), "delivered" as (
-  update "outbox" as "o"
-  set "delivered_at" = now()
-  from "row"
-  where "o"."program_id" = "row"."program_id" and "o"."id" = "row"."id" and "o"."delivered_at" is null)
-select "program_id", "id"
-from "row";
+select *
+from write_notifications($1, $2, $3);
 
 -- listNotifications of a program
 select "n"."id", "n"."program_id", "g"."name" as "program_name", "p"."name" as "partner_name", "n"."kind", "n"."payload", "n"."created_at", "r"."user_id" is not null as "read"

@@ -9,33 +9,46 @@ export interface Mail {
   to: string[]
   subject: string
   text: string
+  html?: string
+  headers?: Record<string, string>
 }
 
 export interface MailApi {
   url: string
+  /** What was taken. */
   mails: Mail[]
+  /** The idempotency key of every mail that came, also of those that were not taken. */
+  keys: (string | undefined)[]
+  /** What is answered. */
+  status: number
   /** The newest mail to an address. */
   to(address: string): Mail | undefined
 }
 
 /** Stands in for the mail API, at the edge of what is the service's. */
 export async function startMailApi(): Promise<MailApi> {
-  const mails: Mail[] = []
+  const api: MailApi = {
+    url: '',
+    mails: [],
+    keys: [],
+    status: 200,
+    to: (address) => api.mails.findLast(({ to }) => to[0] === address),
+  }
   const server = createServer((request, response) => {
     void (async () => {
-      mails.push((await json(request)) as Mail)
-      response.end('{}')
+      const mail = (await json(request)) as Mail
+      const key = request.headers['idempotency-key']
+      api.keys.push(typeof key === 'string' ? key : undefined)
+      if (api.status === 200) api.mails.push(mail)
+      response.writeHead(api.status).end('{}')
     })()
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   afterAll(() => void server.close())
   const { port } = server.address() as AddressInfo
-  return {
-    url: `http://127.0.0.1:${port}/emails`,
-    mails,
-    to: (address) => mails.findLast(({ to }) => to[0] === address),
-  }
+  api.url = `http://127.0.0.1:${port}/emails`
+  return api
 }
 
 export interface Served {

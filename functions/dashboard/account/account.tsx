@@ -104,6 +104,14 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
             </ul>
           </Card>
         )}
+        <Card title="Mail">
+          <p>What you are mailed about: at once, once a day or never.</p>
+          <div class="row">
+            <a class="button" href="/account/mail">
+              Choose
+            </a>
+          </div>
+        </Card>
         <Card title="Sessions">
           <p>The devices that you are signed in with.</p>
           <div class="row">

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { nameField } from '../../../lib/names.ts'
-import { canMail, mailIsMissing } from '../../../lib/notifications/mail.ts'
+import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { Card } from '../parts/blocks.tsx'
 import { Field } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'

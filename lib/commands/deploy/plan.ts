@@ -12,6 +12,7 @@ export interface Plan {
 /** A variable that turns a feature on, and the secret without which the feature fails. */
 const secretBeside: Record<string, string> = {
   MAIL_API_URL: 'MAIL_API_KEY',
+  MAIL_EVENTS: 'MAIL_WEBHOOK_SECRET',
   GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
   GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
 }

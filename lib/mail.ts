@@ -1,10 +1,10 @@
-import type { Database } from '../database.ts'
-import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
+import type { Database } from './database.ts'
+import { ApiError } from './errors.ts'
+import { kysely } from './kysely.ts'
 
 /** Where mail goes. Without `MAIL_API_URL` none is sent, and what needs one is refused: what a mail holds is for its reader alone. */
 export interface MailEnv {
-  /** An HTTP mail API that takes `{from, to, subject, text}` with a bearer key, as Resend's `https://api.resend.com/emails`. */
+  /** An HTTP mail API that takes `{from, to, subject, text, html, headers}` with a bearer key, as Resend's `https://api.resend.com/emails`. */
   MAIL_API_URL?: string
   MAIL_API_KEY?: string
   /** `Name <address>`; the address must be one the mail API may send from. */
@@ -17,6 +17,10 @@ export interface Mail {
   to: string
   subject: string
   text: string
+  html?: string
+  headers?: Record<string, string>
+  /** The mail API takes a mail with a key that it knows for the one before. */
+  idempotencyKey?: string
 }
 
 export const mailIsMissing = 'This service cannot send mail yet. Its operator has to set MAIL_API_URL and MAIL_FROM.'
@@ -26,18 +30,27 @@ export function canMail(env: MailEnv): boolean {
   return Boolean(env.MAIL_API_URL || env.MAIL_INBOX)
 }
 
-/** Sends one plain-text mail. Throws `unavailable` where there is no mail API, or it does not take the mail. */
+/** Sends one mail. Throws `unavailable` where there is no mail API, or it does not take the mail. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!canMail(env)) throw new ApiError('unavailable', mailIsMissing)
   if (!env.MAIL_API_URL) {
     console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
-    await db.query(kysely.insertInto('mails').values({ recipient: mail.to, subject: mail.subject, body: mail.text }))
+    await db.query(
+      kysely
+        .insertInto('mails')
+        .values({ recipient: mail.to, subject: mail.subject, body: mail.text, html: mail.html ?? null }),
+    )
     return
   }
+  const { to, idempotencyKey, ...content } = mail
   const status = await fetch(env.MAIL_API_URL, {
     method: 'POST',
-    headers: { authorization: `Bearer ${env.MAIL_API_KEY ?? ''}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text }),
+    headers: {
+      authorization: `Bearer ${env.MAIL_API_KEY ?? ''}`,
+      'content-type': 'application/json',
+      ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
+    },
+    body: JSON.stringify({ from: env.MAIL_FROM, to: [to], ...content }),
     signal: AbortSignal.timeout(10_000),
   }).then(
     (response) => response.status,

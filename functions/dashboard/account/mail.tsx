@@ -1,0 +1,155 @@
+import * as z from 'zod/mini'
+import {
+  mailFrequencies,
+  type MailFrequency,
+  type MailTopic,
+  readMailChoices,
+  readUnsubscription,
+  retryAddress,
+  saveMailChoices,
+  topicWords,
+} from '../../../lib/notifications/mail-choices.ts'
+import { tokenInQuery } from '../parts/address.ts'
+import { Card, Heading } from '../parts/blocks.tsx'
+import { Field, PostButton, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, type FormState, shownForm } from '../parts/form.ts'
+import { Day } from '../parts/format.tsx'
+import { renderAccount, renderPlain } from '../parts/layout.tsx'
+import { createPages, requireViewer } from '../parts/page.ts'
+
+/** What a person is mailed about, and how soon. */
+export const mailPages = createPages()
+
+const address = '/account/mail'
+/** Stops mails without a session, by the token of one. */
+export const unsubscribePath = '/mail/unsubscribe'
+
+const frequencyWords: Record<MailFrequency, string> = { at_once: 'At once', daily: 'Once a day', never: 'Never' }
+const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[frequency]] as const)
+
+const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
+
+mailPages.get(address, requireViewer, async (c) => {
+  const viewer = c.get('viewer')
+  const { choices, refused } = await readMailChoices(c.get('db'), viewer.user.id)
+  const shown = shownForm(c)
+  return renderAccount(c, viewer, {
+    title: 'Mail',
+    children: (
+      <>
+        <Heading title="Mail" lead={`What is mailed to ${viewer.user.email}. The dashboard shows all notifications.`} />
+        {refused && (
+          <section class="message bad row apart" aria-label="Your address refused mail">
+            <p>
+              {refused.reason === 'bounced' ? 'Mail to your address came back' : 'A mail was reported as spam'} on{' '}
+              <Day at={refused.refused_at} />, so no notifications are mailed there.
+            </p>
+            <PostButton action={`${address}/retry`}>Mail me again</PostButton>
+          </section>
+        )}
+        <form method="post" action={address} class="stack">
+          {Object.entries(readers).map(([reader, title]) => (
+            <Card title={title}>
+              <div class="fields">
+                {choices
+                  .filter(({ topic }) => topicWords[topic].reader === reader)
+                  .map(({ topic, frequency }) => (
+                    <Choice topic={topic} frequency={frequency} form={shown} />
+                  ))}
+              </div>
+            </Card>
+          ))}
+          <Submit>Save</Submit>
+        </form>
+        <p class="small muted">
+          What is mailed once a day goes at 7:00 UTC. Mails about your sign-in and your payout address always go.
+        </p>
+        <p>
+          <a href="/account">Back to your account</a>
+        </p>
+      </>
+    ),
+  })
+})
+
+function Choice({ topic, frequency, form: shown }: { topic: MailTopic; frequency: MailFrequency; form: FormState }) {
+  const { name, hint } = topicWords[topic]
+  return <Field name={topic} label={name} hint={hint} value={frequency} options={options} form={shown} />
+}
+
+const frequencyField = z.enum(mailFrequencies, 'Choose one of these.')
+const choicesForm = z.object({
+  earned: frequencyField,
+  reversed: frequencyField,
+  paid: frequencyField,
+  payout_due: frequencyField,
+  review: frequencyField,
+  trouble: frequencyField,
+})
+
+mailPages.post(
+  address,
+  requireViewer,
+  form(choicesForm, () => address),
+  async (c) => {
+    await saveMailChoices(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
+    return redirectWith(c, address, 'Saved.')
+  },
+)
+
+mailPages.post(`${address}/retry`, requireViewer, async (c) => {
+  await retryAddress(c.get('db'), c.get('viewer').user.id)
+  return redirectWith(c, address, 'Notifications are mailed to you again.')
+})
+
+// Without a session: who reads the mail may stop it. The button stops them, because mail scanners open links.
+mailPages.get(unsubscribePath, async (c) => {
+  const token = tokenInQuery(c)
+  const { topics } = await readUnsubscription(c.env, token)
+  return renderPlain(c, {
+    title: 'Stop these mails',
+    children: (
+      <Card>
+        <h1>Stop these mails</h1>
+        <p>You will not be mailed about this any more:</p>
+        <Topics topics={topics} />
+        <PostButton action={`${unsubscribePath}?token=${encodeURIComponent(token)}`} class="primary">
+          Stop these mails
+        </PostButton>
+        <p class="small muted">
+          The dashboard shows these notifications as before. To choose more finely, <a href={address}>sign in</a>.
+        </p>
+      </Card>
+    ),
+  })
+})
+
+// Mail programs post it with one click (RFC 8058). The token says whose mails, and does nothing else.
+mailPages.post(unsubscribePath, async (c) => {
+  const { userId, topics } = await readUnsubscription(c.env, tokenInQuery(c))
+  await saveMailChoices(c.get('db'), userId, Object.fromEntries(topics.map((topic) => [topic, 'never'])))
+  return renderPlain(c, {
+    title: 'The mails are stopped',
+    children: (
+      <Card>
+        <h1>The mails are stopped</h1>
+        <p>You are not mailed about this any more:</p>
+        <Topics topics={topics} />
+        <p>
+          <a href={address}>Choose what you are mailed</a>
+        </p>
+      </Card>
+    ),
+  })
+})
+
+function Topics({ topics }: { topics: MailTopic[] }) {
+  return (
+    <ul>
+      {topics.map((topic) => (
+        <li>{topicWords[topic].name}</li>
+      ))}
+    </ul>
+  )
+}

@@ -1,0 +1,106 @@
+import { Hono } from 'hono/tiny'
+import { secureHeaders } from 'hono/secure-headers'
+import { sql } from 'kysely'
+import { Card, Empty, Heading } from '../../functions/dashboard/parts/blocks.tsx'
+import { positiveInteger } from '../../functions/dashboard/parts/address.ts'
+import { Time } from '../../functions/dashboard/parts/format.tsx'
+import { renderPlain } from '../../functions/dashboard/parts/layout.tsx'
+import { Table } from '../../functions/dashboard/parts/table.tsx'
+import { type DatabaseEnv, openDatabase } from '../database.ts'
+import { ApiError, errorResponse } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+
+/** Where the local stack shows this; see lib/local/start.ts. */
+const inboxPath = '/inbox'
+
+const mails = () => kysely.selectFrom('mails').select(['id', 'recipient', 'subject', 'created_at'])
+
+/**
+ * The mails of the local stack, which has no mail API, the newest first: each as text, and as HTML in a frame that runs nothing. It is part of
+ * nothing that is deployed.
+ */
+const app = new Hono<{ Bindings: DatabaseEnv }>()
+
+app.use(
+  secureHeaders({
+    contentSecurityPolicy: {
+      defaultSrc: ["'none'"],
+      styleSrc: ["'self'", "'unsafe-inline'"],
+      scriptSrc: ["'self'"],
+      frameSrc: ["'self'"],
+    },
+  }),
+)
+
+app.get(inboxPath, async (c) => {
+  const rows = await openDatabase(c.env).query(mails().orderBy('id', 'desc').limit(100))
+  return renderPlain(c, {
+    title: 'Inbox',
+    children: (
+      <>
+        <Heading
+          title="Inbox"
+          lead="The last 100 mails of this machine, whoever they are to. They are kept for a week."
+        />
+        <Card>
+          {rows.length === 0 ? (
+            <Empty title="No mail yet">
+              <p>Sign up, invite somebody, or record a refund: what is mailed then is shown here.</p>
+            </Empty>
+          ) : (
+            <Table
+              caption="Mails, newest first"
+              rows={rows}
+              columns={[
+                { label: 'Sent (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+                { label: 'To', cell: ({ recipient }) => <span class="break">{recipient}</span> },
+                { label: 'Subject', cell: ({ id, subject }) => <a href={`${inboxPath}/${id}`}>{subject}</a> },
+              ]}
+            />
+          )}
+        </Card>
+      </>
+    ),
+  })
+})
+
+app.get(`${inboxPath}/:id`, async (c) => {
+  const [mail] = await openDatabase(c.env).query(
+    mails()
+      .select(['body', 'html'])
+      .where('id', '=', positiveInteger(c.req.param('id')) ?? sql.lit(0)),
+  )
+  if (!mail) return errorResponse(new ApiError('not_found', `There is no such mail. See ${inboxPath} for all.`))
+  return renderPlain(c, {
+    title: mail.subject,
+    children: (
+      <>
+        <Heading title={mail.subject} lead={`To ${mail.recipient}`} />
+        {mail.html !== null && (
+          <Card title="HTML">
+            {/* Links open outside of the frame, where the policy of the page does not hold. */}
+            <iframe
+              title="The mail"
+              sandbox="allow-popups allow-popups-to-escape-sandbox"
+              srcdoc={mail.html.replace('<head>', '<head><base target="_blank">')}
+              style="width:100%;height:26rem;border:0"
+            />
+          </Card>
+        )}
+        <Card title="Text">
+          <pre style="white-space:pre-wrap">{linked(mail.body)}</pre>
+        </Card>
+        <p>
+          <a href={inboxPath}>All mails</a>
+        </p>
+      </>
+    ),
+  })
+})
+
+/** A text with its addresses as links. */
+function linked(text: string) {
+  return text.split(/(https?:\/\/\S+)/).map((part) => (/^https?:/.test(part) ? <a href={part}>{part}</a> : part))
+}
+
+export default app

@@ -1,0 +1,144 @@
+import { html } from 'hono/html'
+import * as z from 'zod/mini'
+import { rolesWith } from '../access/roles.ts'
+import { call, type Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import type { DatabaseFunctions } from '../schema.ts'
+import { canMail, type Mail, type MailEnv, sendMail } from '../mail.ts'
+import { mailTopics, topicWords, unsubscribeToken } from './mail-choices.ts'
+import { notificationPayload } from './notification-list.ts'
+import { textOf } from './notification-text.ts'
+
+export interface NotificationMailEnv extends MailEnv {
+  BASE_URL: string
+  /** Signs the links that stop mails. */
+  AUTH_SECRET: string
+}
+
+const notification = z.object({
+  program_id: z.number(),
+  program_name: z.string(),
+  audience: z.enum(['partner', 'advertiser']),
+  partner_name: z.nullable(z.string()),
+  kind: z.string(),
+  payload: notificationPayload,
+})
+type Notification = z.infer<typeof notification>
+
+const claimedMail = z.object({
+  mail_id: z.string(),
+  user_id: z.string(),
+  email: z.string(),
+  user_name: z.string(),
+  frequency: z.enum(['at_once', 'daily']),
+  topics: z.array(z.enum(mailTopics)),
+  notifications: z.array(notification),
+})
+
+/** A mail API takes some seconds where it is busy; a Worker opens six connections at once, one of them for the database. */
+const mailsAtOnce = 4
+const mailsOfRound = 20
+/** More than this stands on the page alone. */
+const linesOfMail = 30
+
+/**
+ * Sends mails of notifications that are due, until none is or `deadline` (ms since 1970) is past, and returns how many were sent. A mail that
+ * the mail API does not take is tried again later, with the same key, ten times over a day. Without a mail API it does nothing.
+ */
+export async function sendNotificationMails(db: Database, env: NotificationMailEnv, deadline: number): Promise<number> {
+  let sent = 0
+  while (canMail(env) && Date.now() < deadline) {
+    const claimed = await db.query(
+      call('claim_mails', { max_mails: mailsOfRound, reading_roles: rolesWith('notice:list') }),
+    )
+    const taken: string[] = []
+    const waiting = claimed.values()
+    const send = async () => {
+      for (const row of waiting) {
+        const mail = await mailOf(env, row)
+        // What was refused is logged there, and is due again later.
+        if (
+          await sendMail(db, env, mail).then(
+            () => true,
+            () => false,
+          )
+        )
+          taken.push(mail.idempotencyKey)
+      }
+    }
+    await Promise.all(Array.from({ length: mailsAtOnce }, send))
+    if (taken.length > 0) await db.query(kysely.deleteFrom('notification_mails').where('mail_id', 'in', taken))
+    sent += taken.length
+    // A mail API that takes less than half is not asked for more now.
+    if (taken.length * 2 < claimed.length || claimed.length < mailsOfRound) break
+  }
+  return sent
+}
+
+/** A mail of notifications to one person: plain text, and HTML that reads the same without a picture. */
+async function mailOf(
+  env: NotificationMailEnv,
+  row: DatabaseFunctions['claim_mails']['row'],
+): Promise<Mail & { idempotencyKey: string }> {
+  const { mail_id: mailId, user_id: userId, email, user_name: name, ...claimed } = z.parse(claimedMail, row)
+  const { frequency, topics, notifications } = claimed
+  const names = [...new Set(notifications.map((one) => one.program_name))]
+  const about = frequency === 'daily' ? 'Your day' : topics.map((topic) => topicWords[topic].subject).join(', ')
+  const shown = notifications.slice(0, linesOfMail)
+  const more = notifications.length - shown.length
+  const programs = Map.groupBy(shown, ({ program_id, audience }) => `${audience}:${program_id}`)
+  const parts = [...programs.values()].map((told) => ({
+    title: told[0]?.program_name,
+    lines: told.map((one) => textOf(one)),
+    address: pageOf(env, told[0]),
+  }))
+  const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { userId, topics })}`
+  const choices = `${env.BASE_URL}/account/mail`
+  const moreText = more > 0 ? [`And ${more} more, which the page shows.`] : []
+  const why = `You are mailed about this ${frequency === 'daily' ? 'once a day' : 'at once'}: ${topics.map((topic) => topicWords[topic].name).join(', ')}.`
+  return {
+    to: email,
+    subject: `${about}: ${names.length === 1 ? names[0] : `${names.length} programs`}`,
+    idempotencyKey: mailId,
+    headers: { 'List-Unsubscribe': `<${stop}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' },
+    text: [
+      `Hello ${name},`,
+      ...parts.map(({ title, lines, address }) => [title, ...lines.map((line) => `- ${line}`), address].join('\n')),
+      ...moreText,
+      `${why}\nChange what you are mailed: ${choices}\nStop these mails: ${stop}`,
+    ].join('\n\n'),
+    html: String(
+      await html`<!doctype html>
+        <html lang="en">
+          <head>
+            <meta charset="utf-8" />
+            <meta name="viewport" content="width=device-width" />
+            <meta name="color-scheme" content="light dark" />
+            <title>${about}</title>
+          </head>
+          <body style="margin:0 auto;max-width:36rem;padding:1.5rem;font:16px/1.5 system-ui,sans-serif">
+            <p>Hello ${name},</p>
+            ${parts.map(
+              ({ title, lines, address }) =>
+                html`<h1 style="font-size:1.1rem;margin:1.5rem 0 .5rem">${title}</h1>
+                  <ul style="padding-left:1.2rem;margin:0 0 .5rem">
+                    ${lines.map((line) => html`<li style="margin:.25rem 0">${line}</li>`)}
+                  </ul>
+                  <p><a href="${address}">See it in the dashboard</a></p>`,
+            )}
+            ${moreText.map((line) => html`<p>${line}</p>`)}
+            <p style="font-size:.875rem;margin-top:2rem">
+              ${why}<br /><a href="${choices}">Change what you are mailed</a> or <a href="${stop}">stop these mails</a>.
+            </p>
+          </body>
+        </html>`,
+    ),
+  }
+}
+
+/** Where the dashboard shows a notification to whom it is for. */
+function pageOf({ BASE_URL }: NotificationMailEnv, of: Notification | undefined): string {
+  return of?.audience === 'advertiser'
+    ? `${BASE_URL}/programs/${of.program_id}/notifications`
+    : `${BASE_URL}/partner/notifications`
+}

@@ -1,0 +1,57 @@
+import { formatMoney } from '../money.ts'
+import type { ListedNotification } from './notification-list.ts'
+
+/** The amount that a notification is about, as `write` writes it. */
+export function amountOf<Amount>(
+  { amount_cents, currency }: ListedNotification['payload'],
+  write: (cents: number, currency: string) => Amount,
+): Amount | undefined {
+  return amount_cents === undefined || currency === undefined ? undefined : write(amount_cents, currency)
+}
+
+/** A notification in words, with a partner's name as `writeName` writes it. */
+export function textOf(
+  { kind, payload, partner_name }: Pick<ListedNotification, 'kind' | 'payload' | 'partner_name'>,
+  writeName = (name: string) => name,
+): string {
+  const partner = partner_name === null ? 'a partner' : writeName(partner_name)
+  const amount = amountOf(payload, formatMoney) ?? ''
+  const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
+  const why = payload.reason ? ` Reason: ${payload.reason}.` : ''
+  switch (kind) {
+    case 'commission_earned':
+      return payload.day
+        ? `You earned ${amount} by ${payload.commissions === 1 ? 'a commission' : `${payload.commissions} commissions`} on ${payload.day}.`
+        : `You earned ${amount}${sale}.`
+    case 'payout_due':
+      return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Make a payout run under Payouts.`
+    case 'commission_reversed':
+      return `Your commission${sale} was reversed: ${amount}${payload.deducted ? ' is deducted from your balance' : ' will not be credited'}.${why}`
+    case 'commission_refunded':
+      return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
+    case 'commission_corrected':
+      return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
+    case 'withdrawal_reduced':
+      return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because a commission${sale} was reversed.${why}`
+    case 'withdrawal_paid':
+      return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
+    case 'withdrawal_refused':
+      return `Your payout of ${amount} was refused. The amount stays in your balance.${why}`
+    case 'refund_not_converted':
+      return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
+    case 'payment_ignored':
+      return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} It is under Stripe events.`
+    case 'balance_negative':
+      return `Review by hand: a reversal${sale} left the balance of ${partner} at ${amount} below zero.${why}`
+    case 'paid_commission_reversed':
+      return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
+    case 'dispute_reinstated':
+      return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
+    case 'processor_disconnected':
+      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; events that Stripe sends meanwhile are kept for 90 days and applied then.'
+    case 'webhook_turned_off':
+      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and send again what it missed.`
+    default:
+      return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
+  }
+}

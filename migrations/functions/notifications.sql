@@ -1,0 +1,166 @@
+-- What a kind of notification is about, for people who choose what they are mailed.
+create or replace function mail_topic_of(kind text) returns mail_topic language sql immutable
+return (case kind
+  when 'commission_earned' then 'earned'
+  when 'commission_reversed' then 'reversed'
+  when 'commission_refunded' then 'reversed'
+  when 'commission_corrected' then 'reversed'
+  when 'withdrawal_reduced' then 'reversed'
+  when 'withdrawal_paid' then 'paid'
+  when 'withdrawal_refused' then 'paid'
+  when 'payout_due' then 'payout_due'
+  when 'processor_disconnected' then 'trouble'
+  when 'webhook_turned_off' then 'trouble'
+  else 'review'
+end)::mail_topic;
+
+-- How soon somebody is mailed about a topic: as they chose, or as is usual.
+create or replace function mail_frequency_of(of_user_id text, of_topic mail_topic) returns mail_frequency language sql stable
+return coalesce(
+  (select c.frequency from mail_choices c where c.user_id = of_user_id and c.topic = of_topic),
+  case when of_topic in ('earned', 'reversed', 'review') then 'daily'::mail_frequency else 'at_once' end
+);
+
+create or replace function mail_choices_of(of_user_id text) returns table (topic text, frequency text) language sql stable as $$
+  select t::text, mail_frequency_of(of_user_id, t)::text from unnest(enum_range(null::mail_topic)) t
+$$;
+
+-- Keeps what a person chose. Of somebody who is gone nothing is kept, and what waits of a topic that they want no more is not mailed.
+create or replace function save_mail_choices(of_user_id text, topics text[], frequencies text[]) returns void language sql as $$
+  insert into mail_choices (user_id, topic, frequency)
+  select u.id, g.topic::mail_topic, g.frequency::mail_frequency from users u, unnest(topics, frequencies) g (topic, frequency) where u.id = of_user_id
+  on conflict on constraint mail_choices_pkey do update set frequency = excluded.frequency;
+  delete from notification_mails m
+  where m.user_id = of_user_id and m.topic in (select c.topic from mail_choices c where c.user_id = of_user_id and c.frequency = 'never')
+$$;
+
+-- Who is told of a notification by mail: the partner's person, or the members whose role lets them read notifications. Nobody is mailed at an
+-- address that they did not confirm, or that refused mail; nor a member whose workspace demands codes that they lack.
+create or replace function mail_recipients(
+  of_program_id bigint, of_audience text, of_partner_id bigint, reading_roles text[]
+) returns table (user_id text, email text, user_name text) language sql stable as $$
+  select u.id, u.email, u.name::text
+  from programs p
+  join workspaces w on w.id = p.workspace_id
+  cross join lateral (
+    select r.user_id from partners r
+    where of_audience = 'partner' and r.program_id = p.id and r.id = of_partner_id and r.closed_at is null
+    union all
+    select m.user_id from workspace_members m
+    left join program_members o on o.program_id = p.id and o.user_id = m.user_id
+    where of_audience = 'advertiser' and m.workspace_id = p.workspace_id and m.removed_at is null
+      and (m.role = any (reading_roles) or o.role = any (reading_roles))
+  ) told
+  join users u on u.id = told.user_id
+  where p.id = of_program_id and p.deleted_at is null and u.email_verified
+    and (of_audience = 'partner' or u.two_factor_enabled or not w.requires_two_factor)
+    and not exists (select from refused_addresses a where a.email = u.email)
+$$;
+
+-- Writes the notifications of outbox rows and whom they are to be mailed to, now or with what else a day brings, at 7:00 (UTC). The key of a notification is
+-- the row's, so that each is written once, however often and by however many this is asked. Returns the rows that exist.
+create or replace function write_notifications(program_ids bigint[], outbox_ids bigint[], reading_roles text[])
+returns table (program_id bigint, outbox_id bigint) language sql as $$
+  with row as (
+    select o.* from outbox o
+    join (select distinct m.program_id, m.id from unnest(program_ids, outbox_ids) m (program_id, id)) named using (program_id, id)
+    order by o.program_id, o.id
+  ), notification as (
+    insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
+    select r.program_id, r.id, r.kind, r.audience, r.partner_id, r.payload, r.created_at from row r
+    on conflict on constraint notifications_pkey do nothing
+    returning *
+  ), mail as (
+    insert into notification_mails (program_id, notification_id, user_id, topic, frequency, due_at)
+    select n.program_id, n.id, t.user_id, mail_topic_of(n.kind), f.frequency,
+      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '1 day 7 hours' else now() end
+    from notification n
+    cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
+    cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)
+    where f.frequency <> 'never'
+  ), delivered as (
+    update outbox o set delivered_at = now() from row r
+    where o.program_id = r.program_id and o.id = r.id and o.delivered_at is null
+  )
+  select r.program_id, r.id from row r
+$$;
+
+-- Takes up to `max_mails` mails that are due, each for the first time or again after a try that failed: what waits for one person is one mail, of a
+-- topic where it is told at once. What a person may not read any more is not sent. A mail that is taken is due again a while later, longer each
+-- time; after ten tries it is given up. One call at a time, so that no two share out what belongs in one mail.
+create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (
+  mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  claimed uuid[];
+begin
+  perform pg_advisory_xact_lock(hashtextextended('claim_mails', 0));
+  delete from notification_mails m where m.due_at <= now() and (m.attempts >= 10 or not exists (
+    select from notifications n, mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
+    where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id
+  ));
+  with due as (
+    select m.user_id, m.frequency, case when m.frequency = 'at_once' then m.topic end as topic, gen_random_uuid() as id
+    from notification_mails m where m.due_at <= now() and m.mail_id is null group by 1, 2, 3
+  )
+  update notification_mails m set mail_id = due.id from due
+  where m.due_at <= now() and m.mail_id is null and m.user_id = due.user_id and m.frequency = due.frequency
+    and (due.topic is null or m.topic = due.topic);
+  select array_agg(id) into claimed from (
+    select m.mail_id as id from notification_mails m where m.due_at <= now() group by 1 order by min(m.due_at) limit max_mails
+  ) oldest;
+  update notification_mails m set attempts = m.attempts + 1, due_at = now() + least(interval '2 minutes' * 2 ^ m.attempts, interval '12 hours')
+  where m.mail_id = any (claimed);
+  return query
+    select m.mail_id, u.id, u.email, u.name::text, m.frequency::text, array_agg(distinct m.topic::text),
+      jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'audience', n.audience, 'partner_name', r.name,
+        'kind', n.kind, 'payload', n.payload) order by p.name, n.program_id, n.created_at, n.id)
+    from notification_mails m
+    join users u on u.id = m.user_id
+    join notifications n on n.program_id = m.program_id and n.id = m.notification_id
+    join programs p on p.id = m.program_id
+    left join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    where m.mail_id = any (claimed)
+    group by m.mail_id, u.id, u.email, u.name, m.frequency;
+end $$;
+
+-- Tells what nobody is told of one by one: what a partner with an account earned on the day (UTC) before this moment, unless they are told of each commission or
+-- wish not to be; and, once a week, that payouts are due. Each is told once, however often this runs. Returns the rows.
+create or replace function write_daily_notices(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
+  with yesterday as (
+    select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
+  )
+  insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+  select r.program_id, 'commission_earned', 'partner', r.id, concat_ws(':', 'day', r.id, y.day, e.currency),
+    jsonb_build_object('day', y.day, 'commissions', e.commissions, 'amount_cents', e.amount_cents, 'currency', e.currency)
+  from yesterday y cross join programs p
+  cross join lateral (
+    select c.partner_id, c.currency, count(*) as commissions, sum(c.amount_cents) as amount_cents
+    from commissions c
+    where c.program_id = p.id and c.reversal <> 'full' and c.rejected_at is null
+      and c.created_at >= y.began and c.created_at < y.ended
+    group by 1, 2
+  ) e
+  join partners r on r.program_id = p.id and r.id = e.partner_id
+  where p.deleted_at is null and r.closed_at is null and r.user_id is not null and mail_frequency_of(r.user_id, 'earned') = 'daily'
+  union all
+  select d.program_id, 'payout_due', 'advertiser', null, 'payout_due:' || to_char(moment at time zone 'UTC', 'IYYY-IW'),
+    jsonb_build_object('partners', count(distinct d.partner_id))
+  from payouts_due d join programs p on p.id = d.program_id
+  where d.left_out is null and p.deleted_at is null group by d.program_id
+  on conflict on constraint outbox_cause_key do nothing
+  returning program_id, id
+$$;
+
+-- Tells a partner of a commission at once, where they chose so.
+create or replace function tell_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns void
+language plpgsql as $$
+begin
+  if mail_frequency_of(of_user_id, 'earned') = 'at_once' then
+    perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
+        'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
+    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = of_program_id and c.id = of_commission_id;
+  end if;
+end $$;

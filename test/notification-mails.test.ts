@@ -1,0 +1,363 @@
+import { Webhook } from 'standardwebhooks'
+import { beforeEach, expect, test } from 'vitest'
+import dashboard from '../functions/dashboard.tsx'
+import mailEvents from '../functions/mail-events.ts'
+import type { Role } from '../lib/access/roles.ts'
+import { call } from '../lib/database.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
+import { addMember, createPerson, type Person, tiePartner } from '../lib/local/people.ts'
+import { writeNotifications } from '../lib/notifications/in-app.ts'
+import {
+  type MailChoices,
+  mailTopics,
+  readMailChoices,
+  saveMailChoices,
+  topicWords,
+} from '../lib/notifications/mail-choices.ts'
+import { sendNotificationMails } from '../lib/notifications/notification-mails.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { inNoWorker, newEmail, sessionCookieOf } from './support/people.ts'
+import { startMailApi } from './support/serve.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, env: databaseEnv } = await startEndpoint()
+const mailApi = await startMailApi()
+const secret = `whsec_${btoa('what the mail API signs with')}`
+const env = {
+  ...databaseEnv,
+  BASE_URL: 'https://api.example.com',
+  AUTH_SECRET: 'x'.repeat(32),
+  MAIL_API_URL: mailApi.url,
+  MAIL_API_KEY: 're_key',
+  MAIL_FROM: 'Partner Tracking <mail@example.com>',
+  MAIL_WEBHOOK_SECRET: secret,
+}
+const program = await createLedgerProgram(sql, db)
+const other = await createLedgerProgram(sql, db)
+const [partnerId = 0] = program.partnerIds
+
+const newPerson = () => createPerson(db, env, { name: 'Ada', email: newEmail() })
+let partner: Person
+
+/** The latest mails of a test are its own: each has people of its own. */
+beforeEach(async () => {
+  partner = await newPerson()
+  await tiePartner(db, partnerId, partner.userId)
+  await sql.query('delete from notification_mails')
+  mailApi.mails.length = mailApi.keys.length = 0
+  mailApi.status = 200
+})
+
+/** Tells of something as the functions that write do, and has the consumer write it. Returns the message. */
+async function tell(kind: string, audience: 'partner' | 'advertiser', of = program) {
+  const { rows } = await sql.query<{ id: string }>(
+    `insert into outbox (program_id, kind, audience, partner_id, cause, payload)
+    values ($1, $2, $3, $4, gen_random_uuid()::text, '{"amount_cents": 1234, "currency": "usd", "transaction_id": "order-7"}') returning id`,
+    [of.programId, kind, audience, of.partnerIds[0]],
+  )
+  const message = { program_id: of.programId, outbox_id: Number(rows[0]?.id) }
+  expect(await writeNotifications(db, [message])).toEqual([message])
+  return message
+}
+
+const send = () => sendNotificationMails(db, env, Date.now() + 20_000)
+const pass = (time: string) => sql.query('update notification_mails set due_at = due_at - $1::interval', [time])
+const recipients = () => mailApi.mails.flatMap(({ to }) => to).toSorted()
+
+const member = async (role: Role, of = program) => {
+  const person = await newPerson()
+  const { rows } = await sql.query<{ workspace_id: string }>('select workspace_id from programs where id = $1', [
+    of.programId,
+  ])
+  await addMember(db, rows[0]?.workspace_id ?? '', person.userId, role)
+  return person
+}
+
+test('each kind of notification is of a topic of those who are told of it', async () => {
+  const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
+    `select distinct audience, mail_topic_of(kind) as topic from (values
+      ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
+      ('withdrawal_reduced', 'partner'), ('withdrawal_paid', 'partner'), ('withdrawal_refused', 'partner'), ('payout_due', 'advertiser'),
+      ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
+      ('refund_not_converted', 'advertiser'), ('payment_ignored', 'advertiser'), ('processor_disconnected', 'advertiser'),
+      ('webhook_turned_off', 'advertiser')) told (kind, audience)`,
+  )
+  for (const { audience, topic } of rows) expect([topic, topicWords[topic].reader]).toEqual([topic, audience])
+  const { rows: kinds } = await sql.query<{ definition: string }>(
+    `select pg_get_constraintdef(c.oid) as definition from pg_constraint c join pg_type t on t.oid = c.contypid where t.typname = 'notification_kind'`,
+  )
+  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(15)
+})
+
+test('a partner is mailed at once that they were paid, once, however often it is told and by however many it is sent', async () => {
+  const message = await tell('withdrawal_paid', 'partner')
+  await Promise.all(Array.from({ length: 4 }, () => writeNotifications(db, [message])))
+  await Promise.all(Array.from({ length: 6 }, send))
+  expect(recipients()).toEqual([partner.email])
+  const [mail] = mailApi.mails
+  expect(mail?.subject).toBe('Your payout: Ledger')
+  for (const text of [mail?.text, mail?.html]) expect(text).toContain('You were paid $12.34')
+  expect(mail?.headers?.['List-Unsubscribe']).toMatch(/^<https:\/\/api\.example\.com\/mail\/unsubscribe\?token=\S+>$/)
+  expect(mail?.headers?.['List-Unsubscribe-Post']).toBe('List-Unsubscribe=One-Click')
+  expect(mail?.html).not.toMatch(/<img|<script|src=/)
+})
+
+test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
+  'a program called %s stands in a mail as text',
+  async (name) => {
+    await sql.query('update programs set name = $2 where id = $1', [program.programId, name])
+    await tell('withdrawal_paid', 'partner')
+    await send()
+    await sql.query("update programs set name = 'Ledger' where id = $1", [program.programId])
+    expect(mailApi.mails[0]?.html).not.toContain(name)
+    expect(mailApi.mails[0]?.text).toContain(name)
+  },
+)
+
+test('a mail that the mail API does not take is sent again with the same key, later each time, and given up after ten tries', async () => {
+  mailApi.status = 503
+  await tell('withdrawal_paid', 'partner')
+  for (let tries = 1; tries <= 12; tries++) {
+    await send()
+    expect(await send()).toBe(0)
+    await pass('1 day')
+  }
+  expect(mailApi.keys).toHaveLength(10)
+  expect(new Set(mailApi.keys).size).toBe(1)
+  expect((await sql.query('select from notification_mails')).rowCount).toBe(0)
+})
+
+test('what is told while a mail is tried again goes in another mail', async () => {
+  mailApi.status = 503
+  await tell('withdrawal_paid', 'partner')
+  await send()
+  mailApi.status = 200
+  await tell('withdrawal_refused', 'partner')
+  await pass('1 hour')
+  await send()
+  const texts = mailApi.mails.map(({ text }) => text)
+  expect(texts).toHaveLength(2)
+  for (const told of ['You were paid', 'was refused'])
+    expect(texts.filter((text) => text.includes(told))).toHaveLength(1)
+})
+
+test('what is mailed once a day goes at seven (UTC) in one mail for all programs', async () => {
+  await tiePartner(db, other.partnerIds[0] ?? 0, partner.userId)
+  await tell('commission_reversed', 'partner')
+  await tell('commission_refunded', 'partner')
+  await tell('commission_refunded', 'partner', other)
+  expect(await send()).toBe(0)
+  const { rows } = await sql.query<{ at: string }>(
+    "select distinct to_char(due_at at time zone 'UTC', 'HH24:MI') as at from notification_mails where due_at between now() and now() + interval '1 day'",
+  )
+  expect(rows).toEqual([{ at: '07:00' }])
+  await pass('1 day')
+  await send()
+  expect(recipients()).toEqual([partner.email])
+  expect(mailApi.mails[0]?.text.match(/^- /gm)).toHaveLength(3)
+  expect(mailApi.mails[0]?.subject).toBe('Your day: Ledger')
+})
+
+test('members whose role reads notifications are mailed, and nobody else', async () => {
+  const told = await Promise.all((['owner', 'admin', 'member', 'billing'] as const).map((role) => member(role)))
+  const [guest, removed, unverified, locked] = await Promise.all([
+    member('guest'),
+    member('admin'),
+    member('admin'),
+    member('owner', other),
+  ])
+  await sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
+  await sql.query('update users set email_verified = false where id = $1', [unverified.userId])
+  await tell('webhook_turned_off', 'advertiser')
+  await sql.query(
+    'update workspaces w set requires_two_factor = true from programs p where p.workspace_id = w.id and p.id = $1',
+    [other.programId],
+  )
+  await tell('webhook_turned_off', 'advertiser', other)
+  await send()
+  expect(recipients()).toEqual(told.map(({ email }) => email).toSorted())
+  for (const one of [guest, removed, unverified, locked, partner]) expect(mailApi.to(one.email)).toBeUndefined()
+  await sql.query('delete from workspace_members')
+})
+
+test.each([
+  [
+    'a member who was removed',
+    (id: string) => sql.query('update workspace_members set removed_at = now() where user_id = $1', [id]),
+  ],
+  [
+    'a member who became a guest',
+    (id: string) => sql.query("update workspace_members set role = 'guest' where user_id = $1", [id]),
+  ],
+])('%s before the day is over is not mailed what waited', async (_who, change) => {
+  const person = await member('admin')
+  await tell('balance_negative', 'advertiser')
+  await change(person.userId)
+  await pass('1 day')
+  await send()
+  expect(mailApi.to(person.email)).toBeUndefined()
+  await sql.query('delete from workspace_members')
+})
+
+const choose = (choices: Partial<MailChoices>) => saveMailChoices(db, partner.userId, choices)
+
+test('who chose never is not mailed, also of what waited', async () => {
+  await tell('commission_reversed', 'partner')
+  await choose({ reversed: 'never' })
+  await tell('commission_reversed', 'partner')
+  await pass('1 day')
+  expect(await send()).toBe(0)
+})
+
+/** A page of the dashboard, as its person or nobody. */
+async function page(path: string, init: { as?: Person; fields?: Record<string, string> } = {}) {
+  const headers = { ...(init.as && { ...sessionCookieOf(init.as.token), origin: env.BASE_URL }) }
+  const body = init.fields && { method: 'POST', body: new URLSearchParams(init.fields) }
+  return await dashboard.request(path, { headers, ...body }, env, inNoWorker)
+}
+
+test('the account page saves what a person is mailed about', async () => {
+  const chosen = {
+    earned: 'at_once',
+    reversed: 'never',
+    paid: 'daily',
+    payout_due: 'never',
+    review: 'at_once',
+    trouble: 'never',
+  }
+  expect((await page('/account/mail', { as: partner, fields: chosen })).status).toBe(303)
+  const { choices } = await readMailChoices(db, partner.userId)
+  expect(Object.fromEntries(choices.map(({ topic, frequency }) => [topic, frequency]))).toEqual(chosen)
+  const shown = await (await page('/account/mail', { as: partner })).text()
+  expect(shown.match(/selected=""/g)).toHaveLength(mailTopics.length)
+  const refused = await page('/account/mail', { as: partner, fields: { ...chosen, paid: 'hourly' } })
+  expect(refused.headers.getSetCookie().join()).toContain('Choose%20one')
+})
+
+test('a mail is stopped with one click of the mail program, without a session; opening its link stops nothing', async () => {
+  await tell('withdrawal_paid', 'partner')
+  await send()
+  const link = mailApi.mails[0]?.headers?.['List-Unsubscribe']?.slice(1, -1).replace(env.BASE_URL, '') ?? ''
+  const asked = await page(link)
+  expect([asked.status, await asked.text()]).toEqual([200, expect.stringContaining('Stop these mails')])
+  const paid = async () =>
+    (await readMailChoices(db, partner.userId)).choices.find(({ topic }) => topic === 'paid')?.frequency
+  expect(await paid()).toBe('at_once')
+  const click = () => page(link, { fields: { 'List-Unsubscribe': 'One-Click' } })
+  expect((await click()).status).toBe(200)
+  expect(await paid()).toBe('never')
+  // A mail is kept longer than an account.
+  await sql.query('update partners set user_id = null where user_id = $1', [partner.userId])
+  await sql.query('delete from users where id = $1', [partner.userId])
+  expect((await click()).status).toBe(200)
+})
+
+test.each(['', 'x', 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwidG9waWNzIjpbInBhaWQiXX0.'])(
+  'a link to stop mails with the token %j is refused',
+  async (token) => {
+    expect((await page(`/mail/unsubscribe?token=${token}`)).status).toBe(400)
+    expect((await page(`/mail/unsubscribe?token=${token}`, { fields: {} })).status).toBe(400)
+  },
+)
+
+/** An event as the mail API sends it, signed with `signedWith`. */
+async function mailEvent(type: string, data: object, signedWith = secret) {
+  const body = JSON.stringify({ type, created_at: new Date().toISOString(), data })
+  const now = new Date()
+  const headers = {
+    'svix-id': 'msg_1',
+    'svix-timestamp': String(Math.floor(now.getTime() / 1000)),
+    'svix-signature': new Webhook(signedWith).sign('msg_1', now, body),
+  }
+  return await mailEvents.request('/api/v1/webhooks/mail', { method: 'POST', headers, body }, env)
+}
+
+test.each([
+  ['email.bounced', { bounce: { type: 'Permanent' } }, true],
+  ['email.complained', {}, true],
+  ['email.bounced', { bounce: { type: 'Transient' } }, false],
+  ['email.delivered', {}, false],
+] as const)('%s with %j stops mail to the address: %s', async (type, data, stops) => {
+  expect((await mailEvent(type, { to: [partner.email.toUpperCase(), 'nobody@example.com'], ...data })).status).toBe(200)
+  await tell('withdrawal_paid', 'partner')
+  await send()
+  expect(recipients()).toEqual(stops ? [] : [partner.email])
+  expect((await sql.query("select from refused_addresses where email = 'nobody@example.com'")).rowCount).toBe(0)
+  if (!stops) return
+  expect(await (await page('/account/mail', { as: partner })).text()).toContain('Mail me again')
+  await page('/account/mail/retry', { as: partner, fields: {} })
+  await tell('withdrawal_paid', 'partner')
+  await send()
+  expect(recipients()).toEqual([partner.email])
+})
+
+test('an event of the mail API that somebody else signed is refused, and stops nothing', async () => {
+  const response = await mailEvent('email.bounced', { to: [partner.email] }, `whsec_${btoa('another')}`)
+  expect([response.status, await response.json()]).toEqual([
+    400,
+    expect.objectContaining({ error: expect.objectContaining({ code: 'invalid_signature' }) }),
+  ])
+  expect((await readMailChoices(db, partner.userId)).refused).toBeUndefined()
+  const unset = await mailEvents.request('/api/v1/webhooks/mail', { method: 'POST', body: '{}' }, databaseEnv)
+  expect(unset.status).toBe(503)
+})
+
+test('a partner who wants to is told of each commission at once, by the call that earned it', async () => {
+  await choose({ earned: 'at_once' })
+  await program.soldBy(0, 5000)
+  const { rows } = await sql.query<{ id: string }>(
+    "select id from outbox where program_id = $1 and kind = 'commission_earned' and delivered_at is null",
+    [program.programId],
+  )
+  const messages = rows.map(({ id }) => ({ program_id: program.programId, outbox_id: Number(id) }))
+  expect(messages).toHaveLength(1)
+  await writeNotifications(db, messages)
+  await send()
+  expect(mailApi.mails[0]?.text).toMatch(/You earned \$10\.00 for the sale [-\w]+\./)
+})
+
+const dailyNotices = async (moment: Date) => {
+  const told = await db.query(call('write_daily_notices', { moment }))
+  const ours = told.filter(({ program_id: id }) => id === program.programId)
+  await writeNotifications(
+    db,
+    told.map((row) => ({ program_id: row.program_id ?? 0, outbox_id: row.outbox_id ?? 0 })),
+  )
+  return ours
+}
+
+test('a partner is mailed the next day what a day brought, once, without what was taken back', async () => {
+  await sql.query("update commissions set created_at = created_at - interval '40 days' where program_id = $1", [
+    program.programId,
+  ])
+  await program.soldBy(0, 1000)
+  await program.soldBy(0, 2000)
+  const gone = await program.soldBy(0, 4000)
+  await program.refund(gone.id, null)
+  const tomorrow = new Date(Date.now() + 86_400_000)
+  const told = await Promise.all([dailyNotices(tomorrow), dailyNotices(tomorrow)])
+  expect(told.flat()).toHaveLength(1)
+  await pass('2 days')
+  await send()
+  expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 by 2 commissions on \d{4}-\d\d-\d\d\./)
+})
+
+test.each([['never'], ['at_once']] as const)('a partner who chose %s is told of no day', async (earned) => {
+  await choose({ earned })
+  await program.soldBy(0, 1000)
+  expect(await dailyNotices(new Date(Date.now() + 86_400_000))).toEqual([])
+})
+
+test('an advertiser is told once a week that payouts are due', async () => {
+  const owner = await member('owner')
+  const { commissionId } = await program.soldBy(0, 5000)
+  await approveCommissions(db, program.programId, [commissionId])
+  const monday = new Date('2026-11-23T05:30:00Z')
+  const days = Array.from({ length: 8 }, (_, day) => new Date(monday.getTime() + day * 86_400_000))
+  const told: number[] = []
+  for (const day of days) told.push((await dailyNotices(day)).length)
+  expect(told).toEqual([1, 0, 0, 0, 0, 0, 0, 1])
+  await send()
+  expect(mailApi.to(owner.email)?.text).toContain('Payouts to a partner are due.')
+  await sql.query('delete from workspace_members')
+})
