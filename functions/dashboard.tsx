@@ -37,6 +37,7 @@ import { checkPages } from './dashboard/program/check.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { customerPages } from './dashboard/program/customer.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
+import { groupPages } from './dashboard/program/groups.tsx'
 import { newProgramPages } from './dashboard/program/new-program.tsx'
 import { notificationPages } from './dashboard/program/notifications.tsx'
 import { overviewPages } from './dashboard/program/overview.tsx'
@@ -149,6 +150,7 @@ const groups = [
   commissionPages,
   customerPages,
   eventPages,
+  groupPages,
   newProgramPages,
   notificationPages,
   overviewPages,

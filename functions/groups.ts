@@ -1,13 +1,25 @@
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
-import { asGroup, groupChanges, groupPath, groupsQuery, newGroup } from '../lib/api/groups.ts'
+import {
+  asGroup,
+  asRule,
+  groupChanges,
+  groupPath,
+  groupsQuery,
+  movedPartners,
+  newGroup,
+  rulesChange,
+  rulesPreview,
+} from '../lib/api/groups.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
 import { makeOnce } from '../lib/idempotency.ts'
-import { changeGroup, listGroups, makeGroup, readGroup } from '../lib/programs/groups.ts'
+import { changeRules, everybodysNow, previewRules } from '../lib/programs/commission-rules.ts'
+import { changeGroup, listGroups, makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 
 const app = createProgramApi()
-const [all, one] = ['/api/v1/groups', '/api/v1/groups/:group_id'] as const
+const [all, one, members] = ['/api/v1/groups', '/api/v1/groups/:group_id', '/api/v1/groups/:group_id/partners'] as const
+const [rules, previews] = ['/api/v1/rules', '/api/v1/rules/preview'] as const
 const named = accept('param', groupPath, known)
 
 /** GET /api/v1/groups, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
@@ -19,8 +31,8 @@ app.get(all, withKey('read'), accept('query', groupsQuery, known), async (c) => 
 
 /** POST /api/v1/groups, scope `manage`, with an Idempotency-Key: 200 `{success, group}`; 409 where the name is taken. */
 app.post(all, limitBody, withKey('manage'), accept('json', newGroup, known), withIdempotency, async (c) => {
-  const { name, rules = [] } = c.req.valid('json')
-  const group = await makeOnce(() => makeGroup(c.get('db'), c.get('programId'), { name, rules }))
+  const { name, rules: given = [] } = c.req.valid('json')
+  const group = await makeOnce(() => makeGroup(c.get('db'), c.get('programId'), { name, rules: given }))
   return c.json({ success: true, group: asGroup(group) })
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
@@ -37,6 +49,43 @@ app.patch(one, limitBody, withKey('manage'), named, accept('json', groupChanges,
   const group = await changeGroup(c.get('db'), c.get('programId'), id, c.req.valid('json'))
   return c.json({ success: true, group: asGroup(group) })
 })
-app.all(one, onlyMethods('GET', 'HEAD', 'PATCH'))
+
+/** DELETE /api/v1/groups/{group_id}, scope `manage`: 200 `{success, deleted_id}`; 404. */
+app.delete(one, withKey('manage'), named, async (c) => {
+  const id = c.req.valid('param').group_id
+  await removeGroup(c.get('db'), c.get('programId'), id)
+  return c.json({ success: true, deleted_id: id })
+})
+app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
+
+/** POST /api/v1/groups/{group_id}/partners, scope `manage`: 200 `{success, partners}`, how many of them the program has; 404. */
+app.post(members, limitBody, withKey('manage'), named, accept('json', movedPartners, known), async (c) => {
+  const { partner_ids: ids } = c.req.valid('json')
+  const partners = await movePartners(c.get('db'), c.get('programId'), ids, c.req.valid('param').group_id)
+  return c.json({ success: true, partners })
+})
+app.all(members, onlyMethods('POST'))
+
+/** GET /api/v1/rules, scope `read`: 200 `{success, rules}`, everybody's. */
+app.get(rules, withKey('read'), async (c) => {
+  const everybodys = await everybodysNow(c.get('db'), c.get('programId'))
+  return c.json({ success: true, rules: everybodys.map(asRule) })
+})
+
+/** PATCH /api/v1/rules, scope `manage`: 200 `{success, rules}`. */
+app.patch(rules, limitBody, withKey('manage'), accept('json', rulesChange, known), async (c) => {
+  const everybodys = await changeRules(c.get('db'), c.get('programId'), c.req.valid('json').rules)
+  return c.json({ success: true, rules: everybodys.map(asRule) })
+})
+app.all(rules, onlyMethods('GET', 'HEAD', 'PATCH'))
+
+/** POST /api/v1/rules/preview, scope `manage`: 200 `{success, preview}`; 404. It changes nothing. */
+app.post(previews, limitBody, withKey('manage'), accept('json', rulesPreview, known), async (c) => {
+  const { group_id: groupId, partner_id: partnerId, rules: change, month } = c.req.valid('json')
+  const holder = groupId !== undefined ? { groupId } : partnerId !== undefined ? { partnerId } : 'everybody'
+  const preview = await previewRules(c.get('db'), c.get('programId'), holder, change, month)
+  return c.json({ success: true, preview })
+})
+app.all(previews, onlyMethods('POST'))
 
 export default app

@@ -433,6 +433,7 @@ export interface PartnerGroups {
   id: Generated<Int8>;
   name: string;
   program_id: Int8;
+  removed_at: Timestamp | null;
 }
 
 export interface PartnerInvitations {
@@ -1016,6 +1017,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_group_id: number | null; group_name: string | null; rules: string | null }
     row: { change_group: boolean | null }
   }
+  change_rule: {
+    arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; ended_id: number | null; added: string | null }
+    row: { change_rule: boolean | null }
+  }
   check_api_key: {
     arguments: { hash: Uint8Array | null; scope: string | null }
     row: { key_refusal: string | null; key_id: number | null; program_id: number | null; domain: string | null }
@@ -1120,6 +1125,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; request: string | null }
     row: { make_payout_run: number | null }
   }
+  move_partners: {
+    arguments: { of_program_id: number | null; partner_ids: (number)[] | null; to_group_id: number | null }
+    row: { move_partners: number | null }
+  }
   park_unexplained_payments: {
     arguments: { of_account_id: string | null; at_most: number | null }
     row: { park_unexplained_payments: unknown | null }
@@ -1135,6 +1144,14 @@ export interface DatabaseFunctions {
   pay_withdrawal: {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
     row: { status: string | null; amount_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
+  }
+  preview_rule: {
+    arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; ended_id: number | null; added: string | null; from_time: Date | null; until: Date | null }
+    row: { partner_id: number | null; partner_name: string | null; currency: string | null; brought_cents: number | null; now_cents: number | null; then_cents: number | null }
+  }
+  preview_rules: {
+    arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null; from_time: Date | null; until: Date | null }
+    row: { partner_id: number | null; partner_name: string | null; currency: string | null; brought_cents: number | null; now_cents: number | null; then_cents: number | null }
   }
   read_breakdowns: {
     arguments: { of_program_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; asked_metric: string | null; of_currency: string | null; max_values: number | null }
@@ -1167,6 +1184,10 @@ export interface DatabaseFunctions {
   reject_commission: {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
     row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
+  }
+  remove_group: {
+    arguments: { of_program_id: number | null; of_group_id: number | null }
+    row: { remove_group: number | null }
   }
   replay_webhooks: {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
@@ -1252,6 +1273,7 @@ export const functionCalls: {
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
   change_group: { text: 'select change_group($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'group_name', 'rules'] },
+  change_rule: { text: 'select change_rule($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
   claim_mails: { text: 'select * from claim_mails($1, $2)', names: ['max_mails', 'reading_roles'] },
@@ -1278,10 +1300,13 @@ export const functionCalls: {
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
   make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
+  move_partners: { text: 'select move_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_group_id'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
+  preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
+  preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_by', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
@@ -1290,6 +1315,7 @@ export const functionCalls: {
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
+  remove_group: { text: 'select remove_group($1, $2)', names: ['of_program_id', 'of_group_id'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },

@@ -110,15 +110,17 @@ create table refused_calls (
   primary key (program_id, call, code)
 );
 
--- Partners who are paid by the same rules.
+-- Partners who are paid by the same rules. One that is removed stays for what was computed by its rules, and has no partners
+-- (functions/partner-groups.sql).
 create table partner_groups (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   name name_text not null,
   created_at timestamptz not null default now(),
+  removed_at timestamptz,
   primary key (program_id, id)
 );
-create unique index partner_groups_name_key on partner_groups (program_id, lower(name));
+create unique index partner_groups_name_key on partner_groups (program_id, lower(name)) where removed_at is null;
 
 -- A partner of one program: what the program typed, and once they accepted an invitation, who signs in as them. One person can be a
 -- partner of many programs, which know nothing of each other.

@@ -593,10 +593,11 @@ create table partner_groups (
   id bigint not null generated always as identity,
   name name_text not null,
   created_at timestamp with time zone not null default now(),
+  removed_at timestamp with time zone,
   constraint partner_groups_pkey PRIMARY KEY (program_id, id),
   constraint partner_groups_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
-CREATE UNIQUE INDEX partner_groups_name_key ON public.partner_groups USING btree (program_id, lower((name)::text));
+CREATE UNIQUE INDEX partner_groups_name_key ON public.partner_groups USING btree (program_id, lower((name)::text)) WHERE (removed_at IS NULL);
 CREATE TRIGGER partner_groups_audit AFTER INSERT OR UPDATE ON public.partner_groups FOR EACH ROW EXECUTE FUNCTION audit_partner_group();
 
 create table partner_invitations (
@@ -668,8 +669,10 @@ CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_i
 CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION tell_webhooks_of_partner();
+CREATE TRIGGER partners_added_to_group BEFORE INSERT ON public.partners FOR EACH ROW WHEN ((new.group_id IS NOT NULL)) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
 CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION tell_webhooks_of_partner();
+CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
 create table payout_run_exclusions (
@@ -2369,6 +2372,8 @@ begin
     perform write_program_audit(new.program_id, 'group.made', new.name, null);
   elsif new.name <> old.name then
     perform write_program_audit(new.program_id, 'group.renamed', new.name, jsonb_build_object('name', jsonb_build_array(old.name, new.name)));
+  elsif new.removed_at is not null and old.removed_at is null then
+    perform write_program_audit(new.program_id, 'group.removed', new.name, null);
   end if;
   return null;
 end $function$
@@ -2596,7 +2601,8 @@ CREATE OR REPLACE FUNCTION public.change_group(of_program_id bigint, of_group_id
  LANGUAGE plpgsql
 AS $function$
 begin
-  update partner_groups g set name = coalesce(group_name, g.name) where g.program_id = of_program_id and g.id = of_group_id;
+  update partner_groups g set name = coalesce(group_name, g.name)
+  where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
   if not found then
     return false;
   end if;
@@ -2604,6 +2610,24 @@ begin
     perform save_rules(of_program_id, of_group_id, null, rules);
   end if;
   return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.change_rule(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  rules jsonb;
+begin
+  perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
+  -- So that of two changes at once the later one knows the earlier one's.
+  perform from programs p where p.id = of_program_id for no key update;
+  rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
+  if jsonb_array_length(rules) > 50 then
+    raise check_violation using message = 'These are more than 50 rules.', constraint = 'commission_rules_most';
+  end if;
+  return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $function$
 ;
 
@@ -2831,6 +2855,78 @@ CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp
  LANGUAGE sql
  STABLE
 RETURN CASE WHEN ((base_cents = 0) OR (sale_date > (first_purchase_date + make_interval(months => months)))) THEN (0)::bigint ELSE GREATEST(LEAST(((((base_cents * commission_bp) + 5000) / 10000) + COALESCE(fixed_cents, (0)::bigint)), left_cents, '9999999999999'::bigint), (0)::bigint) END
+;
+
+CREATE OR REPLACE FUNCTION public.commissions_by_rules(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(of_partner_id bigint, of_currency text, brought_cents bigint, cents bigint)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  sold record;
+  of_customer_id bigint;
+  counted_cents bigint;
+  earlier_cents bigint;
+begin
+  for sold in
+    with sold as materialized (
+      select s.id, s.partner_id, s.customer_id, s.currency, s.product_ids, s.sale_type, s.commission_base_cents, s.sale_date from sales s
+      where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
+    ),
+    -- Once for sales that differ in nothing that a rule asks for. Who has left earns nothing by any.
+    terms as materialized (
+      select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
+      from (select distinct s.partner_id, s.currency, s.product_ids, s.sale_type from sold s) k
+      join partners r on r.program_id = of_program_id and r.id = k.partner_id and r.closed_at is null
+      join programs p on p.id = r.program_id
+      cross join lateral with_terms(jsonb_populate_record(null::sales, jsonb_build_object(
+        'program_id', p.id, 'partner_id', k.partner_id, 'currency', k.currency, 'product_ids', k.product_ids, 'sale_type', k.sale_type,
+        'terms_among', jsonb_build_object('rules_version', p.rules_version, 'group_id', r.group_id, 'commission_bp', p.commission_bp,
+          'commission_months', p.commission_duration_months)))) t
+    )
+    select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as brought_cents,
+      t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
+    from sold s
+    join customers u on u.program_id = of_program_id and u.id = s.customer_id
+    left join terms t on t.partner_id = s.partner_id and t.currency = s.currency and t.sale_type = s.sale_type
+      and t.product_ids is not distinct from s.product_ids
+    left join commissions c on c.program_id = of_program_id and c.sale_id = s.id
+    order by s.customer_id, s.currency, s.sale_date, s.id
+  loop
+    if (sold.customer_id, sold.currency) is distinct from (of_customer_id, of_currency) then
+      of_customer_id := sold.customer_id;
+      of_currency := sold.currency;
+      counted_cents := 0;
+      earlier_cents := null;
+    end if;
+    -- As left_under_cap, but what the customer's sales of the time brought is what they would have.
+    if sold.commission_cap_cents is not null and earlier_cents is null then
+      select coalesce(sum(c.amount_cents), 0) into earlier_cents
+      from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+      where s.program_id = of_program_id and s.customer_id = sold.customer_id and not s.is_test and s.currency = sold.currency
+        and s.sale_date < from_time;
+    end if;
+    of_partner_id := sold.partner_id;
+    brought_cents := sold.brought_cents;
+    cents := case when sold.commission_bp is null then 0
+      else commission_of(sold.commission_base_cents, sold.commission_bp, sold.commission_fixed_cents, sold.commission_months,
+        sold.sale_date, sold.first_purchase_date, sold.commission_cap_cents - earlier_cents - counted_cents) end;
+    counted_cents := counted_cents + cents;
+    return next;
+  end loop;
+  return query
+    select l.partner_id, p.currency::text, l.brought_cents,
+      case when r.closed_at is null then l.leads * coalesce(t.lead_commission_cents, p.lead_commission_cents) else 0 end
+    from (
+      select u.partner_id, count(*) as leads, coalesce(sum(c.amount_cents), 0)::bigint as brought_cents
+      from customers u left join commissions c on c.program_id = u.program_id and c.customer_id = u.id and c.kind = 'lead'
+      where u.program_id = of_program_id and u.signup_date >= from_time and u.signup_date < until
+      group by u.partner_id
+    ) l
+    join programs p on p.id = of_program_id
+    join partners r on r.program_id = p.id and r.id = l.partner_id
+    left join lateral lead_terms_of(p.id, p.rules_version, r.id, r.group_id) t on true;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_account_id text, is_live boolean)
@@ -4935,6 +5031,24 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.move_partners(of_program_id bigint, partner_ids bigint[], to_group_id bigint)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  known integer;
+begin
+  perform from partners r where r.program_id = of_program_id and r.id = any (partner_ids) order by r.id for no key update;
+  get diagnostics known = row_count;
+  if to_group_id is not null then
+    perform refuse_unknown_holder(of_program_id, to_group_id, null);
+  end if;
+  update partners r set group_id = to_group_id
+  where r.program_id = of_program_id and r.id = any (partner_ids) and r.group_id is distinct from to_group_id;
+  return known;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.move_refunded(sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text)
  RETURNS sales
  LANGUAGE plpgsql
@@ -5377,6 +5491,55 @@ begin
   entry.withdrawal_id := withdrawal.id;
   perform mark_paid_commissions(withdrawal, post_entry(entry));
   perform tell_withdrawal('withdrawal_paid', withdrawal);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.preview_rule(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
+ LANGUAGE sql
+AS $function$
+  select * from preview_rules(of_program_id, of_group_id, of_partner_id,
+    rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.preview_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  was jsonb;
+  would jsonb;
+begin
+  perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
+  select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.brought_cents, x.cents)) into was from (
+    select c.of_partner_id, c.of_currency, sum(c.brought_cents) as brought_cents, sum(c.cents) as cents
+    from commissions_by_rules(of_program_id, from_time, until) c group by c.of_partner_id, c.of_currency
+  ) x;
+  begin
+    perform save_rules(of_program_id, of_group_id, of_partner_id, rules);
+    select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.cents)) into would from (
+      select c.of_partner_id, c.of_currency, sum(c.cents) as cents
+      from commissions_by_rules(of_program_id, from_time, until) c group by c.of_partner_id, c.of_currency
+    ) x;
+    raise sqlstate 'SVCPV';
+  exception when sqlstate 'SVCPV' then
+    -- A variable keeps what it was given.
+  end;
+  return query
+    with changes as (
+      select (w->>0)::bigint as id, w->>1 as of_currency, (w->>2)::bigint as brought, (w->>3)::bigint as now_is, (v->>2)::bigint as then_is
+      from jsonb_array_elements(was) w join jsonb_array_elements(would) v on v->0 = w->0 and v->1 = w->1
+    ),
+    summed as (
+      select c.id, c.of_currency, sum(c.brought)::bigint as brought, sum(c.now_is)::bigint as now_is, sum(c.then_is)::bigint as then_is
+      from changes c group by grouping sets ((c.of_currency), (c.id, c.of_currency))
+    )
+    select s.id, r.name::text, s.of_currency, s.brought, s.now_is, s.then_is
+    from summed s left join partners r on r.program_id = of_program_id and r.id = s.id
+    where s.id is null or s.then_is <> s.now_is
+    order by s.id is not null, abs(s.then_is - s.now_is) desc, s.of_currency, s.id
+    limit 100;
 end $function$
 ;
 
@@ -6304,6 +6467,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.refuse_removed_group()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from partner_groups g where g.program_id = new.program_id and g.id = new.group_id and g.removed_at is null for share;
+  if not found then
+    raise foreign_key_violation using message = 'The program has no such group.', constraint = 'partners_group_id_fkey';
+  end if;
+  return new;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.refuse_rule_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -6316,6 +6492,24 @@ begin
     end if;
   end if;
   raise restrict_violation using message = 'A commission rule ends, and does not change.';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_unknown_holder(of_program_id bigint, of_group_id bigint, of_partner_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if of_group_id is not null then
+    perform from partner_groups g where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null for share;
+  elsif of_partner_id is not null then
+    perform from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
+  else
+    return;
+  end if;
+  if not found then
+    raise foreign_key_violation using message = 'The program has nobody whose rules these would be.', constraint = 'commission_rules_holder_known';
+  end if;
 end $function$
 ;
 
@@ -6433,6 +6627,26 @@ begin
     perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
     outbox_ids := written_outbox_ids();
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.remove_group(of_program_id bigint, of_group_id bigint)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  members integer;
+begin
+  -- Partners before groups, as who moves one locks them.
+  perform from partners r where r.program_id = of_program_id and r.group_id = of_group_id order by r.id for no key update;
+  update partner_groups g set removed_at = now() where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
+  if not found then
+    return null;
+  end if;
+  update partners r set group_id = null where r.program_id = of_program_id and r.group_id = of_group_id;
+  get diagnostics members = row_count;
+  perform save_rules(of_program_id, of_group_id, null, '[]');
+  return members;
 end $function$
 ;
 
@@ -6612,6 +6826,19 @@ begin
   update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;
   return found;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_agg(to_jsonb(r) - array['id', 'created_at'] order by r.id), '[]') || coalesce(added, '[]')
+  from commission_rules r
+  where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+    and r.id is distinct from ended_id
+    and (added is null or (r.product_id, r.sale_type) is distinct from (added->>'product_id', added->>'sale_type'))
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test boolean, ids text[])

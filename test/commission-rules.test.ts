@@ -2,7 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { Pool } from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { type CommissionRule, type RuleHolder, saveRules, termsOfPartner } from '../lib/programs/commission-rules.ts'
+import {
+  changeRule,
+  type CommissionRule,
+  previewRules,
+  type RuleHolder,
+  saveRules,
+  termsOfPartner,
+} from '../lib/programs/commission-rules.ts'
+import { makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -402,4 +410,160 @@ test('the terms of a partner are what their next sale is paid by', () => {
     '$5.00 for each sale of prod_a',
     '30.5 % of each sale, up to $100.00 for a customer',
   ])
+})
+
+/** Everything of the programs' that rules and their preview could touch, as one text. */
+async function everythingOf(programId: number) {
+  const { rows } = await sql.query<{ found: string }>(
+    `select (select p.rules_version || ' ' || count(*) from audit_log) || jsonb_build_array(
+      (select jsonb_agg(r order by id) from commission_rules r where r.program_id = p.id),
+      (select jsonb_agg(s order by id) from sales s where s.program_id = p.id),
+      (select jsonb_agg(c order by id) from commissions c where c.program_id = p.id))::text as found
+    from programs p where id = $1`,
+    [programId],
+  )
+  return rows[0]?.found
+}
+
+const ofMonth = '2026-09'
+/** Sales of two customers' worth of months: more of one than a cap holds, other products, another currency, on both edges of the month. */
+const soldInMonth = [
+  { amount_cents: 90_000, sale_date: '2026-08-31T23:59:59Z' },
+  { amount_cents: 10_000, sale_date: '2026-09-01T00:00:00Z' },
+  { amount_cents: 2755, sale_date: '2026-09-10T00:00:00Z', product_ids: ['prod_a'] },
+  { amount_cents: 2755, sale_date: '2026-09-10T00:00:01Z', product_ids: ['price_b', 'prod_a'], sale_type: 'upgrade' },
+  { amount_cents: 50_000, sale_date: '2026-09-20T00:00:00Z', currency: 'eur' },
+  { amount_cents: 70_000, sale_date: '2026-09-30T23:59:59Z', sale_type: 'upgrade' },
+  { amount_cents: 10_000, sale_date: '2026-10-01T00:00:00Z' },
+].map((sale, index) => ({ ...sale, transaction_id: `sold-${index}` }))
+
+test.each<[string, CommissionRule[]]>([
+  ['a percentage', [{ commission_bp: 333 }]],
+  ['nothing at all', [{ commission_bp: 0 }]],
+  ['a fixed amount', [{ commission_bp: 1, commission_fixed_cents: 777 }]],
+  ['a cap that the month reaches', [{ commission_bp: 5000, lifetime_cap_cents: 60_000 }]],
+  ['a cap that was reached before', [{ commission_bp: 5000, lifetime_cap_cents: 1000 }]],
+  ['a duration', [{ commission_bp: 5000, commission_duration_months: 1 }]],
+  ['a product', [{ product_id: 'prod_a', commission_bp: 10_000 }]],
+  [
+    'a type and all others',
+    [{ sale_type: 'upgrade', commission_bp: 100, lifetime_cap_cents: 50_000 }, { commission_bp: 700 }],
+  ],
+])('the preview of %s is what the same sales bring where it holds, and changes nothing', async (_, rules) => {
+  const [world, held] = await Promise.all([createWorld(), createWorld()])
+  // What came before the month was earned by the terms of its own time in both.
+  const [before, ...during] = soldInMonth
+  for (const one of [world, held]) await one.tell({ ...before })
+  await held.rules({ groupId: held.groupId }, ...rules)
+  for (const sale of during) await world.tell(sale)
+  for (const sale of during) await held.tell(sale)
+  const untouchedWorld = await everythingOf(world.programId)
+  const preview = await previewRules(db, world.programId, { groupId: world.groupId }, rules, ofMonth)
+  expect(await everythingOf(world.programId)).toBe(untouchedWorld)
+
+  const inMonth = soldInMonth.slice(1, -1)
+  const sumOf = (earned: Record<string, number>, currency: string) =>
+    inMonth
+      .filter((sale) => (sale.currency ?? 'usd') === currency)
+      .reduce((sum, { transaction_id: id }) => sum + (earned[id] ?? 0), 0)
+  const [was, would] = [await world.earned(), await held.earned()]
+  for (const currency of ['usd', 'eur']) {
+    const [brought_cents, then_cents] = [sumOf(was, currency), sumOf(would, currency)]
+    const amounts = { currency, brought_cents, now_cents: brought_cents, then_cents }
+    expect(preview.totals).toContainEqual(amounts)
+    if (brought_cents !== then_cents) {
+      expect(preview.partners).toContainEqual({ partner_id: world.partnerId, name: 'Partner 0', ...amounts })
+    }
+  }
+  expect(preview.totals).toHaveLength(2)
+  const { rows } = await sql.query('select rules_version from programs where id = $1', [held.programId])
+  expect(rows).toEqual([{ rules_version: 1 }])
+})
+
+test('a preview counts signups, by the groups of today, and nobody who left', async () => {
+  const world = await createWorld({ leadCommissionCents: 100 })
+  await sell(world, 10_000)
+  await world.lead('new', await world.click(0))
+  await world.lead('other', await world.click(1))
+  const month = new Date().toISOString().slice(0, 7)
+  const rules = [{ commission_bp: 1000, lead_commission_cents: 700 }]
+  const look = () => previewRules(db, world.programId, { groupId: world.groupId }, rules, month)
+  // A sale of somebody new is a signup too where it named them by a click.
+  const { rows } = await sql.query<{ leads: string }>(
+    `select count(*) filter (where partner_id = $2) as leads from customers where program_id = $1 and signup_date is not null`,
+    [world.programId, world.partnerId],
+  )
+  const leads = Number(rows[0]?.leads)
+  expect(await look()).toMatchObject({
+    totals: [{ brought_cents: 2100 + leads * 100, now_cents: 2100 + leads * 100, then_cents: 1100 + leads * 700 }],
+    partners: [{ partner_id: world.partnerId }],
+  })
+  await movePartners(db, world.programId, [world.partnerIds[1] ?? 0], world.groupId)
+  expect((await look()).partners).toHaveLength(2)
+  await movePartners(db, world.programId, world.partnerIds, null)
+  expect((await look()).partners).toEqual([])
+  await sql.query(
+    `update partners set is_active = false, ended_at = now(), ended_by = 'partner', closed_at = now() where id = $1`,
+    [world.partnerId],
+  )
+  expect((await look()).totals).toMatchObject([{ now_cents: 100, then_cents: 100 }])
+})
+
+test('a rule is changed by itself: two changes at once both stay, and none is forgotten', async () => {
+  const world = await createWorld()
+  const holder = { groupId: world.groupId }
+  const begin = (begins: CommissionRule, ends?: number) => changeRule(db, world.programId, holder, { begins, ends })
+  await Promise.all(Array.from({ length: 6 }, (_, at) => begin({ sale_type: `type ${at}`, commission_bp: at })))
+  const now = async () => (await readGroup(db, world.programId, world.groupId)).rules
+  expect((await now()).map((rule) => rule.commission_bp)).toEqual([0, 1, 2, 3, 4, 5])
+  await begin({ sale_type: 'type 3', commission_bp: 33 })
+  const [first] = await now()
+  await begin({ sale_type: 'another', commission_bp: 44 }, first?.id)
+  await changeRule(db, world.programId, holder, { ends: (await now()).at(-1)?.id })
+  expect((await now()).map((rule) => [rule.sale_type, rule.commission_bp])).toEqual([
+    ['another', 44],
+    ['type 1', 1],
+    ['type 2', 2],
+    ['type 3', 33],
+    ['type 4', 4],
+  ])
+  const others = await createWorld()
+  for (const unknown of [{ groupId: others.groupId }, { partnerId: others.partnerId }]) {
+    const refused = { code: 'not_found' }
+    await expect(changeRule(db, world.programId, unknown, { begins: { commission_bp: 1 } })).rejects.toMatchObject(
+      refused,
+    )
+    await expect(previewRules(db, world.programId, unknown, [])).rejects.toMatchObject(refused)
+  }
+  for (let at = 5; at < 50; at++) await begin({ sale_type: `more ${at}`, commission_bp: 1 })
+  await expect(begin({ sale_type: 'one more', commission_bp: 1 })).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('a removed group has no partner and no rule, whoever moves partners to it meanwhile', async () => {
+  for (let round = 0; round < 5; round++) {
+    const world = await createWorld()
+    await world.rules({ groupId: world.groupId }, { commission_bp: 100 })
+    const outcomes = await Promise.allSettled([
+      movePartners(db, world.programId, world.partnerIds, world.groupId),
+      removeGroup(db, world.programId, world.groupId),
+      changeRule(db, world.programId, { groupId: world.groupId }, { begins: { commission_bp: 7 } }),
+      removeGroup(db, world.programId, world.groupId),
+    ])
+    expect(outcomes.filter(({ status }) => status === 'rejected')).not.toEqual([])
+    const { rows } = await sql.query(
+      `select (select count(*)::integer from partners where program_id = $1 and group_id is not null) as members,
+        (select count(*)::integer from commission_rules where program_id = $1 and ended_at is null) as rules,
+        (select count(*)::integer from partner_groups where program_id = $1 and removed_at is not null) as removed,
+        (select count(*)::integer from audit_log where program_id = $1 and action = 'group.removed') as told`,
+      [world.programId],
+    )
+    expect(rows).toEqual([{ members: 0, rules: 0, removed: 1, told: 1 }])
+    expect(await sell(world, 1000)).toBe(200)
+    await expect(movePartners(db, world.programId, world.partnerIds, world.groupId)).rejects.toMatchObject({
+      code: 'not_found',
+    })
+    // Its name is free again.
+    await makeGroup(db, world.programId, { name: 'gold', rules: [] })
+    expect(await findDifferences(sql, world.programId)).toEqual([])
+  }
 })

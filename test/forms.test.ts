@@ -110,6 +110,83 @@ test.each(forms)('two clicks make %s once, and lead to it', async (what, page, a
   expect([one, two, third].filter((answer) => /svc_live_|whsec_/.test(answer.text)).length).toBeLessThan(2)
 })
 
+test('a rule is previewed and not saved, refused by the field, saved, changed, ended, and its group removed', async () => {
+  const groups = `/programs/${programId}/groups`
+  const made = await send('POST', groups, dashboardToken, { name: 'Gold' })
+  const page = made.location ?? ''
+  expect(page).toMatch(/\/groups\/\d+$/)
+  expect((await send('POST', groups, dashboardToken, { name: 'GOLD' })).location).toBe(groups)
+  expect((await send('GET', groups, dashboardToken)).text).not.toContain('aria-invalid')
+  const rules = async () =>
+    (
+      await stack.sql.query(
+        `select commission_bp, commission_fixed_cents, sale_type from commission_rules
+    where program_id = $1 and ended_at is null order by id`,
+        [programId],
+      )
+    ).rows
+  const shown = async (query: string) => (await send('GET', `${page}/preview?${query}`, dashboardToken)).text
+  expect(await shown('commission_bp=12.5&commission_fixed_cents=3')).toContain('By the rules of today')
+  for (const [typed, field] of [
+    ['commission_bp=lots', 'commission_bp'],
+    ['commission_bp=12.345', 'commission_bp'],
+    ['commission_bp=101', 'commission_bp'],
+    ['', 'commission_bp'],
+    ['commission_bp=1&commission_fixed_cents=-1', 'commission_fixed_cents'],
+    ['commission_bp=1&lifetime_cap_cents=1e9', 'lifetime_cap_cents'],
+    ['commission_bp=1&commission_duration_months=0', 'commission_duration_months'],
+    ['commission_bp=1&product_id=prod%20a', 'product_id'],
+    ['commission_bp=1&product_id=prod_a&sale_type=b', 'sale_type'],
+    ['commission_bp=1&sale_type=b&lead_commission_cents=1', 'lead_commission_cents'],
+  ] as const) {
+    const text = await shown(typed)
+    expect([typed, /<input id="(\w+)"[^>]*aria-invalid/.exec(text)?.[1]]).toEqual([typed, field])
+    expect(text).not.toContain('By the rules of today')
+    const refused = await send('POST', `${page}/save`, dashboardToken, Object.fromEntries(new URLSearchParams(typed)))
+    expect(refused).toMatchObject({ status: 303, location: page })
+  }
+  expect(await rules()).toEqual([])
+  await send('POST', `${page}/save`, dashboardToken, {
+    commission_bp: '12,5',
+    commission_fixed_cents: '3',
+    sale_type: 'a',
+  })
+  expect(await rules()).toEqual([{ commission_bp: 1250, commission_fixed_cents: '300', sale_type: 'a' }])
+  const { text } = await send('GET', page, dashboardToken)
+  const [, id = ''] = /rule=(\d+)/.exec(text) ?? []
+  expect((await send('GET', `${page}?rule=${id}`, dashboardToken)).text).toContain(`name="replaces" value="${id}"`)
+  await send('POST', `${page}/save`, dashboardToken, { replaces: id, commission_bp: '20' })
+  expect(await rules()).toEqual([{ commission_bp: 2000, commission_fixed_cents: '0', sale_type: null }])
+  const [, next = ''] = /ends=(\d+)/.exec((await send('GET', page, dashboardToken)).text) ?? []
+  expect(await shown(`ends=${next}`)).toContain('Without this rule')
+  await send('POST', `${page}/end`, dashboardToken, { ends: next })
+  expect(await rules()).toEqual([])
+
+  const [own, everybodys] = [`/programs/${programId}/partners/1/rules`, `${groups}/everybody`]
+  await send('POST', `${own}/save`, dashboardToken, { commission_bp: '7' })
+  await send('POST', `${everybodys}/save`, dashboardToken, { commission_bp: '8' })
+  await send('POST', `${everybodys}/save`, dashboardToken, { commission_bp: '9', product_id: 'prod_a' })
+  expect((await rules()).map((rule: { commission_bp: number }) => rule.commission_bp)).toEqual([700, 900])
+  const partners = `/programs/${programId}/partners`
+  const groupId = page.split('/').at(-1) ?? ''
+  const moved = { which: 'chosen', shown: '1', 'partner-1': 'on', to: groupId }
+  expect(await send('POST', `${partners}/move`, dashboardToken, moved)).toMatchObject({
+    status: 303,
+    location: partners,
+  })
+  expect((await send('GET', `${partners}?group=${groupId}`, dashboardToken)).text).toContain('Group Gold')
+  await send('POST', `${partners}/1/group`, dashboardToken, { group_id: '' })
+  expect(await count('select count(*) from partners where program_id = $1 and group_id is not null', [programId])).toBe(
+    0,
+  )
+  await send('POST', `${partners}/1/group`, dashboardToken, { group_id: groupId })
+  expect(await send('POST', `${page}/remove`, dashboardToken, {})).toMatchObject({ status: 303, location: groups })
+  expect((await send('GET', page, dashboardToken)).status).toBe(404)
+  expect(await count('select count(*) from partners where program_id = $1 and group_id is not null', [programId])).toBe(
+    0,
+  )
+})
+
 test('a forgotten password that is sent twice is mailed once', async () => {
   const sent = { email: 'eve@example.com' }
   const complete = { ...sent, ...(await formOn('/forgot-password', '/forgot-password', undefined)) }

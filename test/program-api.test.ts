@@ -274,6 +274,63 @@ test('a partner is changed by the field, as JSON Merge Patch does', async () => 
   expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
 })
 
+test('rules are previewed for whom they would be, everybody’s are changed, and partners move to a group that is removed', async () => {
+  const made = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
+  const { partner } = (await post('/api/v1/partners', { name: 'Mover' })).body
+  const seller = await api.program()
+  const own = { key: seller.apiKey }
+  const clickId = await api.click(seller)
+  await api.call(
+    salePath,
+    { transaction_id: 'looked-at', customer_key: 'x', click_id: clickId, amount_cents: 9000 },
+    own,
+  )
+  const month = new Date().toISOString().slice(0, 7)
+  const rules = [{ sale_type: 'payment', commission_bp: 5000 }]
+  const amounts = { currency: 'usd', brought_cents: 1800, now_cents: 1800, then_cents: 4500 }
+  for (const whose of [{}, { partner_id: seller.partnerId }]) {
+    expect((await post('/api/v1/rules/preview', { ...whose, rules, month }, own)).body).toMatchObject({
+      success: true,
+      preview: { month, totals: [amounts], partners: [{ partner_id: seller.partnerId, ...amounts }] },
+    })
+  }
+  expect((await post('/api/v1/rules/preview', { rules })).body.preview).toMatchObject({ totals: [], partners: [] })
+  expect((await get('/api/v1/rules')).body.rules).toEqual([])
+  const everybodys = await patch('/api/v1/rules', { rules })
+  expect(everybodys.body.rules).toMatchObject([{ sale_type: 'payment', commission_bp: 5000, product_id: null }])
+  expect((await get('/api/v1/rules')).body.rules).toEqual(everybodys.body.rules)
+  await patch('/api/v1/rules', { rules: [] })
+  for (const [path, body, field] of [
+    ['/api/v1/rules', { rules: [{ commission_bp: 5 }] }, 'rules'],
+    ['/api/v1/rules/preview', { rules: [{ commission_bp: 5 }] }, 'rules'],
+    ['/api/v1/rules/preview', { rules: [], group_id: 1, partner_id: 1 }, 'partner_id'],
+    ['/api/v1/rules/preview', { rules: [], month: '2026-13' }, 'month'],
+  ] as const) {
+    const send = path === '/api/v1/rules' ? patch : post
+    expect(await send(path, body, { databaseRequests: 1 })).toMatchObject({
+      status: 400,
+      body: { error: { details: [{ field }] } },
+    })
+  }
+  expect(await post('/api/v1/rules/preview', { rules: [], group_id: 999_999_999 })).toMatchObject({ status: 404 })
+
+  const address = `/api/v1/groups/${made.id}`
+  const moved = await post(`${address}/partners`, { partner_ids: [partner.id, seller.partnerId] })
+  expect(moved.body).toEqual({ success: true, partners: 1 })
+  expect((await get(`/api/v1/partners?group_id=${made.id}`)).body.data).toMatchObject([{ id: partner.id }])
+  const remove = () => api.call(address, undefined, { method: 'DELETE', ...key, ...twoRequests })
+  expect((await remove()).body).toEqual({ success: true, deleted_id: made.id })
+  for (const answer of [
+    await remove(),
+    await get(address),
+    await patch(address, { rules: [] }),
+    await post(`${address}/partners`, { partner_ids: [partner.id] }),
+    await post('/api/v1/rules/preview', { rules: [], group_id: made.id }),
+  ])
+    expect(answer).toMatchObject({ status: 404, body: { error: { code: 'not_found' } } })
+  expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
+})
+
 test('a group is made with its rules once, changed by the field, and pays its partners', async () => {
   const rules = [{ commission_bp: 3000 }, { sale_type: 'upgrade', commission_fixed_cents: 500 }]
   const made = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))

@@ -87,6 +87,24 @@ const routes = {
     'POST /programs/:programId/webhooks/:endpointId/deliveries/:messageId/replay': 'webhook:manage',
     'GET /programs/:programId/settings': 'program:read',
     'POST /programs/:programId/settings': 'program:update',
+    'GET /programs/:programId/groups': 'partner:list',
+    'POST /programs/:programId/groups': 'partner:manage',
+    'GET /programs/:programId/groups/everybody': 'partner:list',
+    'GET /programs/:programId/groups/everybody/preview': 'program:update',
+    'POST /programs/:programId/groups/everybody/save': 'program:update',
+    'POST /programs/:programId/groups/everybody/end': 'program:update',
+    'GET /programs/:programId/groups/:groupId': 'partner:list',
+    'POST /programs/:programId/groups/:groupId/rename': 'partner:manage',
+    'POST /programs/:programId/groups/:groupId/remove': 'partner:manage',
+    'GET /programs/:programId/groups/:groupId/preview': 'partner:manage',
+    'POST /programs/:programId/groups/:groupId/save': 'partner:manage',
+    'POST /programs/:programId/groups/:groupId/end': 'partner:manage',
+    'GET /programs/:programId/partners/:partnerId/rules': 'partner:list',
+    'GET /programs/:programId/partners/:partnerId/rules/preview': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/rules/save': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/rules/end': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/group': 'partner:manage',
+    'POST /programs/:programId/partners/move': 'partner:manage',
     'POST /programs/:programId/settings/forget': 'customer:forget',
     'POST /programs/:programId/settings/keys': 'api-key:manage',
     'POST /programs/:programId/settings/keys/:keyId/retire': 'api-key:manage',
@@ -175,6 +193,11 @@ const routes = {
     'POST /api/v1/groups',
     'GET /api/v1/groups/:group_id',
     'PATCH /api/v1/groups/:group_id',
+    'DELETE /api/v1/groups/:group_id',
+    'POST /api/v1/groups/:group_id/partners',
+    'GET /api/v1/rules',
+    'PATCH /api/v1/rules',
+    'POST /api/v1/rules/preview',
     'GET /api/v1/performance',
     'GET /api/v1/links',
     'POST /api/v1/links',
@@ -426,6 +449,13 @@ const fields = {
   since: '2026-01-01T00:00',
   until: '2036-01-01T00:00',
   code: 'eve',
+  commission_bp: '100',
+  sale_type: 'evil',
+  which: 'shown',
+  ends: '1',
+  shown: own[':partnerId'],
+  to: own[':groupId'],
+  group_id: own[':groupId'],
   page: '',
   current: 'x',
   new: 'a new password',
@@ -621,6 +651,9 @@ const changes: Record<string, object> = {
   'POST /api/v1/partners': { name: 'Eve', external_id: 'eve' },
   'PATCH /api/v1/partners/:partner_id': { status: 'inactive' },
   'POST /api/v1/groups': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
+  'POST /api/v1/groups/:group_id/partners': { partner_ids: [victim.partnerId] },
+  'PATCH /api/v1/rules': { rules: [{ sale_type: 'evil', commission_bp: 10_000 }] },
+  'POST /api/v1/rules/preview': { partner_id: victim.partnerId, rules: [{ commission_bp: 10_000 }] },
   'PATCH /api/v1/groups/:group_id': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
   'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
   'PATCH /api/v1/links/:link_id': { status: 'inactive' },
@@ -642,7 +675,8 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
   // A link for another's partner is refused as one for nobody, and nobody of the other program is due.
   const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs']
-  expect(status).toBe(conflicts.includes(route) ? 409 : /\/:/.test(route) ? 404 : 200)
+  const isNamed = /\/:/.test(route) || route === 'POST /api/v1/rules/preview'
+  expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : 200)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)
   expect(await victims()).toBe(before)

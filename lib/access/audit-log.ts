@@ -17,6 +17,8 @@ export const auditThings = [
   'api_key',
   'partner',
   'code',
+  'group',
+  'commission_rule',
   'commission',
   'withdrawal',
   'payout_run',

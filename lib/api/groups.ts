@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
 import { nameField } from '../names.ts'
-import { commissionRules, type StoredRule } from '../programs/commission-rules.ts'
+import { commissionRules, everybodysRules, previewedMonth, type StoredRule } from '../programs/commission-rules.ts'
 import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
-import { cents, count, id, success, text, time } from './response-fields.ts'
+import { cents, count, currency, id, success, text, time } from './response-fields.ts'
 
 export const groupsQuery = listQuery({})
 export const groupPath = z.object({ group_id: idIn() })
@@ -18,8 +18,36 @@ export const newGroup = z.strictObject({ name, rules: z.optional(commissionRules
 /** Body of PATCH /api/v1/groups/{group_id}. */
 export const groupChanges = z.strictObject({ name: z.optional(name), rules: z.optional(commissionRules) })
 
+const notAnId = 'must be the id of a partner'
+const partnerIds = z
+  .array(z.int(notAnId).check(z.positive(notAnId)), 'must be ids of partners')
+  .check(z.minLength(1, 'must be one partner at least'), z.maxLength(100, 'must be 100 partners at most'))
+
+/** Body of POST /api/v1/groups/{group_id}/partners. */
+export const movedPartners = z.strictObject({ partner_ids: partnerIds })
+
+/** Body of PATCH /api/v1/rules. */
+export const rulesChange = z.strictObject({ rules: everybodysRules })
+
+const holderId = z.optional(z.int('must be an id').check(z.positive('must be an id')))
+
+/** Body of POST /api/v1/rules/preview. */
+export const rulesPreview = z
+  .strictObject({ group_id: holderId, partner_id: holderId, rules: commissionRules, month: z.optional(previewedMonth) })
+  .check(
+    z.refine(({ group_id: group, partner_id: partner }) => group === undefined || partner === undefined, {
+      path: ['partner_id'],
+      error: 'goes without a group_id: the rules are of one of them',
+    }),
+    z.refine(
+      ({ group_id: group, partner_id: partner, rules }) =>
+        (group ?? partner) !== undefined || everybodysRules.safeParse(rules).success,
+      { path: ['rules'], error: 'must each name a product_id or a sale_type where they are everybody’s' },
+    ),
+  )
+
 /** A rule as the API answers it. */
-export const asRule = ({ created_at: since, ...rule }: Made<StoredRule>) => ({
+export const asRule = ({ created_at: since, ...rule }: StoredRule | Made<StoredRule>) => ({
   ...rule,
   since: new Date(since).toISOString(),
 })
@@ -93,6 +121,24 @@ const taken = {
     },
   },
 }
+const amounts = () => ({ currency: currency(), brought_cents: cents(), now_cents: cents(), then_cents: cents() })
+const preview = () =>
+  z.object({
+    month: z.string(),
+    totals: z.array(z.object(amounts())),
+    partners: z.array(z.object({ partner_id: id(), name: z.string(), ...amounts() })),
+  })
+const previewFields = {
+  month: 'The month of the calendar that is looked at, in UTC.',
+  totals: 'One for each currency that was sold in.',
+  partners: 'Whose amounts differ, the largest differences first, a hundred at most.',
+  brought_cents: 'What the month brought by the rules of its time, before refunds.',
+  now_cents: 'What it would have brought by the rules that hold now, with partners in the groups they are in now.',
+  then_cents: 'The same with the change.',
+}
+const everybodys = '/api/v1/rules'
+const everybodysExample = { ...ruleExample, product_id: 'prod_NWjs8kKbJWmuuc', commission_bp: 1000 }
+
 const rulesSent = [{ commission_bp: 3000, lifetime_cap_cents: 50000, commission_duration_months: 12 }]
 
 /** The groups of a program as the reference shows them. */
@@ -173,5 +219,144 @@ export const groupOperations = (): Operation[] => [
         response: { success: true, group: { ...example, rules: [] } },
       },
     ],
+  },
+  {
+    ...common,
+    id: 'movePartners',
+    method: 'post',
+    path: `${path}/{group_id}/partners`,
+    summary: 'Move partners to a group',
+    description:
+      'Up to 100 partners at once, from whatever group they were in; one who is there stays. They earn by its rules from now on. A single partner is moved by `group_id`, and out of every group by null.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Others are left out.' }),
+    success: {
+      schemas: [z.object({ success: success(), partners: count() })],
+      description: 'How many of them the program has; they are in the group.',
+      fields: { partners: 'How many of them the program has.' },
+    },
+    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'moved',
+        summary: 'Two partners',
+        body: { partner_ids: [1, 2] },
+        status: 200,
+        response: { success: true, partners: 2 },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'listRules',
+    method: 'get',
+    path: everybodys,
+    summary: "Read everybody's rules",
+    description:
+      'What every partner earns for a product or a `sale_type`, where no rule of their own or of their group says otherwise. Rules of groups and partners are read with them.',
+    scope: 'read',
+    success: {
+      schemas: [z.object({ success: success(), rules: z.array(rule()) })],
+      description: 'The rules that hold now.',
+      fields: ruleFields,
+    },
+    errors: [...keyErrors, ...serverErrors],
+    examples: [
+      { name: 'rules', summary: 'One rule', status: 200, response: { success: true, rules: [everybodysExample] } },
+    ],
+  },
+  {
+    ...common,
+    id: 'updateRules',
+    method: 'patch',
+    path: everybodys,
+    summary: "Change everybody's rules",
+    description: 'Each names a product or a `sale_type`; for all others the terms of the program hold.',
+    scope: 'manage',
+    body: body(rulesChange, { rules: rulesText }),
+    success: {
+      schemas: [z.object({ success: success(), rules: z.array(rule()) })],
+      description: 'The rules that hold from now on.',
+      fields: ruleFields,
+    },
+    errors: [...bodyErrors, ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'changed',
+        summary: '10 % of upgrades',
+        body: { rules: [{ sale_type: 'upgrade', commission_bp: 1000 }] },
+        status: 200,
+        response: {
+          success: true,
+          rules: [{ ...everybodysExample, product_id: null, sale_type: 'upgrade', lifetime_cap_cents: null }],
+        },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'previewRules',
+    method: 'post',
+    path: `${everybodys}/preview`,
+    summary: 'Preview a change of rules',
+    description:
+      'What the sales and leads of a month would have brought with these rules of a group, of a partner or, where neither is named, of everybody. Computed by what computes commissions. It changes nothing.',
+    scope: 'manage',
+    body: body(rulesPreview, {
+      group_id: 'Whose rules they would be.',
+      partner_id: 'Whose rules they would be.',
+      rules: 'All rules that would hold instead of those that do.',
+      month: 'Such as 2026-01, in UTC. The month before this one where it is not given.',
+    }),
+    success: {
+      schemas: [z.object({ success: success(), preview: preview() })],
+      description: 'What would have been.',
+      fields: previewFields,
+    },
+    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'preview',
+        summary: 'Upgrades at 40 %',
+        body: { rules: [{ sale_type: 'upgrade', commission_bp: 4000 }], month: '2026-01' },
+        status: 200,
+        response: {
+          success: true,
+          preview: {
+            month: '2026-01',
+            totals: [{ currency: 'usd', brought_cents: 10000, now_cents: 10000, then_cents: 20000 }],
+            partners: [
+              {
+                partner_id: 1,
+                name: 'Ada Lovelace',
+                currency: 'usd',
+                brought_cents: 10000,
+                now_cents: 10000,
+                then_cents: 20000,
+              },
+            ],
+          },
+        },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'deleteGroup',
+    method: 'delete',
+    path: `${path}/{group_id}`,
+    summary: 'Remove a group',
+    description:
+      'Its rules end, and its partners are in no group: they earn by the terms of the program from now on. Sales before keep their terms.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    success: {
+      schemas: [z.object({ success: success(), deleted_id: id() })],
+      description: 'It is gone.',
+      fields: { deleted_id: 'Id of the group.' },
+    },
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 1 } }],
   },
 ]

@@ -13,6 +13,7 @@ export const partnersQuery = listQuery({
   status: z.optional(oneOf(partnerStates)),
   email: z.optional(z.string()),
   external_id: z.optional(z.string()),
+  group_id: z.optional(idIn()),
   code: z.optional(z.string()),
   search: z.optional(z.string()),
   sort: z.optional(oneOf(partnerSorts)),
@@ -194,6 +195,7 @@ export const partnerOperations = (): Operation[] => [
         status: { description: 'Only partners in this state.' },
         email: { description: 'Only the partner with this address, in letters of either case.' },
         external_id: { description: 'Only the partner with this id of yours.' },
+        group_id: { description: 'Only partners of this group.' },
         code: { description: 'Only the partner whose link has this code, in letters of either case.' },
         search: { description: 'Only partners with this text in their name, address or a code.' },
         sort: {

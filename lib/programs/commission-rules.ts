@@ -1,7 +1,8 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import * as z from 'zod/mini'
-import { call, type Database } from '../database.ts'
+import { call, type Database, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney, maxAmountCents } from '../money.ts'
 
@@ -78,6 +79,120 @@ export async function saveRules(
   return saved?.save_rules ?? false
 }
 
+/**
+ * One of somebody's rules ends, another begins in place of the one for the same product or type of sale, or both; the others stay. Refuses with
+ * `conflict` more than 50 rules, and with `not_found` a group or a partner that the program does not have.
+ */
+export async function changeRule(
+  db: Database,
+  programId: number,
+  holder: RuleHolder,
+  { ends, begins }: RuleChange,
+): Promise<void> {
+  const of = { of_program_id: programId, ...holderOf(holder) }
+  await db
+    .query(call('change_rule', { ...of, ended_id: ends ?? null, added: begins ? JSON.stringify(begins) : null }))
+    .catch(refuseHolder)
+}
+
+export interface RuleChange {
+  /** The id of the one that ends. */
+  ends?: number | undefined
+  begins?: CommissionRule | undefined
+}
+
+/** Says as `not_found` and `conflict` what the database refuses of whose rules are changed. */
+export function refuseHolder(error: unknown): never {
+  const violated = violatedConstraint(error)
+  if (violated === 'commission_rules_holder_known') {
+    throw new ApiError('not_found', 'This program has no such group or partner.')
+  }
+  if (violated === 'commission_rules_most') {
+    throw new ApiError('conflict', 'There are 50 rules already. End one first.')
+  }
+  throw error
+}
+
+/** A month of the calendar, in UTC: `2026-01`. */
+export const previewedMonth = z.string().check(z.regex(/^20\d\d-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-01'))
+
+/** The month before the one in which `at` is. */
+export function monthBefore(at: Date): string {
+  return new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - 1)).toISOString().slice(0, 7)
+}
+
+/** What a change of rules would have made of a month, before refunds; amounts in the smallest unit of the currency. */
+export interface RulePreview {
+  month: string
+  /** One for each currency that was sold in. */
+  totals: PreviewedAmounts[]
+  /** Whose amounts differ, the largest differences first, a hundred at most. */
+  partners: (PreviewedAmounts & { partner_id: number; name: string })[]
+}
+
+interface PreviewedAmounts {
+  currency: string
+  /** What it brought, by the rules of its time. */
+  brought_cents: number
+  /** What it would have by the rules that hold now, and by those of the change. */
+  now_cents: number
+  then_cents: number
+}
+
+/**
+ * What the sales and leads of a month would have brought with a change of rules: computed by what computes commissions, for partners in the groups
+ * that they are in now. It changes nothing. Refuses with `not_found` a group or a partner that the program does not have.
+ */
+export async function previewRules(
+  db: Database,
+  programId: number,
+  holder: RuleHolder,
+  change: RuleChange | CommissionRule[],
+  of: string = monthBefore(new Date()),
+): Promise<RulePreview> {
+  const from_time = new Date(`${of}-01T00:00:00Z`)
+  const until = new Date(Date.UTC(from_time.getUTCFullYear(), from_time.getUTCMonth() + 1))
+  const asked = { of_program_id: programId, ...holderOf(holder), from_time, until }
+  const statement = Array.isArray(change)
+    ? call('preview_rules', { ...asked, rules: JSON.stringify(change) })
+    : call('preview_rule', {
+        ...asked,
+        ended_id: change.ends ?? null,
+        added: change.begins ? JSON.stringify(change.begins) : null,
+      })
+  const rows = await db.query(statement).catch(refuseHolder)
+  const preview: RulePreview = { month: of, totals: [], partners: [] }
+  for (const { partner_id, partner_name: name, currency, brought_cents, now_cents, then_cents } of rows) {
+    const amounts = {
+      currency: currency ?? '',
+      brought_cents: brought_cents ?? 0,
+      now_cents: now_cents ?? 0,
+      then_cents: then_cents ?? 0,
+    }
+    if (partner_id === null || name === null) preview.totals.push(amounts)
+    else preview.partners.push({ partner_id, name, ...amounts })
+  }
+  return preview
+}
+
+const everybodysStatement = (programId: number) =>
+  rulesStatement(programId)
+    .clearSelect()
+    .select(ruleColumns)
+    .where('c.group_id', 'is', null)
+    .where('c.partner_id', 'is', null)
+
+/** Everybody's rules that hold now. */
+export async function everybodysNow(db: Database, programId: number): Promise<StoredRule[]> {
+  return await db.query(everybodysStatement(programId))
+}
+
+/** Has these rules hold for everybody from now on, in place of those that did, and returns them. */
+export async function changeRules(db: Database, programId: number, rules: CommissionRule[]): Promise<StoredRule[]> {
+  const [, saved] = await db.batch([saveRulesStatement(programId, 'everybody', rules), everybodysStatement(programId)])
+  return saved
+}
+
 const ruleColumns = [
   'c.id',
   'c.product_id',
@@ -141,6 +256,13 @@ export function termsText(
     months === null ? '' : ` for ${months} months after a customer’s first purchase`,
     cap === null ? '' : `, up to ${formatMoney(cap, currency)} for a customer`,
   ].join('')
+}
+
+/** All terms of a rule in words, with what it pays for a signup. */
+export function ruleText(rule: Omit<StoredRule, 'id' | 'created_at'>, currency: string): string {
+  const lead = rule.lead_commission_cents
+  const sales = termsText(rule, currency)
+  return lead === null ? sales : `${sales}; ${formatMoney(lead, currency)} for each signup`
 }
 
 /** What a partner is paid now, in words: of what is named first, and of the rest; `rules` as `rulesForPartner` has them. */

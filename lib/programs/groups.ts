@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
-import { type CommissionRule, rulesOf } from './commission-rules.ts'
+import { type CommissionRule, refuseHolder, rulesOf } from './commission-rules.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
 
@@ -29,9 +29,20 @@ export function groupsStatement(programId: number, list: Part & { groupId?: numb
       rulesOf(programId, 'c.group_id', eb.ref('g.id')).as('rules'),
     ])
     .where('g.program_id', '=', programId)
+    .where('g.removed_at', 'is', null)
   if (groupId !== undefined) query = query.where('g.id', '=', groupId)
   if (name !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['g.name']), '=', name.toLowerCase()))
   return partOf(query, sql.ref<number>('g.id'), part)
+}
+
+/** All groups of a program to choose from, by name. */
+export function groupNamesStatement(programId: number) {
+  return kysely
+    .selectFrom('partner_groups')
+    .select(['id', 'name'])
+    .where('program_id', '=', programId)
+    .where('removed_at', 'is', null)
+    .orderBy((eb) => eb.fn('lower', ['name']))
 }
 
 export async function listGroups(db: Database, programId: number, part: Part): Promise<PartnerGroup[]> {
@@ -86,6 +97,28 @@ export async function changeGroup(
     ])
     .catch(refuseTaken)
   return found(group)
+}
+
+/** Removes a group: its rules end, and its partners are in none. Returns how many they were. Refuses with `not_found`. */
+export async function removeGroup(db: Database, programId: number, groupId: number): Promise<number> {
+  const [removed] = await db.query(call('remove_group', { of_program_id: programId, of_group_id: groupId }))
+  return found(removed?.remove_group ?? undefined)
+}
+
+/**
+ * Puts partners into a group, or into none, and returns how many of them the program has; a partner who is there stays. Refuses with `not_found` a
+ * group that the program does not have.
+ */
+export async function movePartners(
+  db: Database,
+  programId: number,
+  partnerIds: number[],
+  groupId: number | null,
+): Promise<number> {
+  const [moved] = await db
+    .query(call('move_partners', { of_program_id: programId, partner_ids: partnerIds, to_group_id: groupId }))
+    .catch(refuseHolder)
+  return moved?.move_partners ?? 0
 }
 
 function refuseTaken(error: unknown): never {

@@ -7,6 +7,8 @@ import { balancesOf } from '../money/balances.ts'
 import { commissionsStatement } from '../money/commission-list.ts'
 import { withdrawalsStatement } from '../money/withdrawals.ts'
 import { asNotification, notificationsStatement } from '../notifications/notification-list.ts'
+import { rulesForPartner, termsOfPartner } from './commission-rules.ts'
+import { groupNamesStatement } from './groups.ts'
 import { linkFiguresOf } from './links.ts'
 import { partnersStatement } from './partners.ts'
 
@@ -17,7 +19,7 @@ export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
  * A partner of a program with all that the program has of them, in one request: their links with figures, their money, the newest of their
- * commissions and withdrawals, of what they were told and of what was done to them. Refuses with `not_found`.
+ * commissions and withdrawals, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
  */
 export async function readPartnerDetails(
   db: Database,
@@ -26,21 +28,37 @@ export async function readPartnerDetails(
 ) {
   const of = { programId: program.id }
   const part = { limit: newest, partner_id: partnerId }
-  const [[partner], [typed], links, balances, commissions, withdrawals, told, history] = await db.batch([
-    partnersStatement(program.id, { limit: 1, partnerId }),
-    kysely
-      .selectFrom('partners')
-      .select(['payout_email', 'payout_waits_until', 'note'])
-      .where('program_id', '=', program.id)
-      .where('id', '=', partnerId),
-    linkFiguresOf(sql.val(program.id), sql.val(partnerId)),
-    balancesOf(program.id, partnerId),
-    commissionsStatement(of, part),
-    withdrawalsStatement(of, part),
-    notificationsStatement({ programId: program.id, partnerId }, '', { limit: newest }),
-    auditEntriesStatement(program.workspaceId, { limit: newest, of: { programId: program.id, partnerId } }),
-  ])
-  if (!partner || !typed) throw new ApiError('not_found', 'There is no such partner in this program.')
+  const [[partner], [typed], links, balances, commissions, withdrawals, told, history, groups, rules, [terms]] =
+    await db.batch([
+      partnersStatement(program.id, { limit: 1, partnerId }),
+      kysely
+        .selectFrom('partners')
+        .select(['payout_email', 'payout_waits_until', 'note'])
+        .where('program_id', '=', program.id)
+        .where('id', '=', partnerId),
+      linkFiguresOf(sql.val(program.id), sql.val(partnerId)),
+      balancesOf(program.id, partnerId),
+      commissionsStatement(of, part),
+      withdrawalsStatement(of, part),
+      notificationsStatement({ programId: program.id, partnerId }, '', { limit: newest }),
+      auditEntriesStatement(program.workspaceId, { limit: newest, of: { programId: program.id, partnerId } }),
+      groupNamesStatement(program.id),
+      rulesForPartner(sql.val(program.id), sql.val(partnerId), groupOf(program.id, partnerId)),
+      kysely
+        .selectFrom('programs')
+        .select(['currency', 'commission_bp', 'commission_duration_months', 'lead_commission_cents'])
+        .where('id', '=', program.id),
+    ])
+  if (!partner || !typed || !terms) throw new ApiError('not_found', 'There is no such partner in this program.')
   const notifications = told.map(asNotification)
-  return { ...partner, ...typed, links, balances, commissions, withdrawals, notifications, history }
+  const earns = termsOfPartner(terms, rules)
+  return { ...partner, ...typed, links, balances, commissions, withdrawals, notifications, history, groups, earns }
 }
+
+const groupOf = (programId: number, partnerId: number) =>
+  kysely
+    .selectFrom('partners as p')
+    .select('p.group_id')
+    .where('p.program_id', '=', programId)
+    .where('p.id', '=', partnerId)
+    .$asScalar()

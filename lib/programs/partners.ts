@@ -168,6 +168,8 @@ interface PartnerList extends Part {
   status?: (typeof partnerStates)[number] | undefined
   email?: string | undefined
   external_id?: string | undefined
+  /** Of a group. */
+  group_id?: number | undefined
   /** Who has the link of this code. */
   code?: string | undefined
   partnerId?: number | undefined
@@ -189,7 +191,18 @@ export async function readPartner(db: Database, programId: number, partnerId: nu
 }
 
 export function partnersStatement(programId: number, list: PartnerList) {
-  const { search, searchesEmail = true, status, email, external_id, code, partnerId, sort = 'newest', ...part } = list
+  const {
+    search,
+    searchesEmail = true,
+    status,
+    email,
+    external_id,
+    group_id,
+    code,
+    partnerId,
+    sort = 'newest',
+    ...part
+  } = list
   let query = kysely
     .selectFrom('partners as p')
     .select((eb) => [
@@ -203,6 +216,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
       openInvitationOf(eb.ref('p.program_id'), eb.ref('p.id')).as('invited'),
       'p.external_id',
       'p.group_id',
+      groupNameOf(eb.ref('p.program_id'), eb.ref('p.group_id')).as('group_name'),
       rulesOf(programId, 'c.partner_id', eb.ref('p.id')).as('rules'),
       eb.ref('p.metadata').$castTo<Metadata>().as('metadata'),
       'p.created_at',
@@ -220,6 +234,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
     .where('p.program_id', '=', programId)
   if (partnerId !== undefined) query = query.where('p.id', '=', partnerId)
   if (external_id !== undefined) query = query.where('p.external_id', '=', external_id)
+  if (group_id !== undefined) query = query.where('p.group_id', '=', group_id)
   if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', email.toLowerCase()))
   if (code !== undefined) query = query.where('p.id', '=', partnerOfCode(programId, code))
   if (status === 'ended') query = query.where('p.ended_at', 'is not', null)
@@ -243,6 +258,16 @@ export function partnersStatement(programId: number, list: PartnerList) {
     )
   }
   return partOf(query, sql.ref<number>('p.id'), part, orderBy(sort, programId))
+}
+
+/** Column: the name of a partner's group, null where they are in none. */
+function groupNameOf(programId: Expression<number>, groupId: Expression<number | null>) {
+  return kysely
+    .selectFrom('partner_groups as g')
+    .select('g.name')
+    .where('g.program_id', '=', programId)
+    .where('g.id', '=', groupId)
+    .$asScalar()
 }
 
 /** Column: how many paid sales a partner brought, in any currency, whether or not they earned a commission. */

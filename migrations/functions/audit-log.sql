@@ -333,6 +333,8 @@ begin
     perform write_program_audit(new.program_id, 'group.made', new.name, null);
   elsif new.name <> old.name then
     perform write_program_audit(new.program_id, 'group.renamed', new.name, jsonb_build_object('name', jsonb_build_array(old.name, new.name)));
+  elsif new.removed_at is not null and old.removed_at is null then
+    perform write_program_audit(new.program_id, 'group.removed', new.name, null);
   end if;
   return null;
 end $$;

@@ -103,29 +103,167 @@ begin
   return true;
 end $$;
 
--- A group with its rules; answers its id.
-create or replace function make_group(of_program_id bigint, group_name text, rules jsonb) returns bigint language plpgsql as $$
-declare
-  made_id bigint;
+-- The rules of a group, of a partner or of everybody without one of them, and with another, in place of the one for the same product or type of sale.
+create or replace function rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns jsonb
+language sql stable as $$
+  select coalesce(jsonb_agg(to_jsonb(r) - array['id', 'created_at'] order by r.id), '[]') || coalesce(added, '[]')
+  from commission_rules r
+  where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+    and r.id is distinct from ended_id
+    and (added is null or (r.product_id, r.sale_type) is distinct from (added->>'product_id', added->>'sale_type'))
+$$;
+
+-- Refuses rules of a group or of a partner that the program does not have.
+create or replace function refuse_unknown_holder(of_program_id bigint, of_group_id bigint, of_partner_id bigint) returns void language plpgsql as $$
 begin
-  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into made_id;
-  perform save_rules(of_program_id, made_id, null, rules);
-  return made_id;
+  if of_group_id is not null then
+    perform from partner_groups g where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null for share;
+  elsif of_partner_id is not null then
+    perform from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
+  else
+    return;
+  end if;
+  if not found then
+    raise foreign_key_violation using message = 'The program has nobody whose rules these would be.', constraint = 'commission_rules_holder_known';
+  end if;
 end $$;
 
--- Changes what is given of a group; says whether there is one.
-create or replace function change_group(of_program_id bigint, of_group_id bigint, group_name text, rules jsonb) returns boolean
+-- One of the rules of a group, of a partner or of everybody ends, another begins, or both; says whether anything changed.
+create or replace function change_rule(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns boolean
 language plpgsql as $$
+declare
+  rules jsonb;
 begin
-  update partner_groups g set name = coalesce(group_name, g.name) where g.program_id = of_program_id and g.id = of_group_id;
-  if not found then
-    return false;
+  perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
+  -- So that of two changes at once the later one knows the earlier one's.
+  perform from programs p where p.id = of_program_id for no key update;
+  rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
+  if jsonb_array_length(rules) > 50 then
+    raise check_violation using message = 'These are more than 50 rules.', constraint = 'commission_rules_most';
   end if;
-  if rules is not null then
-    perform save_rules(of_program_id, of_group_id, null, rules);
-  end if;
-  return true;
+  return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $$;
+
+-- What the sales and leads of a time bring by the rules that hold now, with partners in the groups that they are in now, and what they brought:
+-- before anything was reversed, by partner and currency.
+create or replace function commissions_by_rules(of_program_id bigint, from_time timestamptz, until timestamptz)
+returns table (of_partner_id bigint, of_currency text, brought_cents bigint, cents bigint) language plpgsql stable as $$
+declare
+  sold record;
+  of_customer_id bigint;
+  counted_cents bigint;
+  earlier_cents bigint;
+begin
+  for sold in
+    with sold as materialized (
+      select s.id, s.partner_id, s.customer_id, s.currency, s.product_ids, s.sale_type, s.commission_base_cents, s.sale_date from sales s
+      where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
+    ),
+    -- Once for sales that differ in nothing that a rule asks for. Who has left earns nothing by any.
+    terms as materialized (
+      select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
+      from (select distinct s.partner_id, s.currency, s.product_ids, s.sale_type from sold s) k
+      join partners r on r.program_id = of_program_id and r.id = k.partner_id and r.closed_at is null
+      join programs p on p.id = r.program_id
+      cross join lateral with_terms(jsonb_populate_record(null::sales, jsonb_build_object(
+        'program_id', p.id, 'partner_id', k.partner_id, 'currency', k.currency, 'product_ids', k.product_ids, 'sale_type', k.sale_type,
+        'terms_among', jsonb_build_object('rules_version', p.rules_version, 'group_id', r.group_id, 'commission_bp', p.commission_bp,
+          'commission_months', p.commission_duration_months)))) t
+    )
+    select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as brought_cents,
+      t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
+    from sold s
+    join customers u on u.program_id = of_program_id and u.id = s.customer_id
+    left join terms t on t.partner_id = s.partner_id and t.currency = s.currency and t.sale_type = s.sale_type
+      and t.product_ids is not distinct from s.product_ids
+    left join commissions c on c.program_id = of_program_id and c.sale_id = s.id
+    order by s.customer_id, s.currency, s.sale_date, s.id
+  loop
+    if (sold.customer_id, sold.currency) is distinct from (of_customer_id, of_currency) then
+      of_customer_id := sold.customer_id;
+      of_currency := sold.currency;
+      counted_cents := 0;
+      earlier_cents := null;
+    end if;
+    -- As left_under_cap, but what the customer's sales of the time brought is what they would have.
+    if sold.commission_cap_cents is not null and earlier_cents is null then
+      select coalesce(sum(c.amount_cents), 0) into earlier_cents
+      from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+      where s.program_id = of_program_id and s.customer_id = sold.customer_id and not s.is_test and s.currency = sold.currency
+        and s.sale_date < from_time;
+    end if;
+    of_partner_id := sold.partner_id;
+    brought_cents := sold.brought_cents;
+    cents := case when sold.commission_bp is null then 0
+      else commission_of(sold.commission_base_cents, sold.commission_bp, sold.commission_fixed_cents, sold.commission_months,
+        sold.sale_date, sold.first_purchase_date, sold.commission_cap_cents - earlier_cents - counted_cents) end;
+    counted_cents := counted_cents + cents;
+    return next;
+  end loop;
+  return query
+    select l.partner_id, p.currency::text, l.brought_cents,
+      case when r.closed_at is null then l.leads * coalesce(t.lead_commission_cents, p.lead_commission_cents) else 0 end
+    from (
+      select u.partner_id, count(*) as leads, coalesce(sum(c.amount_cents), 0)::bigint as brought_cents
+      from customers u left join commissions c on c.program_id = u.program_id and c.customer_id = u.id and c.kind = 'lead'
+      where u.program_id = of_program_id and u.signup_date >= from_time and u.signup_date < until
+      group by u.partner_id
+    ) l
+    join programs p on p.id = of_program_id
+    join partners r on r.program_id = p.id and r.id = l.partner_id
+    left join lateral lead_terms_of(p.id, p.rules_version, r.id, r.group_id) t on true;
+end $$;
+
+-- What the sales and leads of a time would have brought with these rules of a group, of a partner or of everybody: by currency (without a partner)
+-- and by partner, the largest changes first. `brought_cents` is what they brought, `now_cents` what they would have by the rules that hold now, and
+-- `then_cents` with the change. The rules are saved as any, and taken back before this ends.
+create or replace function preview_rules(
+  of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
+) returns table (partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
+language plpgsql as $$
+declare
+  was jsonb;
+  would jsonb;
+begin
+  perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
+  select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.brought_cents, x.cents)) into was from (
+    select c.of_partner_id, c.of_currency, sum(c.brought_cents) as brought_cents, sum(c.cents) as cents
+    from commissions_by_rules(of_program_id, from_time, until) c group by c.of_partner_id, c.of_currency
+  ) x;
+  begin
+    perform save_rules(of_program_id, of_group_id, of_partner_id, rules);
+    select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.cents)) into would from (
+      select c.of_partner_id, c.of_currency, sum(c.cents) as cents
+      from commissions_by_rules(of_program_id, from_time, until) c group by c.of_partner_id, c.of_currency
+    ) x;
+    raise sqlstate 'SVCPV';
+  exception when sqlstate 'SVCPV' then
+    -- A variable keeps what it was given.
+  end;
+  return query
+    with changes as (
+      select (w->>0)::bigint as id, w->>1 as of_currency, (w->>2)::bigint as brought, (w->>3)::bigint as now_is, (v->>2)::bigint as then_is
+      from jsonb_array_elements(was) w join jsonb_array_elements(would) v on v->0 = w->0 and v->1 = w->1
+    ),
+    summed as (
+      select c.id, c.of_currency, sum(c.brought)::bigint as brought, sum(c.now_is)::bigint as now_is, sum(c.then_is)::bigint as then_is
+      from changes c group by grouping sets ((c.of_currency), (c.id, c.of_currency))
+    )
+    select s.id, r.name::text, s.of_currency, s.brought, s.now_is, s.then_is
+    from summed s left join partners r on r.program_id = of_program_id and r.id = s.id
+    where s.id is null or s.then_is <> s.now_is
+    order by s.id is not null, abs(s.then_is - s.now_is) desc, s.of_currency, s.id
+    limit 100;
+end $$;
+
+-- The same where one rule ends, another begins, or both.
+create or replace function preview_rule(
+  of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamptz, until timestamptz
+) returns table (partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint) language sql
+as $$
+  select * from preview_rules(of_program_id, of_group_id, of_partner_id,
+    rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
+$$;
 
 -- What was computed by a rule can be computed again: it ends, and nothing else of it changes.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$

@@ -18,6 +18,9 @@ select keep_made((
               inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
               left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
               where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+          select "g"."name"
+          from "partner_groups" as "g"
+          where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
           select coalesce(json_agg(agg), '[]')
           from (
             select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
@@ -98,6 +101,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
       left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
       where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+  select "g"."name"
+  from "partner_groups" as "g"
+  where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
@@ -139,6 +145,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
       left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
       where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+  select "g"."name"
+  from "partner_groups" as "g"
+  where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"

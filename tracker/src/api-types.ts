@@ -61,6 +61,8 @@ export interface ApiOperations {
       email?: string | undefined
       /** Only the partner with this id of yours. */
       external_id?: string | undefined
+      /** Only partners of this group. */
+      group_id?: number | undefined
       /** Only the partner whose link has this code, in letters of either case. */
       code?: string | undefined
       /** Only partners with this text in their name, address or a code. */
@@ -325,6 +327,107 @@ export interface ApiOperations {
         created_at: string
       }
     }
+  }
+  /** Move partners to a group. */
+  movePartners: {
+    query: undefined
+    body: {
+      /** Ids of partners of the program. Others are left out. */
+      partner_ids: number[]
+    }
+    answer: { success: true; partners: number }
+  }
+  /** Read everybody's rules. */
+  listRules: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      rules: {
+        id: number
+        product_id: string | null
+        sale_type: string | null
+        commission_bp: number
+        commission_fixed_cents: number
+        lifetime_cap_cents: number | null
+        commission_duration_months: number | null
+        lead_commission_cents: number | null
+        since: string
+      }[]
+    }
+  }
+  /** Change everybody's rules. */
+  updateRules: {
+    query: undefined
+    body: {
+      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      rules: {
+        product_id?: string | null | undefined
+        sale_type?: string | null | undefined
+        commission_bp?: number | undefined
+        commission_fixed_cents?: number | undefined
+        lifetime_cap_cents?: number | null | undefined
+        commission_duration_months?: number | null | undefined
+        lead_commission_cents?: number | null | undefined
+      }[]
+    }
+    answer: {
+      success: true
+      rules: {
+        id: number
+        product_id: string | null
+        sale_type: string | null
+        commission_bp: number
+        commission_fixed_cents: number
+        lifetime_cap_cents: number | null
+        commission_duration_months: number | null
+        lead_commission_cents: number | null
+        since: string
+      }[]
+    }
+  }
+  /** Preview a change of rules. */
+  previewRules: {
+    query: undefined
+    body: {
+      /** Whose rules they would be. */
+      group_id?: number | undefined
+      /** Whose rules they would be. */
+      partner_id?: number | undefined
+      /** All rules that would hold instead of those that do. */
+      rules: {
+        product_id?: string | null | undefined
+        sale_type?: string | null | undefined
+        commission_bp?: number | undefined
+        commission_fixed_cents?: number | undefined
+        lifetime_cap_cents?: number | null | undefined
+        commission_duration_months?: number | null | undefined
+        lead_commission_cents?: number | null | undefined
+      }[]
+      /** Such as 2026-01, in UTC. The month before this one where it is not given. */
+      month?: string | undefined
+    }
+    answer: {
+      success: true
+      preview: {
+        month: string
+        totals: { currency: string; brought_cents: number; now_cents: number; then_cents: number }[]
+        partners: {
+          partner_id: number
+          name: string
+          currency: string
+          brought_cents: number
+          now_cents: number
+          then_cents: number
+        }[]
+      }
+    }
+  }
+  /** Remove a group. */
+  deleteGroup: {
+    query: undefined
+    body: undefined
+    answer: { success: true; deleted_id: number }
   }
   /** Add a link. */
   createLink: {

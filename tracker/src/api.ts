@@ -18,6 +18,8 @@ type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Ex
 >]
 
 export type Partner = Item<'listPartners'>
+export type CommissionRule = One<'listRules'>[number]
+export type RulePreview = One<'previewRules'>
 export type PartnerGroup = Item<'listGroups'>
 export type Link = Item<'listLinks'>
 export type Customer = Item<'listCustomers'>
@@ -100,6 +102,20 @@ export class SvcApi {
       this.#create<PartnerGroup>('groups', group, options),
     /** Changes what is given: `rules` are all that hold from now on. */
     update: (id: number, changes: Body<'updateGroup'>) => this.#one<PartnerGroup>('PATCH', `groups/${id}`, changes),
+    /** Answers its id. Its partners are in no group then. */
+    delete: (id: number) => this.#one<number>('DELETE', `groups/${id}`),
+    /** Puts up to 100 partners into a group. Answers how many of them the program has. */
+    move: (id: number, partnerIds: number[]) =>
+      this.#one<number>('POST', `groups/${id}/partners`, { partner_ids: partnerIds }),
+  }
+
+  /** What everybody earns by product or `sale_type`; groups and partners have theirs with them. */
+  readonly rules = {
+    get: () => this.#one<CommissionRule[]>('GET', 'rules'),
+    /** `rules` are all of them from now on. */
+    update: (changes: Body<'updateRules'>) => this.#one<CommissionRule[]>('PATCH', 'rules', changes),
+    /** What a month would have brought with these rules of a group, of a partner or of everybody. It changes nothing. */
+    preview: (change: Body<'previewRules'>) => this.#one<RulePreview>('POST', 'rules/preview', change),
   }
 
   readonly links = {

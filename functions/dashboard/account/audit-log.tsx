@@ -101,6 +101,8 @@ const titles: Record<AuditThing, string> = {
   api_key: 'API keys',
   partner: 'Partners',
   code: 'Codes of partners',
+  group: 'Groups',
+  commission_rule: 'Commission rules',
   commission: 'Commissions',
   withdrawal: 'Payouts',
   payout_run: 'Payout runs',

@@ -24,6 +24,7 @@ export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | '
 const isTime = (value: string) => /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value)
 
 function textOf(value: unknown): string {
+  if (value === null) return 'none'
   if (typeof value !== 'string') return JSON.stringify(value)
   return isTime(value) ? formatTime(new Date(value)) : value
 }

@@ -25,6 +25,7 @@ export function partnerRow(program: ViewerProgram, partner: PartnerOfProgram) {
     id: partner.id,
     name: partner.name,
     email: emailOf(program, partner),
+    group: partner.group_name,
     active: partner.is_active,
     codes: partner.links.map(({ code }) => code).join(' '),
     clicks: clicksOf(partner, 'clicks'),
@@ -68,6 +69,7 @@ function PartnerName({ program, partner }: { program: ViewerProgram; partner: Pa
       </a>{' '}
       <PartnerState partner={partner} />
       {email && <div class="muted small">{email}</div>}
+      {partner.group_name !== null && <div class="muted small">Group {partner.group_name}</div>}
     </div>
   )
 }

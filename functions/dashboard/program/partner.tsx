@@ -6,7 +6,7 @@ import { nameField } from '../../../lib/names.ts'
 import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
 import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
-import { addressOf, idInPath } from '../parts/address.ts'
+import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card, Heading, Metric } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
@@ -54,6 +54,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
         {sees('partner:manage') && <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} />}
       </Heading>
       <Money program={program} partner={partner} />
+      <Earns partner={partner} address={address} manages={sees('partner:manage')} form={shown} />
       <Card title="Links" aside={sees('tracking:list') && <a href={listOf(program, partner, 'events')}>All events</a>}>
         <Table caption="Links of this partner" rows={partner.links} columns={linkColumns(program)} />
         <CountingHelp
@@ -176,6 +177,44 @@ function Newest<Row>({ title, caption, rows, columns, all }: NewestProps<Row>) {
   )
 }
 
+/** By which rules they earn, and the group that they have them of. */
+function Earns({
+  partner,
+  address,
+  manages,
+  form: shown,
+}: {
+  partner: PartnerDetails
+  address: string
+  manages: boolean
+  form: FormState
+}) {
+  const { groups, group_id: groupId, group_name: groupName, earns, rules } = partner
+  return (
+    <Card title="Earns" aside={(manages || rules.length > 0) && <a href={`${address}/rules`}>Own rules</a>}>
+      <div class="stack tight">
+        {earns.map((terms) => (
+          <span>{terms}</span>
+        ))}
+      </div>
+      {manages && groups.length > 0 ? (
+        <form method="post" action={`${address}/group`} class="row end">
+          <Field
+            name="group_id"
+            label="Group"
+            options={[['', 'None'], ...groups.map(({ id, name }) => [String(id), name] as const)]}
+            value={groupId === null ? '' : String(groupId)}
+            form={shown}
+          />
+          <button type="submit">Change group</button>
+        </form>
+      ) : (
+        <p class="muted">{groupName === null ? 'In no group.' : `Group ${groupName}.`}</p>
+      )}
+    </Card>
+  )
+}
+
 function Edit({ partner, address, form: shown }: { partner: PartnerDetails; address: string; form: FormState }) {
   const isTheirs = partner.has_account
   return (
@@ -282,6 +321,24 @@ partnerPage.post(
       return await refuseConflict(c, pageOf(c), 'name', error)
     }
     return redirectWith(c, pageOf(c), 'Saved.')
+  },
+)
+
+const groupForm = z.object({ group_id: optionalText.check(z.regex(/^([1-9]\d{0,14})?$/, 'Choose a group.')) })
+
+partnerPage.post(
+  '/programs/:programId/partners/:partnerId/group',
+  requireProgram('partner:manage'),
+  form(groupForm, pageOf),
+  async (c) => {
+    const { group_id: group } = c.req.valid('form')
+    try {
+      const changes = { group_id: positiveInteger(group) ?? null }
+      await updatePartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing), changes)
+    } catch (error) {
+      return await refuseConflict(c, pageOf(c), 'group_id', error)
+    }
+    return redirectWith(c, pageOf(c), 'Saved. Sales from now on earn by the rules of the group.')
   },
 )
 

@@ -12,9 +12,10 @@ import {
   updatePartner,
 } from '../../../lib/programs/partners.ts'
 import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
+import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { addressOf, backTo, cameFrom, idInPath } from '../parts/address.ts'
+import { addressOf, backTo, cameFrom, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
@@ -23,6 +24,7 @@ import { emptyForm, form, type FormState, optionalText, refuseConflict, shownFor
 import { renderProgram } from '../parts/layout.tsx'
 import {
   askedOf,
+  type Choice as ListChoice,
   csvRows,
   exportCsv,
   Find,
@@ -62,21 +64,25 @@ const states: States<(typeof partnerStates)[number]> = {
 function askedIn(c: ProgramContext) {
   const { partner_id: _, ...asked } = askedOf(c, sorts)
   const searchesEmail = may(c.get('program').roles, 'payout-address:read')
-  return { ...asked, searchesEmail, status: stateIn(c, states) }
+  return { ...asked, searchesEmail, status: stateIn(c, states), group_id: positiveInteger(c.req.query('group')) }
 }
 
 async function renderPartners(c: ProgramContext, shown: FormState) {
   const program = c.get('program')
   const address = addressIn(program.id)
   const asked = askedIn(c)
-  const query = { q: asked.search, sort: asked.sort }
+  const query = { q: asked.search, sort: asked.sort, group: asked.group_id?.toString() }
   const filters = { ...query, status: asked.status }
   const place = placeIn(c)
-  const page = await readPage({ address, filters, place, cursorOf: ({ id }: PartnerOfProgram) => id }, (part) =>
-    listPartners(c.get('db'), program.id, { ...part, ...asked }),
-  )
-  const isFiltered = asked.search !== undefined || asked.status !== undefined
+  const [page, groups] = await Promise.all([
+    readPage({ address, filters, place, cursorOf: ({ id }: PartnerOfProgram) => id }, (part) =>
+      listPartners(c.get('db'), program.id, { ...part, ...asked }),
+    ),
+    c.get('db').query(groupNamesStatement(program.id)),
+  ])
+  const isFiltered = asked.search !== undefined || asked.status !== undefined || asked.group_id !== undefined
   const manages = may(program.roles, 'partner:manage')
+  const moves = manages && groups.length > 0 && page.rows.length > 0
   return renderProgram(c, {
     title: 'Partners',
     current: '/partners',
@@ -85,11 +91,20 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
         title="Partners"
         lead="The people and sites who send you customers."
         filter={<StateFilter address={address} query={query} states={states} current={asked.status} />}
-        find={<Find address={address} query={filters} what="Name, e-mail or code" sorts={sorts} />}
+        find={
+          <Find
+            address={address}
+            query={filters}
+            what="Name, e-mail or code"
+            sorts={sorts}
+            choices={groups.length > 0 ? [groupChoice(groups)] : []}
+          />
+        }
         csv={addressOf(`${address}.csv`, filters)}
         page={page}
         caption="Partners of this program"
         columns={[
+          moves && { label: 'Select', cell: (partner: PartnerOfProgram) => <Choice partner={partner} /> },
           ...partnerColumns(program),
           manages && {
             label: '',
@@ -114,10 +129,75 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
           />
         )}
         <CountingHelp names={['Clicks', 'Sales']} note="Of all time." />
+        {moves && <MoveSome address={address} partners={page.rows} groups={groups} />}
       </ListPage>
     ),
   })
 }
+
+interface Group {
+  id: number
+  name: string
+}
+
+const groupOptions = (groups: Group[]) => groups.map(({ id, name }) => [String(id), name] as const)
+const groupChoice = (groups: Group[]): ListChoice => ({
+  name: 'group',
+  label: 'Group',
+  options: [['', 'Any'], ...groupOptions(groups)],
+})
+
+const someForm = 'move-some'
+
+function Choice({ partner: { id, name } }: { partner: PartnerOfProgram }) {
+  return <input type="checkbox" name={`partner-${id}`} form={someForm} aria-label={`Select ${name}`} />
+}
+
+/** Moves those that are selected below, or all that the page shows, to a group. */
+function MoveSome({ address, partners, groups }: { address: string; partners: PartnerOfProgram[]; groups: Group[] }) {
+  return (
+    <form method="post" action={`${address}/move`} id={someForm} class="row end">
+      <input type="hidden" name="shown" value={partners.map(({ id }) => id).join(' ')} />
+      <Field
+        name="to"
+        label="Move to the group"
+        options={[...groupOptions(groups), ['', 'None']]}
+        value={String(groups[0]?.id)}
+        form={emptyForm}
+      />
+      <button type="submit" name="which" value="chosen">
+        Move selected
+      </button>
+      <button
+        type="submit"
+        name="which"
+        value="shown"
+        data-confirm={`Move all ${partners.length} on this page? They earn by its rules from now on.`}
+      >
+        Move all {partners.length} on this page
+      </button>
+    </form>
+  )
+}
+
+/** The ids of a page in one text, and a field `partner-<id>` for each that is chosen. */
+const moveForm = z.looseObject({
+  which: z.enum(['chosen', 'shown'], 'Select which partners to move.'),
+  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+  to: optionalText.check(z.regex(/^([1-9]\d{0,14})?$/, 'Choose a group.')),
+})
+
+partnerPages.post('/programs/:programId/partners/move', requireProgram('partner:manage'), form(moveForm), async (c) => {
+  const { id: programId } = c.get('program')
+  const { which, shown, to, ...fields } = c.req.valid('form')
+  const ids = shown.split(' ').filter((id) => which === 'shown' || `partner-${id}` in fields)
+  if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one partner first.')
+  const moved = await movePartners(c.get('db'), programId, ids.map(Number), positiveInteger(to) ?? null)
+  const who = moved === 1 ? '1 partner is' : `${moved} partners are`
+  const where =
+    to === '' ? 'in no group: they earn by the terms of the program' : 'in the group: they earn by its rules'
+  return redirectWith(c, backTo(c, partnersPage(c)), `${who} ${where} from now on.`)
+})
 
 function AddPartner({ address, form: shown, open }: { address: string; form: FormState; open: boolean }) {
   return (
@@ -160,6 +240,7 @@ partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:li
     'id',
     'name',
     'email',
+    'group',
     'active',
     'codes',
     'clicks',

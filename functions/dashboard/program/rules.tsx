@@ -1,0 +1,458 @@
+import type { Child } from 'hono/jsx'
+import * as z from 'zod/mini'
+import { type Action, may } from '../../../lib/access/roles.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { formatMoney, majorUnits, maxAmountCents } from '../../../lib/money.ts'
+import {
+  changeRule,
+  type CommissionRule,
+  monthBefore,
+  previewedMonth,
+  previewRules,
+  type RuleChange,
+  type RuleHolder,
+  type RulePreview,
+  ruleText,
+  type StoredRule,
+} from '../../../lib/programs/commission-rules.ts'
+import { addressOf, positiveInteger } from '../parts/address.ts'
+import { Card, Heading, Metric, Segments } from '../parts/blocks.tsx'
+import { Field, PostButton, Problem } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form, type FormState, refuseForm } from '../parts/form.ts'
+import { Day } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
+import { partnerAddress } from './partner-columns.tsx'
+
+/** Changing one rule after the other, each with a preview: the same for a group, for a partner and for everybody. */
+export interface RulesPage {
+  /** Its address as a route. What is changed is posted below it. */
+  path: string
+  /** Who may change them. */
+  action: Action
+  /** Which entry of the navigation it belongs to. */
+  current: string
+  /** The holder that the path names, what they are called, and the rules that hold now. Refuses with `not_found`. */
+  read: (c: ProgramContext) => Promise<RulesOf>
+}
+
+export interface RulesOf {
+  holder: RuleHolder
+  name: string
+  /** The address of the page. */
+  address: string
+  rules: Rule[]
+}
+
+/** A rule as it was read by itself, or within an answer. */
+export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string }
+
+interface RulesProps {
+  of: RulesOf
+  currency: string
+  changes: boolean
+  /** What stands where there is no rule. */
+  none: Child
+}
+
+/** The rules that hold now, and the way to change each. */
+export function RulesTable({ of: { rules, address }, currency, changes, none }: RulesProps) {
+  if (rules.length === 0) return <p class="muted">{none}</p>
+  return (
+    <Table
+      caption="Rules that apply now"
+      rows={rules}
+      columns={[
+        { label: 'Rule', cell: (rule) => ruleText(rule, currency) },
+        { label: 'Since', cell: ({ created_at: since }) => <Day at={since} /> },
+        changes && {
+          label: '',
+          right: true,
+          cell: (rule) => (
+            <div class="row right">
+              <a class="button compact" href={`${address}?rule=${rule.id}#rule`} aria-label={`Change rule ${rule.id}`}>
+                Change
+              </a>
+              <a class="button compact" href={`${address}/preview?ends=${rule.id}`} aria-label={`End rule ${rule.id}`}>
+                End
+              </a>
+            </div>
+          ),
+        },
+      ]}
+    />
+  )
+}
+
+interface RuleFormProps {
+  of: RulesOf
+  currency: string
+  form: FormState
+  /** The one that is changed. */
+  rule?: Rule | undefined
+  /** Whether its preview is shown beside it. */
+  isPreviewed?: boolean
+}
+
+/** The form of a rule, which is previewed or saved. */
+export function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPreviewed = false }: RuleFormProps) {
+  const amount = (cents: number | null | undefined) => (cents ? String(majorUnits(cents, currency)) : '')
+  const inCurrency = `In ${currency.toUpperCase()}.`
+  const replaced = shown.values['replaces'] ?? (rule && String(rule.id))
+  return (
+    <form method="post" action={`${address}/save`} class="stack" id="rule">
+      {replaced && <input type="hidden" name="replaces" value={replaced} />}
+      <div class="fields">
+        <Field
+          name="commission_bp"
+          label="Percentage of each sale"
+          value={rule && String(rule.commission_bp / 100)}
+          inputmode="decimal"
+          hint="Without tax. Empty: none."
+          form={shown}
+        />
+        <Field
+          name="commission_fixed_cents"
+          label="Fixed amount for each sale"
+          value={amount(rule?.commission_fixed_cents)}
+          inputmode="decimal"
+          hint={`${inCurrency} Added to the percentage.`}
+          form={shown}
+        />
+        <Field
+          name="commission_duration_months"
+          label="Months"
+          value={rule?.commission_duration_months ? String(rule.commission_duration_months) : ''}
+          inputmode="numeric"
+          hint="After a customer’s first purchase. Empty: no limit."
+          form={shown}
+        />
+        <Field
+          name="lifetime_cap_cents"
+          label="Most for one customer"
+          value={rule?.lifetime_cap_cents === null ? '' : amount(rule?.lifetime_cap_cents)}
+          inputmode="decimal"
+          hint={`${inCurrency} All their sales together. Empty: no limit.`}
+          form={shown}
+        />
+        <Field
+          name="product_id"
+          label="Only for the product or price"
+          value={rule?.product_id ?? ''}
+          placeholder="prod_… or price_…"
+          hint="An id of Stripe’s. Empty: every product."
+          form={shown}
+        />
+        <Field
+          name="sale_type"
+          label="Only for sales of the type"
+          value={rule?.sale_type ?? ''}
+          placeholder="subscription"
+          hint="The sale_type your server sends. Empty: every type."
+          form={shown}
+        />
+        {holder !== 'everybody' && (
+          <Field
+            name="lead_commission_cents"
+            label="Amount for each signup"
+            value={rule?.lead_commission_cents === null ? '' : amount(rule?.lead_commission_cents)}
+            inputmode="decimal"
+            hint={`${inCurrency} Empty: as it is without this rule.`}
+            form={shown}
+          />
+        )}
+      </div>
+      <div class="row">
+        <button
+          type="submit"
+          formmethod="get"
+          formaction={`${address}/preview`}
+          class={isPreviewed ? undefined : 'primary'}
+        >
+          {isPreviewed ? 'Preview again' : 'Preview'}
+        </button>
+        <button type="submit" class={isPreviewed ? 'primary' : undefined}>
+          {isPreviewed ? 'Save the rule' : 'Save without a preview'}
+        </button>
+      </div>
+    </form>
+  )
+}
+
+const typedRule = z.looseObject({ replaces: z.optional(z.string()) })
+
+const cents = (given: string | undefined, currency: string) =>
+  (given ?? '').trim() === '' ? null : smallestUnits(given ?? '', currency)
+const amountField = z.nullable(
+  z.int('Enter an amount in the program’s currency.').check(z.lte(maxAmountCents, 'Enter a smaller amount.')),
+)
+const ruleFields = z
+  .object({
+    commission_bp: z
+      .int('Enter a percentage with two decimals at most.')
+      .check(z.lte(10_000, 'A commission is 100% at most.')),
+    commission_fixed_cents: amountField,
+    lifetime_cap_cents: amountField,
+    lead_commission_cents: amountField,
+    commission_duration_months: z.nullable(
+      z
+        .int('Enter 1 to 1200 months.')
+        .check(z.gte(1, 'Enter 1 to 1200 months.'), z.lte(1200, 'Enter 1 to 1200 months.')),
+    ),
+    product_id: z.nullable(z.string().check(z.regex(/^[\w-]{1,255}$/, 'Enter an id such as prod_NWjs8kKbJWmuuc.'))),
+    sale_type: z.nullable(z.string().check(z.regex(/^\P{C}{1,64}$/u, 'Enter 1 to 64 characters.'))),
+  })
+  .check(
+    z.refine(({ product_id: product, sale_type: type }) => product === null || type === null, {
+      path: ['sale_type'],
+      error: 'Enter a product or a type: a rule is for one or the other.',
+    }),
+    z.refine((rule) => rule.lead_commission_cents === null || (rule.product_id ?? rule.sale_type) === null, {
+      path: ['lead_commission_cents'],
+      error: 'A signup has no product. Enter this in a rule for every sale.',
+    }),
+  )
+
+/** A rule as typed, or what is wrong with which field. Percentages and amounts are typed as people write them. */
+function ruleIn(
+  typed: Record<string, unknown>,
+  currency: string,
+  holder: RuleHolder,
+): { rule: CommissionRule } | { errors: Record<string, string> } {
+  const text = (name: string) => {
+    const value = typed[name]
+    return typeof value === 'string' ? value.trim() : ''
+  }
+  const { success, data, error } = ruleFields.safeParse({
+    commission_bp: decimalToInteger(text('commission_bp') || '0', 2),
+    commission_fixed_cents: cents(text('commission_fixed_cents'), currency),
+    lifetime_cap_cents: cents(text('lifetime_cap_cents'), currency),
+    lead_commission_cents: holder === 'everybody' ? null : cents(text('lead_commission_cents'), currency),
+    commission_duration_months:
+      text('commission_duration_months') === '' ? null : decimalToInteger(text('commission_duration_months'), 0),
+    product_id: text('product_id') || null,
+    sale_type: text('sale_type') || null,
+  })
+  if (!success) {
+    const errors: Record<string, string> = {}
+    for (const issue of error.issues) errors[String(issue.path[0])] ??= issue.message
+    return { errors }
+  }
+  const { commission_fixed_cents: fixed, ...rule } = data
+  const problem = emptyProblem(text, holder)
+  return problem ? { errors: problem } : { rule: { ...rule, commission_fixed_cents: fixed ?? 0 } }
+}
+
+function emptyProblem(text: (name: string) => string, holder: RuleHolder): Record<string, string> | undefined {
+  if (holder === 'everybody' && text('product_id') === '' && text('sale_type') === '')
+    return { product_id: 'Enter a product or a type. What everybody earns for all others is in the settings.' }
+  const terms = ['commission_bp', 'commission_fixed_cents', 'lead_commission_cents']
+  return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter what is paid; 0 for nothing.' }
+}
+
+/** The rule that the page's form begins with: the one that the query names. */
+export function ruleAsked(c: ProgramContext, rules: Rule[]): Rule | undefined {
+  const id = positiveInteger(c.req.query('rule'))
+  return rules.find((rule) => rule.id === id)
+}
+
+/** What posts and previews the rules of a page; the page itself is the caller's. */
+export function createRulePages({ path, action, current, read }: RulesPage) {
+  const pages = createPages()
+
+  pages.get(`${path}/preview`, requireProgram(action), async (c) => {
+    const program = c.get('program')
+    const of = await read(c)
+    const query = c.req.query()
+    const ends = of.rules.find(({ id }) => id === positiveInteger(query['ends']))
+    const typed = ends ? { rule: undefined } : ruleIn(query, program.currency, of.holder)
+    const errors = 'errors' in typed ? typed.errors : {}
+    const change: RuleChange = ends
+      ? { ends: ends.id }
+      : { ends: positiveInteger(query['replaces']), begins: 'rule' in typed ? typed.rule : undefined }
+    const asked = previewedMonth.safeParse(query['month'])
+    const month = asked.success ? asked.data : monthBefore(new Date())
+    const preview =
+      'errors' in typed ? undefined : await previewRules(c.get('db'), program.id, of.holder, change, month)
+    const shown: FormState = { values: query, errors }
+    const at = (which: string) => addressOf(`${of.address}/preview`, { ...query, month: which })
+    return renderProgram(c, {
+      title: `Preview · ${of.name}`,
+      current,
+      children: (
+        <>
+          <Heading
+            title={ends ? `End a rule of ${of.name}` : `Preview of a rule of ${of.name}`}
+            lead={<a href={of.address}>Back to the rules. Nothing is saved yet.</a>}
+          />
+          {preview && (
+            <Preview
+              programId={program.id}
+              preview={preview}
+              rule={ends ?? change.begins}
+              isEnd={ends !== undefined}
+              currency={program.currency}
+              addressAt={at}
+            />
+          )}
+          {ends ? (
+            <Card title="End this rule">
+              <p>{ruleText(ends, program.currency)}</p>
+              <p class="muted">Sales until now keep what they earned by it.</p>
+              <div class="row">
+                <PostButton action={`${of.address}/end`} class="danger" fields={{ ends: String(ends.id) }}>
+                  End the rule
+                </PostButton>
+              </div>
+            </Card>
+          ) : (
+            <Card title="The rule">
+              <RuleForm of={of} currency={program.currency} form={shown} isPreviewed={preview !== undefined} />
+            </Card>
+          )}
+        </>
+      ),
+    })
+  })
+
+  pages.post(`${path}/save`, requireProgram(action), form(typedRule), async (c) => {
+    const program = c.get('program')
+    const of = await read(c)
+    const { replaces, ...typed } = c.req.valid('form')
+    const entered = ruleIn(typed, program.currency, of.holder)
+    if ('errors' in entered) return await refuseForm(c, of.address, { errors: entered.errors })
+    return await changed(
+      c,
+      of,
+      { ends: positiveInteger(replaces), begins: entered.rule },
+      'Saved. Sales from now on earn by it.',
+    )
+  })
+
+  pages.post(`${path}/end`, requireProgram(action), form(z.object({ ends: z.string() })), async (c) => {
+    const ends = positiveInteger(c.req.valid('form').ends)
+    return await changed(c, await read(c), { ends }, 'The rule ended. Sales until now keep what they earned.')
+  })
+
+  return pages
+}
+
+async function changed(c: ProgramContext, of: RulesOf, change: RuleChange, done: string) {
+  try {
+    await changeRule(c.get('db'), c.get('program').id, of.holder, change)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
+    return await refuseForm(c, of.address, { problem: error.message })
+  }
+  return redirectWith(c, of.address, done)
+}
+
+interface PreviewProps {
+  programId: number
+  preview: RulePreview
+  rule: Omit<Rule, 'id' | 'created_at'> | CommissionRule | undefined
+  isEnd: boolean
+  currency: string
+  addressAt: (month: string) => string
+}
+
+/** How many partners a preview shows. */
+const shownPartners = 20
+
+const monthNames = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' })
+const nameOf = (month: string) => monthNames.format(new Date(`${month}-01T00:00:00Z`))
+
+function Preview({ programId, preview, rule, isEnd, currency, addressAt }: PreviewProps) {
+  const thisMonth = new Date().toISOString().slice(0, 7)
+  const months = [...new Set([preview.month, monthBefore(new Date()), thisMonth])].toSorted()
+  const own = preview.totals.find((total) => total.currency === currency)
+  const others = preview.totals.filter((total) => total !== own)
+  const money = (amount = 0, of = currency) => formatMoney(amount, of)
+  const changeOf = ({ now_cents: now, then_cents: then, currency: of }: RulePreview['partners'][number]) =>
+    `${then > now ? '+' : '−'}${money(Math.abs(then - now), of)}`
+  return (
+    <Card
+      title={`Commissions of ${nameOf(preview.month)}`}
+      aside={
+        <Segments
+          label="Month"
+          items={months.map((month) => ({
+            href: addressAt(month),
+            text: month === thisMonth ? `${nameOf(month)} so far` : nameOf(month),
+            current: month === preview.month,
+          }))}
+        />
+      }
+    >
+      {rule && !isEnd && <p>{ruleText({ ...emptyRule, ...rule }, currency)}</p>}
+      <dl class="cards">
+        <Metric label="By the rules of today" value={money(own?.now_cents)} />
+        <Metric label={isEnd ? 'Without this rule' : 'With this rule'} value={money(own?.then_cents)} />
+        <Metric label="What they were" value={money(own?.brought_cents)} />
+      </dl>
+      {others.map((other) => (
+        <p class="muted small">
+          In {other.currency.toUpperCase()}: {money(other.now_cents, other.currency)} by the rules of today,{' '}
+          {money(other.then_cents, other.currency)} with the change, {money(other.brought_cents, other.currency)} as it
+          was.
+        </p>
+      ))}
+      <p class="muted small">
+        Sales and signups of the month before refunds, with partners in their groups of today. The past does not change.
+      </p>
+      {preview.partners.length === 0 ? (
+        <p>No partner would have earned more or less.</p>
+      ) : (
+        <Table
+          caption="Partners whose commissions would differ, the largest differences first"
+          rows={preview.partners.slice(0, shownPartners)}
+          columns={[
+            {
+              label: 'Partner',
+              cell: ({ partner_id: id, name }) => <a href={partnerAddress(programId, id)}>{name}</a>,
+            },
+            { label: 'Today', right: true, cell: ({ now_cents: now, currency: of }) => money(now, of) },
+            { label: 'Then', right: true, cell: ({ then_cents: then, currency: of }) => money(then, of) },
+            { label: 'Difference', right: true, cell: changeOf },
+          ]}
+        />
+      )}
+      {preview.partners.length > shownPartners && <p class="muted small">The {shownPartners} largest differences.</p>}
+    </Card>
+  )
+}
+
+const emptyRule = {
+  product_id: null,
+  sale_type: null,
+  commission_bp: 0,
+  commission_fixed_cents: 0,
+  lifetime_cap_cents: null,
+  commission_duration_months: null,
+  lead_commission_cents: null,
+}
+
+/** The card by which a rule is added or changed on its page. */
+export function RuleCard({ c, of, form: shown }: { c: ProgramContext; of: RulesOf; form: FormState }) {
+  const asked = ruleAsked(c, of.rules)
+  const isOpen = asked !== undefined || shown !== emptyForm || of.rules.length === 0
+  return (
+    <Card>
+      <details class="more" open={isOpen}>
+        <summary>{asked ? 'Change the rule' : 'Add a rule'}</summary>
+        <p class="muted">
+          Sales from now on earn by it; those before keep what they earned. It takes the place of a rule for the same
+          product or type.
+        </p>
+        <Problem form={shown} />
+        <RuleForm of={of} currency={c.get('program').currency} form={shown} rule={asked} />
+      </details>
+    </Card>
+  )
+}
+
+/** Whether the viewer may change the rules. */
+export const changesRules = (c: ProgramContext, action: Action) => may(c.get('program').roles, action)

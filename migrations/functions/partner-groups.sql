@@ -1,0 +1,72 @@
+-- Groups of partners: made, changed, removed, and who is in them.
+
+-- A group with its rules; answers its id.
+create or replace function make_group(of_program_id bigint, group_name text, rules jsonb) returns bigint language plpgsql as $$
+declare
+  made_id bigint;
+begin
+  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into made_id;
+  perform save_rules(of_program_id, made_id, null, rules);
+  return made_id;
+end $$;
+
+-- Changes what is given of a group; says whether there is one.
+create or replace function change_group(of_program_id bigint, of_group_id bigint, group_name text, rules jsonb) returns boolean
+language plpgsql as $$
+begin
+  update partner_groups g set name = coalesce(group_name, g.name)
+  where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
+  if not found then
+    return false;
+  end if;
+  if rules is not null then
+    perform save_rules(of_program_id, of_group_id, null, rules);
+  end if;
+  return true;
+end $$;
+
+-- Its rules end and its partners are in none; answers how many they were, null where there is no such group.
+create or replace function remove_group(of_program_id bigint, of_group_id bigint) returns integer language plpgsql as $$
+declare
+  members integer;
+begin
+  -- Partners before groups, as who moves one locks them.
+  perform from partners r where r.program_id = of_program_id and r.group_id = of_group_id order by r.id for no key update;
+  update partner_groups g set removed_at = now() where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
+  if not found then
+    return null;
+  end if;
+  update partners r set group_id = null where r.program_id = of_program_id and r.group_id = of_group_id;
+  get diagnostics members = row_count;
+  perform save_rules(of_program_id, of_group_id, null, '[]');
+  return members;
+end $$;
+
+-- Puts partners into a group, or (null) into none; answers how many the program has of them.
+create or replace function move_partners(of_program_id bigint, partner_ids bigint[], to_group_id bigint) returns integer language plpgsql as $$
+declare
+  known integer;
+begin
+  perform from partners r where r.program_id = of_program_id and r.id = any (partner_ids) order by r.id for no key update;
+  get diagnostics known = row_count;
+  if to_group_id is not null then
+    perform refuse_unknown_holder(of_program_id, to_group_id, null);
+  end if;
+  update partners r set group_id = to_group_id
+  where r.program_id = of_program_id and r.id = any (partner_ids) and r.group_id is distinct from to_group_id;
+  return known;
+end $$;
+
+-- A foreign key knows a removed group too. The lock lets nobody remove it before the partner is in it.
+create or replace function refuse_removed_group() returns trigger language plpgsql as $$
+begin
+  perform from partner_groups g where g.program_id = new.program_id and g.id = new.group_id and g.removed_at is null for share;
+  if not found then
+    raise foreign_key_violation using message = 'The program has no such group.', constraint = 'partners_group_id_fkey';
+  end if;
+  return new;
+end $$;
+create or replace trigger partners_added_to_group before insert on partners
+  for each row when (new.group_id is not null) execute function refuse_removed_group();
+create or replace trigger partners_moved_to_group before update of group_id on partners
+  for each row when (new.group_id is not null and new.group_id is distinct from old.group_id) execute function refuse_removed_group();
