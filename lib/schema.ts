@@ -498,6 +498,7 @@ export interface PayoutRuns {
   id: Generated<Int8>;
   paid_at: Timestamp | null;
   paid_on: Timestamp | null;
+  payments: Generated<number>;
   program_id: Int8;
   reference: string | null;
   request_id: string;

@@ -42,6 +42,8 @@ create index customers_first_purchase_idx on customers (program_id, first_purcha
 -- The leads and buyers of a partner.
 create index customers_partner_idx on customers (program_id, partner_id, id)
   where customer_status <> 'click' or provisional_lead_at is not null;
+-- That a link has one partner, so that those with many customers are not taken for ones with few.
+create statistics customers_link_statistics (dependencies) on link_id, partner_id from customers;
 create index customers_email_idx on customers (program_id, email_hash) where email_hash is not null;
 
 -- Event tables: one partition a month, made ahead by make_event_partitions; the default partition takes what no month has,
@@ -80,6 +82,9 @@ create table affiliate_click_events (
   primary key (program_id, is_test, click_timestamp, id)
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
+-- In which pages a customer's clicks may be, half a byte for each click: a click writes nothing to it, since Postgres adds pages as they have filled.
+create index affiliate_click_events_customer_idx on affiliate_click_events
+  using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 16, autosummarize = on);
 
 -- How many test events a program took on its latest day with one from somebody without its key; count_public_test_event bounds it.
 create table public_test_events (

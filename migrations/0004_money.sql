@@ -125,6 +125,8 @@ create table payout_runs (
   id bigint generated always as identity,
   -- The request that made it: one sent twice makes one run.
   request_id uuid not null,
+  -- How many withdrawals it has, which all are made with it.
+  payments integer not null default 0,
   created_at timestamptz not null default now(),
   reference text check (length(reference) between 1 and 200),
   paid_on date,
@@ -234,6 +236,7 @@ create index commissions_created_idx on commissions (program_id, created_at, id)
 create index commissions_partner_idx on commissions (program_id, partner_id, id);
 create index commissions_due_idx on commissions (hold_until, program_id, id)
   where credited_at is null and rejected_at is null and reversal <> 'full';
+create index commissions_review_idx on commissions (program_id, id) where review_reason is not null;
 create index commissions_withdrawal_idx on commissions (program_id, withdrawal_id) where withdrawal_id is not null;
 -- What stands in a balance and was not paid yet.
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)

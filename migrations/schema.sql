@@ -94,6 +94,7 @@ create table affiliate_click_events (
   created_at timestamp with time zone not null default now(),
   constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id)
 ) partition by RANGE (click_timestamp);
+CREATE INDEX affiliate_click_events_customer_idx ON ONLY public.affiliate_click_events USING brin (customer_id int8_bloom_ops (n_distinct_per_range='-0.15'), click_timestamp) WITH (pages_per_range='16', autosummarize='on');
 
 create table affiliate_click_events_default partition of affiliate_click_events DEFAULT;
 
@@ -298,6 +299,7 @@ CREATE INDEX commissions_customer_idx ON public.commissions USING btree (program
 CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE ((kind)::text = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
+CREATE INDEX commissions_review_idx ON public.commissions USING btree (program_id, id) WHERE (review_reason IS NOT NULL);
 CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
 CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 CREATE TRIGGER commissions_sound BEFORE INSERT OR UPDATE ON public.commissions FOR EACH ROW EXECUTE FUNCTION keep_commission_sound();
@@ -337,6 +339,7 @@ CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, em
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
 CREATE INDEX customers_partner_idx ON public.customers USING btree (program_id, partner_id, id) WHERE ((customer_status <> 'click'::text) OR (provisional_lead_at IS NOT NULL));
 CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
+CREATE STATISTICS public.customers_link_statistics (dependencies) ON link_id, partner_id FROM customers;
 CREATE TRIGGER customers_sound AFTER INSERT OR UPDATE ON public.customers FOR EACH ROW EXECUTE FUNCTION refuse_unsound_customer();
 
 create table customers_expired (
@@ -693,6 +696,7 @@ create table payout_runs (
   program_id bigint not null,
   id bigint not null generated always as identity,
   request_id uuid not null,
+  payments integer not null default 0,
   created_at timestamp with time zone not null default now(),
   reference text,
   paid_on date,
@@ -4284,6 +4288,13 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (((links IS NULL) OR ((e).link_id = ANY (links))) AND ((of_country IS NULL) OR ((e).geo_country = of_country)) AND ((from_time IS NULL) OR ((e).click_timestamp >= from_time)) AND ((until IS NULL) OR ((e).click_timestamp < until)) AND ((edge IS NULL) OR CASE WHEN rises THEN (ROW((e).click_timestamp, (e).id) > ROW(edge, edge_id)) ELSE (ROW((e).click_timestamp, (e).id) < ROW(edge, edge_id)) END))
+;
+
 CREATE OR REPLACE FUNCTION public.is_refund_key(stored text, key text)
  RETURNS boolean
  LANGUAGE sql
@@ -4559,17 +4570,21 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint)
+ RETURNS bigint[]
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN ((of_link_id IS NOT NULL) OR (of_partner_id IS NOT NULL)) THEN ARRAY(SELECT l.id FROM referral_links l WHERE ((l.program_id = links_listed.of_program_id) AND (l.id = COALESCE(links_listed.of_link_id, l.id)) AND (l.partner_id = COALESCE(links_listed.of_partner_id, l.partner_id)))) ELSE NULL::bigint[] END
+;
+
 CREATE OR REPLACE FUNCTION public.list_clicks(of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean, max_rows integer)
  RETURNS SETOF affiliate_click_events
  LANGUAGE plpgsql
- STABLE
+ STABLE ROWS 50
 AS $function$
 #variable_conflict use_column
 declare
-  links constant bigint[] := case when of_link_id is not null or of_partner_id is not null then array(
-    select l.id from referral_links l
-    where l.program_id = of_program_id and l.id = coalesce(of_link_id, l.id) and l.partner_id = coalesce(of_partner_id, l.partner_id)
-  ) end;
+  links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
   name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
   wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
   -- Quarters of clicks that no total has yet, by the day; a minute's worth.
@@ -4628,9 +4643,7 @@ begin
             and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
           offset 0
         ) e
-        where (links is null or e.link_id = any (links)) and (of_country is null or e.geo_country = of_country)
-          and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
-          and (edge is null or case when rises then (e.click_timestamp, e.id) > (edge, edge_id) else (e.click_timestamp, e.id) < (edge, edge_id) end)
+        where is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
         order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
         limit rows_left;
       get diagnostics found_rows = row_count;
@@ -4638,6 +4651,32 @@ begin
     end if;
     of_day := case when rises then of_day + 1 else of_day - 1 end;
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.list_clicks_of_customers(of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean, max_rows integer)
+ RETURNS SETOF affiliate_click_events
+ LANGUAGE plpgsql
+ STABLE ROWS 50
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_indexscan TO 'off'
+AS $function$
+declare
+  links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
+  -- Only the months between are looked at. As for an erasure, so much earlier as the clocks of browsers may be wrong.
+  first timestamptz;
+  last timestamptz;
+begin
+  select greatest(min(least(c.created_at, click_id_made_at(c.click_id))) - interval '1 day', from_time, case when rises then edge end),
+    least(max(c.last_click_at), until, case when not rises then edge end) into first, last
+  from customers c where c.program_id = of_program_id and c.id = any (customer_ids);
+  return query
+    select e.* from affiliate_click_events e
+    where e.program_id = of_program_id and not e.is_test and e.customer_id = any (customer_ids) and e.click_timestamp between first and last
+      and is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
+    order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
+    limit max_rows;
 end $function$
 ;
 
@@ -4935,6 +4974,7 @@ declare
   run_id bigint;
   locked_partner_ids bigint[];
   locked_currencies text[];
+  made integer;
 begin
   select array_agg(l.partner_id), array_agg(l.currency) into locked_partner_ids, locked_currencies
   from (
@@ -4957,6 +4997,8 @@ begin
   from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.left_out is null
   order by d.partner_id, d.currency;
+  get diagnostics made = row_count;
+  update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
   return run_id;
 end $function$
 ;

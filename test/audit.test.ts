@@ -108,6 +108,10 @@ const corruptions: [check: string, statement: string][] = [
     update withdrawals set payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
   ],
   [
+    'a payout run has as many',
+    'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1)',
+  ],
+  [
     'a payment was of money that was there',
     "update balance_entries set balance_before_cents = balance_before_cents - 5000, balance_after_cents = balance_after_cents - 5000 where cause = 'withdrawal_paid' and program_id = $1",
   ],

@@ -255,7 +255,7 @@ test('commissions are filtered by the days they were made on and by whether they
 
 test('payout runs and who is due are found by the name of a partner', async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
-    'insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()), ($1, gen_random_uuid()) returning id',
+    'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1), ($1, gen_random_uuid(), 0) returning id',
     [sandbox.programId],
   )
   await stack.sql.query(
@@ -311,7 +311,7 @@ const payeesOn = (html: string) => Array.from(html.matchAll(/<strong>(Payee \d+)
 
 test("a run's payments and whom it left out turn in pages and are searched, and their sums are of all", async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
-    'insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id',
+    'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 70) returning id',
     [listing.programId],
   )
   const run = `/programs/${listing.programId}/payouts/${rows[0]?.id}`
@@ -387,6 +387,35 @@ test('all types of events turn in one order, down and back up', async () => {
 })
 
 const countOf = async (query: string) => (await turned(`${eventsPage}?${query}`, timesOn))[0].length
+
+test('the clicks of a customer months apart are found among all, with filters and in every part of the list', async () => {
+  const { rows } = await stack.sql.query<{ id: string; click_id: string; partner_id: string }>(
+    `with their as (
+      update affiliate_click_events e set customer_id = c.id from (
+        select id from customers where program_id = $1 order by id desc limit 1
+      ) c where e.program_id = $1 and not e.is_test and e.id % 3 = 0 returning c.id, e.click_timestamp
+    ),
+    bounds as (select id, min(click_timestamp) as first, max(click_timestamp) as last from their group by id)
+    update customers c set last_click_at = b.last, created_at = b.first from bounds b where c.program_id = $1 and c.id = b.id
+    returning c.id, c.click_id, c.partner_id`,
+    [listing.programId],
+  )
+  const [long] = rows
+  const clicksWhere = async (where: string) => {
+    const { rows: found } = await stack.sql.query<{ at: string }>(
+      `select to_char(click_timestamp at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at from affiliate_click_events
+      where program_id = $1 and not is_test and customer_id = $2 and ${where} order by click_timestamp desc, id desc`,
+      [listing.programId, long?.id],
+    )
+    return found.map(({ at }) => at)
+  }
+  for (const [query, where] of choices) {
+    const times = await clicksWhere(where)
+    const read = await turned(`${eventsPage}?eventType=click&q=${long?.click_id}&${query}`, timesOn)
+    expect([query, ...read]).toEqual([query, times, times])
+  }
+  expect(await clicksWhere(isOtto)).not.toEqual([])
+})
 
 test('a customer is found by key and by click id, a sale by its transaction id, and nobody by an address', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; customer_key: string; events: string }>(

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { listCommissions } from '../lib/money/commission-list.ts'
-import { readPayoutRunPart } from '../lib/money/payout-runs.ts'
+import { listPayoutRuns, readPayoutRunPart } from '../lib/money/payout-runs.ts'
 import { listSales } from '../lib/money/sale-list.ts'
 import { readTimeline } from '../lib/money/timeline.ts'
 import { listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
 import { listCustomers } from '../lib/tracking/customer-list.ts'
-import { type EventChoice, listedEvents } from '../lib/tracking/event-list.ts'
+import { eventsNamed, type NamedChoice } from '../lib/tracking/event-list.ts'
 import { capture, captured } from './bench/capture.ts'
 import { seedPartners } from './bench/seed.ts'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
@@ -44,6 +44,7 @@ interface PlanNode {
   'Actual Rows': number
   'Actual Loops': number
   'Rows Removed by Filter'?: number
+  'Rows Removed by Index Recheck'?: number
   Plans?: PlanNode[]
 }
 
@@ -68,7 +69,8 @@ async function rowsRead(text: string, parameters: unknown[], isOf: (relation: st
   expect(plans).not.toEqual([])
   const touched = (node: PlanNode): number =>
     (isOf(node['Relation Name'] ?? '') && node['Relation Name'] !== undefined
-      ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
+      ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0)) *
+        node['Actual Loops']
       : 0) + (node.Plans ?? []).reduce((sum, child) => sum + touched(child), 0)
   // The rows of a node that runs several times are the average of its runs, rounded.
   return Math.round(plans.reduce((sum, plan) => sum + touched(plan), 0))
@@ -116,8 +118,8 @@ await sql.query(
     returning *
   ),
   clicked as (
-    insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id)
-    select program_id, created_at, lead_event_id, id, click_id, link_id from came
+    insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, user_agent)
+    select program_id, created_at, lead_event_id, id, click_id, link_id, repeat('a', 150) from came
   ),
   signed_up as (
     insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key)
@@ -162,7 +164,8 @@ await sql.query(
   select $1, e.id, m.id, case when m.id % 100 = 0 then 'failed' else 'delivered' end, now() from endpoint e, message m`,
   [listed],
 )
-await sql.query('analyze')
+// The index by customer tells pages apart once they were gone through, which Postgres does by itself in time.
+await sql.query('vacuum analyze')
 const { rows: ids } = await sql.query<{ run: number; endpoint: number; customer: number }>(
   `select (select max(id) from payout_runs where program_id = $1)::integer as run,
     (select max(id) from webhook_endpoints where program_id = $1)::integer as endpoint,
@@ -173,10 +176,12 @@ const { run = 0, endpoint = 0, customer = 0 } = ids[0] ?? {}
 
 const limit = 50
 const rare = String(firstPartner + partners - 1)
+const linkOf = (n: number) => ({ id: firstLink + n, partner_id: firstPartner + n })
 const middle = new Date(start + 500 * hourMs)
-const events = (choice: Partial<EventChoice>) => () =>
-  listedEvents(captured, { programId: listed, isTest: false, ...choice }, { limit })
-// A page of fifty reads its rows, and of each what is joined; what decides is that it is no multiple of the twenty thousand.
+const events = (choice: Partial<NamedChoice>) => () =>
+  eventsNamed(captured, { programId: listed, isTest: false, ...choice }, { limit })
+// A page of fifty reads its rows, ten for each where one in ten is listed, and of each what is joined; what decides is that it is no multiple of
+// the twenty thousand.
 const pages: [what: string, read: () => Promise<unknown>][] = [
   ['all events', events({})],
   ['the events of a customer', events({ search: 'user-7' })],
@@ -184,8 +189,15 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
   ['the sales of a partner with few', () => listSales(captured, listed, { limit, partner_id: Number(rare) })],
   ['the customers of a partner with few', () => listCustomers(captured, listed, { limit, partner_id: Number(rare) })],
   ['the customers of a partner with many', () => listCustomers(captured, listed, { limit, partner_id: firstPartner })],
+  ['the events of a partner with few', events({ partner_id: Number(rare) })],
+  ['the events of a partner with many', events({ partner_id: firstPartner })],
+  ['the events of a link with few', events({ link: linkOf(partners - 1) })],
+  ['the events of a link with many', events({ link: linkOf(0) })],
   ['commissions', () => listCommissions(captured, { programId: listed }, { limit })],
   ['commissions until a day', () => listCommissions(captured, { programId: listed }, { limit, to: middle })],
+  ['commissions to review', () => listCommissions(captured, { programId: listed }, { limit, review: 'waiting' })],
+  ['commissions reviewed', () => listCommissions(captured, { programId: listed }, { limit, review: 'decided' })],
+  ['payout runs', () => listPayoutRuns(captured, listed, { limit })],
   ['the payments of a run', () => readPayoutRunPart(captured, listed, run, { payments: { limit } })],
   ['webhook deliveries', () => listProgramDeliveries(captured, listed, { limit })],
   ['failed deliveries', () => listProgramDeliveries(captured, listed, { limit, status: 'failed' })],
@@ -195,5 +207,5 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
 test.each(pages)('a page of %s reads a small part of the program', async (_what, read) => {
   let rows = 0
   for (const { query, params } of await capture(read)) rows += await rowsRead(query, params)
-  expect(rows).toBeLessThan(1500)
+  expect(rows).toBeLessThan(2500)
 })

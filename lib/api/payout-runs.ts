@@ -20,12 +20,12 @@ export function asPayoutRun({
   paid_on: paidOn,
   paid_at: paidAt,
   created_at,
-  withdrawals,
+  payment_count,
 }: PayoutRun | Made<PayoutRun>) {
   return {
     id: runId,
     status: paidAt === null ? 'open' : 'paid',
-    payouts: withdrawals,
+    payouts: payment_count,
     reference,
     paid_on: paidOn && new Date(paidOn).toISOString().slice(0, 10),
     created_at: new Date(created_at).toISOString(),
@@ -40,7 +40,7 @@ function unnamed<Row extends { partner_name: string }>(row: Row): Omit<Row, 'par
 /** The same with what is in it and who was left out. */
 export function asWholePayoutRun({ withdrawals, leftOut, ...run }: Awaited<ReturnType<typeof readPayoutRun>>) {
   return {
-    ...asPayoutRun({ ...run, withdrawals: withdrawals.length }),
+    ...asPayoutRun({ ...run, payment_count: withdrawals.length }),
     payout_list: withdrawals.map(unnamed),
     left_out: leftOut.map(unnamed),
   }

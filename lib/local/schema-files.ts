@@ -50,6 +50,8 @@ select 3, relname, format(E'create table %s (\n%s\n)%s%s;', relname,
         where indrelid = c.oid and not exists (select from pg_constraint where conindid = indexrelid and conrelid = c.oid)
         order by indexrelid::regclass::text
       ) || array(
+        select E'\\n' || pg_get_statisticsobjdef(oid) || ';' from pg_statistic_ext where stxrelid = c.oid order by stxname
+      ) || array(
         select E'\n' || pg_get_triggerdef(oid) || ';' from pg_trigger where tgrelid = c.oid and not tgisinternal order by tgname
       ), '')
   from relations c where relkind in ('r', 'p') and not relispartition
@@ -59,7 +61,7 @@ union all
 select 5, proname, pg_get_functiondef(oid) || ';' from pg_proc where pronamespace = 'public'::regnamespace
 order by kind, name, text`
 
-/** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes and triggers, and functions. */
+/** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes, statistics and triggers, and functions. */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()

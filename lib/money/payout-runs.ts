@@ -1,4 +1,4 @@
-import { type Expression, type InferResult, type NotNull, sql } from 'kysely'
+import { type InferResult, type NotNull, sql } from 'kysely'
 import { keepMade, type Made } from '../idempotency.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -196,33 +196,23 @@ export async function listPayoutRuns(
       ]),
     )
   }
-  const value = { by: paymentsOf(programId, sql.ref('r.id')), of: (id: number) => paymentsOf(programId, sql.val(id)) }
+  const of = (id: number) =>
+    kysely
+      .selectFrom('payout_runs as n')
+      .select('n.payments')
+      .where('n.program_id', '=', programId)
+      .where('n.id', '=', id)
+      .$asScalar()
+      .$notNull()
+  const value = { by: sql.ref<number>('r.payments'), of }
   const order = sort === 'payments' ? { ascending: false, value } : { ascending: sort === 'oldest' }
   return await db.query(partOf(query, sql.ref<number>('r.id'), part, order))
-}
-
-/** Column: how many payments a run has. */
-function paymentsOf(programId: number, runId: Expression<number>) {
-  return kysely
-    .selectFrom('withdrawals as w')
-    .select((of) => of.cast<number>(of.fn.countAll(), 'bigint').as('count'))
-    .where('w.program_id', '=', programId)
-    .where('w.payout_run_id', '=', runId)
-    .$asScalar()
-    .$notNull()
 }
 
 function runsStatement(programId: number) {
   return kysely
     .selectFrom('payout_runs as r')
-    .select((eb) => [
-      'r.id',
-      'r.created_at',
-      'r.reference',
-      'r.paid_on',
-      'r.paid_at',
-      paymentsOf(programId, eb.ref('r.id')).as('withdrawals'),
-    ])
+    .select(['r.id', 'r.created_at', 'r.reference', 'r.paid_on', 'r.paid_at', 'r.payments as payment_count'])
     .where('r.program_id', '=', programId)
 }
 

@@ -101,6 +101,16 @@ const fact = (path: string) => sql<string | null>`${sql.ref('e.fact')}#>>${sql.l
 /** Whether it is the id of an event, and not of a payment: Stripe's own, or of an object that was read of its past. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
+const idsOf = (programId: number, paymentId: string) =>
+  kysely
+    .selectFrom('programs as a')
+    .select(
+      sql<string>`unnest(ids_of_payment(coalesce(a.processor_account_id, a.processor_former_account_id), array[${paymentId}::text]))`.as(
+        'id',
+      ),
+    )
+    .where('a.id', '=', programId)
+
 /** What the processor told a program of a payment, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
 export function deliveriesOfPayment(programId: number, paymentId: string, livemode: boolean) {
   return webhookEventsOf(programId)
@@ -111,11 +121,8 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
             eb('e.event_id', '=', paymentId),
             eb('e.account_id', 'in', [eb.ref('p.processor_account_id'), eb.ref('p.processor_former_account_id')]),
           ])
-        : eb(
-            fact('{sale,transaction_id}'),
-            '=',
-            sql<string>`any (ids_of_payment(coalesce(p.processor_account_id, p.processor_former_account_id), array[${paymentId}::text]))`,
-          ),
+        : // Looked up once, and not for each event.
+          eb(fact('{sale,transaction_id}'), '=', sql<string>`any (array(${idsOf(programId, paymentId)}))`),
     )
     .select(['e.event_id', 'e.event_type', 'e.outcome', 'e.reason', 'e.resolution', 'e.received_at'])
     .select([

@@ -25,6 +25,12 @@ export interface EventChoice {
   country?: string | undefined
   /** The whole of a customer key, a click id or a transaction id. */
   search?: string | undefined
+}
+
+/** The same with ids in place of names. */
+export interface NamedChoice extends Omit<EventChoice, 'partner' | 'code'> {
+  partner_id?: number | undefined
+  link?: { id: number; partner_id: number } | undefined
   /** Of one customer alone. */
   customer_id?: Expression<number> | undefined
 }
@@ -41,13 +47,19 @@ export function positionIn(text: string | undefined): EventPosition | undefined 
 
 /**
  * A part of a program's events, in one order at any depth: the newest first, equal times by type, then the later recorded first. Read
- * upwards (`after`) those next to the place come first. `clicksSince` is from when on clicks are kept, where some were dropped. One request.
+ * upwards (`after`) those next to the place come first. `clicksSince` is from when on clicks are kept, where some were dropped. One request, and
+ * one before it where a link or the name of a partner is looked up.
  */
 export async function listedEvents(
   db: Database,
   choice: EventChoice,
   part: Part<EventPosition>,
 ): Promise<{ events: ListedEvent[]; clicksSince: Date | undefined }> {
+  return await eventsNamed(db, await withIds(db, choice), part)
+}
+
+/** The same of what was looked up. One request. */
+export async function eventsNamed(db: Database, choice: NamedChoice, part: Part<EventPosition>) {
   const types = choice.eventType ? [choice.eventType] : eventTypes
   const results = await db.batch([...types.map((type) => statementOf(type, choice, part)), clicksKept()])
   const events: ListedEvent[] = []
@@ -64,9 +76,11 @@ export async function listedEvents(
 }
 
 /** The statement by which the events of one type are read. */
-export function statementOf(type: EventType, choice: EventChoice, part: Part<EventPosition>) {
+export function statementOf(type: EventType, choice: NamedChoice, part: Part<EventPosition>) {
   return { click: clicks, lead: leads, conversion: sales }[type](choice, part)
 }
+
+type ClickEvent = Selectable<DB['affiliate_click_events']>
 
 const eb = expressionBuilder<DB>()
 const no = <Type>() => sql<Type | null>`null`
@@ -83,7 +97,7 @@ function edgeOf(type: EventType, { before, after }: Part<EventPosition>) {
 
 /** The rows of a type within the range and beyond the place. */
 function within(
-  { from, to }: EventChoice,
+  { from, to }: NamedChoice,
   time: Expression<Date>,
   id: Expression<number>,
   { rises, at, id: edgeId }: ReturnType<typeof edgeOf>,
@@ -96,76 +110,75 @@ function within(
 }
 
 /** The customers whom a search names, or the one. */
-function customersOf({ programId, search = '', customer_id: id }: EventChoice) {
-  const all = kysely
-    .selectFrom('customers')
-    .select(['id', 'last_click_at'])
-    .select(sql<Date>`least(created_at, click_id_made_at(click_id))`.as('first_click_at'))
-    .where('program_id', '=', programId)
+function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
+  const all = kysely.selectFrom('customers').select('id').where('program_id', '=', programId)
   if (id !== undefined) return all.where('id', '=', id)
   return all.where((of) => of.or([of('customer_key', '=', search), of('click_id', '=', search)]))
 }
 
-const customerIds = (choice: EventChoice) => customersOf(choice).clearSelect().select('id')
-const isOfCustomers = ({ search, customer_id: id }: EventChoice) => search !== undefined || id !== undefined
+const isOfCustomers = ({ search, customer_id: id }: NamedChoice) => search !== undefined || id !== undefined
 
-/** The id of the partner; 0, which nobody has, where there is none. */
-function partnerOf({ programId, partner }: EventChoice) {
-  if (partner === undefined) return undefined
-  if (/^[1-9]\d{0,14}$/.test(partner)) return sql<number>`${partner}::bigint`
-  const named = kysely
-    .selectFrom('partners')
-    .select('id')
-    .where('program_id', '=', programId)
-    .where('name', 'ilike', containing(partner))
-    .orderBy((of) => of.fn<number>('length', ['name']))
-    .orderBy('id')
-    .limit(1)
-    .$asScalar()
-  return sql<number>`coalesce(${named}, 0)`
+/** A partner's or a link's id that nobody has. */
+const none = 0
+
+/** Looked up before, so that Postgres knows whose few or many events it is to find. */
+async function withIds(db: Database, { partner, code, ...choice }: EventChoice): Promise<NamedChoice> {
+  const { programId } = choice
+  const isId = partner !== undefined && /^[1-9]\d{0,14}$/.test(partner)
+  if ((partner === undefined || isId) && code === undefined)
+    return { ...choice, partner_id: isId ? Number(partner) : undefined }
+  const [[row], [link]] = await db.batch([
+    kysely
+      .selectFrom('partners')
+      .select('id')
+      .where('program_id', '=', programId)
+      .where((of) =>
+        partner === undefined
+          ? of.lit(false)
+          : isId
+            ? of('id', '=', Number(partner))
+            : of('name', 'ilike', containing(partner)),
+      )
+      .orderBy((of) => of.fn<number>('length', ['name']))
+      .orderBy('id')
+      .limit(1),
+    kysely
+      .selectFrom('referral_links')
+      .select(['id', 'partner_id'])
+      .where('program_id', '=', programId)
+      .where((of) => of(of.fn('lower', ['code']), '=', (code ?? '').toLowerCase())),
+  ])
+  return {
+    ...choice,
+    partner_id: partner === undefined ? undefined : (row?.id ?? none),
+    link: code === undefined ? undefined : { id: link?.id ?? none, partner_id: link?.partner_id ?? none },
+  }
 }
 
-const linkOf = (programId: number, code: string, column: 'id' | 'partner_id' = 'id') =>
-  kysely
-    .selectFrom('referral_links')
-    .select(column)
-    .where('program_id', '=', programId)
-    .where((of) => of(of.fn('lower', ['code']), '=', code.toLowerCase()))
-    .$asScalar()
-
-function clicksRead(choice: EventChoice, part: Part<EventPosition>) {
-  const { programId, isTest, code, country, from, to } = choice
-  const partner = partnerOf(choice)
+function clicksRead(choice: NamedChoice, part: Part<EventPosition>) {
+  const { programId, isTest, partner_id, link, country, from, to } = choice
   const edge = edgeOf('click', part)
   const direction = edge.rises ? 'asc' : 'desc'
-  const isByTotals = !isTest && !isOfCustomers(choice) && (partner ?? code ?? country) !== undefined
-  if (isByTotals) {
-    const link = code === undefined ? sql`null` : sql`coalesce(${linkOf(programId, code)}, 0)`
-    const rows = sql<
-      Selectable<DB['affiliate_click_events']>
-    >`list_clicks(${programId}, ${partner ?? sql`null`}, ${link}, ${country ?? null},
-      ${from ?? null}, ${to ?? null}, ${edge.at ?? sql`null`}, ${String(edge.id)}, ${edge.rises}, ${part.limit})`
-    return kysely.selectFrom(rows.as('e')).selectAll()
-  }
-  const list = kysely
-    .selectFrom('affiliate_click_events as e')
-    .selectAll('e')
-    .where('e.program_id', '=', programId)
-    .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
-    .where(within(choice, sql.ref('e.click_timestamp'), sql.ref('e.id'), edge))
-    .orderBy('e.click_timestamp', direction)
-    .orderBy('e.id', direction)
-    .limit(part.limit)
-  if (!isOfCustomers(choice)) return country === undefined ? list : list.where('e.geo_country', '=', country)
-  // A test click is nobody's, so no search finds it.
-  const named = customersOf(choice)
-  return (
-    list
-      .where('e.customer_id', 'in', customerIds(choice))
-      // As for an erasure, so much earlier as the clocks of browsers may be wrong.
-      .where('e.click_timestamp', '>=', sql<Date>`(select min(first_click_at) - interval '1 day' from (${named}) n)`)
-      .where('e.click_timestamp', '<=', sql<Date>`(select max(last_click_at) from (${named}) n)`)
-  )
+  if (isTest || (!isOfCustomers(choice) && (partner_id ?? link ?? country) === undefined))
+    return (
+      kysely
+        .selectFrom('affiliate_click_events as e')
+        .selectAll('e')
+        .where('e.program_id', '=', programId)
+        .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
+        // A test click is nobody's, so no search finds it.
+        .$if(isOfCustomers(choice), (list) => list.where((of) => of.lit(false)))
+        .where(within(choice, sql.ref('e.click_timestamp'), sql.ref('e.id'), edge))
+        .orderBy('e.click_timestamp', direction)
+        .orderBy('e.id', direction)
+        .limit(part.limit)
+    )
+  const chosen = sql`${partner_id ?? null}, ${link?.id ?? null}, ${country ?? null}, ${from ?? null}, ${to ?? null},
+    ${edge.at ?? sql`null`}, ${String(edge.id)}, ${edge.rises}, ${part.limit}`
+  const rows = isOfCustomers(choice)
+    ? sql<ClickEvent>`list_clicks_of_customers(${programId}, array(${customersOf(choice)}), ${chosen})`
+    : sql<ClickEvent>`list_clicks(${programId}, ${chosen})`
+  return kysely.selectFrom(rows.as('e')).selectAll()
 }
 
 function clicks(choice: EventChoice, part: Part<EventPosition>) {
@@ -199,9 +212,8 @@ function clicks(choice: EventChoice, part: Part<EventPosition>) {
   )
 }
 
-function leads(choice: EventChoice, part: Part<EventPosition>) {
-  const { programId, isTest, code, country, search } = choice
-  const partner = partnerOf(choice)
+function leads(choice: NamedChoice, part: Part<EventPosition>) {
+  const { programId, isTest, country, search } = choice
   const edge = edgeOf('lead', part)
   const direction = edge.rises ? 'asc' : 'desc'
   let list = kysely
@@ -234,25 +246,25 @@ function leads(choice: EventChoice, part: Part<EventPosition>) {
     .orderBy('e.lead_timestamp', direction)
     .orderBy('e.id', direction)
     .limit(part.limit)
-  if (partner !== undefined) list = list.where('c.partner_id', '=', partner)
-  // The partner as well: customers have an index by that.
-  if (code !== undefined)
-    list = list
-      .where('c.link_id', '=', linkOf(programId, code))
-      .where('c.partner_id', '=', linkOf(programId, code, 'partner_id'))
-  if ((partner ?? code) !== undefined) list = list.where(isLeadOrBuyer)
+  const partners = partnersOf(choice)
+  for (const partner of partners) list = list.where('c.partner_id', '=', partner)
+  if (partners.length > 0) list = list.where(isLeadOrBuyer)
+  if (choice.link !== undefined) list = list.where('c.link_id', '=', choice.link.id)
   if (country !== undefined) list = list.where(originOf('country'), '=', country)
   if (!isOfCustomers(choice)) return list
   if (isTest) return list.where('e.customer_key', '=', search ?? '')
-  return list.where('e.customer_id', 'in', customerIds(choice))
+  return list.where('e.customer_id', 'in', customersOf(choice))
 }
+
+/** Whose they have to be. That of a link as well: there are indexes by partner. */
+const partnersOf = ({ partner_id, link }: NamedChoice) =>
+  [partner_id, link?.partner_id].filter((id) => id !== undefined)
 
 /** What the click was by which a customer counts. */
 const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
 
-function sales(choice: EventChoice, part: Part<EventPosition>) {
-  const { programId, isTest, code, country } = choice
-  const partner = partnerOf(choice)
+function sales(choice: NamedChoice, part: Part<EventPosition>) {
+  const { programId, isTest, country } = choice
   const edge = edgeOf('conversion', part)
   const direction = edge.rises ? 'asc' : 'desc'
   let list = kysely
@@ -286,17 +298,14 @@ function sales(choice: EventChoice, part: Part<EventPosition>) {
     .orderBy('e.id', direction)
     .limit(part.limit)
   if (!isTest) list = list.where('e.customer_id', 'is not', null)
-  if (partner !== undefined) list = list.where('e.partner_id', '=', partner)
-  if (code !== undefined)
-    list = list
-      .where('c.link_id', '=', linkOf(programId, code))
-      .where('e.partner_id', '=', linkOf(programId, code, 'partner_id'))
+  for (const partner of partnersOf(choice)) list = list.where('e.partner_id', '=', partner)
+  if (choice.link !== undefined) list = list.where('c.link_id', '=', choice.link.id)
   if (country !== undefined) list = list.where(originOf('country'), '=', country)
   return isOfCustomers(choice) ? list.where('e.id', 'in', salesNamed(choice)) : list
 }
 
 /** The sales that a search names by their transaction id or by their customer. */
-function salesNamed(choice: EventChoice) {
+function salesNamed(choice: NamedChoice) {
   const { programId, isTest, search = '' } = choice
   const all = kysely
     .selectFrom('sales as s')
@@ -306,5 +315,5 @@ function salesNamed(choice: EventChoice) {
   const named = all.where('s.transaction_id', '=', search)
   return isTest
     ? named.unionAll(all.where('s.customer_key', '=', search))
-    : named.unionAll(all.where('s.customer_id', 'in', customerIds(choice)))
+    : named.unionAll(all.where('s.customer_id', 'in', customersOf(choice)))
 }

@@ -1,16 +1,28 @@
+-- Whether a click is of one of these links and from this country, where any are named, and lies in the range and beyond the moment of the list.
+create or replace function is_listed_click(
+  e affiliate_click_events, links bigint[], of_country text, from_time timestamptz, until timestamptz, edge timestamptz, edge_id bigint, rises boolean
+) returns boolean language sql immutable
+return (links is null or e.link_id = any (links)) and (of_country is null or e.geo_country = of_country)
+  and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
+  and (edge is null or case when rises then (e.click_timestamp, e.id) > (edge, edge_id) else (e.click_timestamp, e.id) < (edge, edge_id) end);
+
+-- The links of a partner, the link, or null where neither is named.
+create or replace function links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint) returns bigint[] language sql stable
+return case when of_link_id is not null or of_partner_id is not null then array(
+  select l.id from referral_links l
+  where l.program_id = of_program_id and l.id = coalesce(of_link_id, l.id) and l.partner_id = coalesce(of_partner_id, l.partner_id)
+) end;
+
 -- The clicks of a partner, of a link or from a country, beside one moment of the list: those below it, newest first, or where `rises` those
 -- above it, `max_rows` of them at most. Click events have no index by any of these. grouped_quarters says in which quarters of an hour such
 -- clicks came, and uncounted_clicks where some came that it does not have yet; only those quarters are read.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
-) returns setof affiliate_click_events language plpgsql stable as $$
+) returns setof affiliate_click_events language plpgsql stable rows 50 as $$
 #variable_conflict use_column
 declare
-  links constant bigint[] := case when of_link_id is not null or of_partner_id is not null then array(
-    select l.id from referral_links l
-    where l.program_id = of_program_id and l.id = coalesce(of_link_id, l.id) and l.partner_id = coalesce(of_partner_id, l.partner_id)
-  ) end;
+  links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
   name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
   wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
   -- Quarters of clicks that no total has yet, by the day; a minute's worth.
@@ -69,9 +81,7 @@ begin
             and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
           offset 0
         ) e
-        where (links is null or e.link_id = any (links)) and (of_country is null or e.geo_country = of_country)
-          and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
-          and (edge is null or case when rises then (e.click_timestamp, e.id) > (edge, edge_id) else (e.click_timestamp, e.id) < (edge, edge_id) end)
+        where is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
         order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
         limit rows_left;
       get diagnostics found_rows = row_count;
@@ -79,4 +89,27 @@ begin
     end if;
     of_day := case when rises then of_day + 1 else of_day - 1 end;
   end loop;
+end $$;
+
+-- The same of customers alone. Their clicks may lie months apart, so the index by customer says in which few pages of each month some may be.
+create or replace function list_clicks_of_customers(
+  of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
+  edge timestamptz, edge_id bigint, rises boolean, max_rows integer
+) returns setof affiliate_click_events language plpgsql stable rows 50
+set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_indexscan = off as $$
+declare
+  links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
+  -- Only the months between are looked at. As for an erasure, so much earlier as the clocks of browsers may be wrong.
+  first timestamptz;
+  last timestamptz;
+begin
+  select greatest(min(least(c.created_at, click_id_made_at(c.click_id))) - interval '1 day', from_time, case when rises then edge end),
+    least(max(c.last_click_at), until, case when not rises then edge end) into first, last
+  from customers c where c.program_id = of_program_id and c.id = any (customer_ids);
+  return query
+    select e.* from affiliate_click_events e
+    where e.program_id = of_program_id and not e.is_test and e.customer_id = any (customer_ids) and e.click_timestamp between first and last
+      and is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
+    order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
+    limit max_rows;
 end $$;

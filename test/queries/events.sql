@@ -38,8 +38,8 @@ select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", 
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
-  from list_clicks($1, $2::bigint, null, $3,
-      $4, $5, null, $6, $7, $8) as "e") as "e"
+  from list_clicks($1, $2, $3, $4, $5, $6,
+    null, $7, $8, $9) as "e") as "e"
 left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
@@ -50,7 +50,7 @@ left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
 left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
-where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id" = $2::bigint and (c.customer_status <> 'click' or c.provisional_lead_at is not null)
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id" = $2 and (c.customer_status <> 'click' or c.provisional_lead_at is not null)
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $3;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
@@ -60,22 +60,27 @@ left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
 left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
-where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" is not null and "e"."partner_id" = $2::bigint
+where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" is not null and "e"."partner_id" = $2
 order by "e"."sale_date" desc, "e"."id" desc
 limit $3;
 select "since" as "clicks_since"
 from "clicks_kept";
 
 -- events of a link and a country, upwards
+select "id"
+from "partners"
+where "program_id" = $1 and false
+order by length("name"), "id"
+limit $2;
+select "id", "partner_id"
+from "referral_links"
+where "program_id" = $1 and lower("code") = $2;
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
-  from list_clicks($1, null, coalesce((
-        select "id"
-        from "referral_links"
-        where "program_id" = $2 and lower("code") = $3), 0), $4,
-      $5, $6, (timestamptz 'epoch' + $7::bigint * interval '1 microsecond'), $8, $9, $10) as "e") as "e"
+  from list_clicks($1, $2, $3, $4, $5, $6,
+    (timestamptz 'epoch' + $7::bigint * interval '1 microsecond'), $8, $9, $10) as "e") as "e"
 left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
@@ -86,15 +91,9 @@ left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
 left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
-where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "c"."link_id" = (
-  select "id"
-  from "referral_links"
-  where "program_id" = $4 and lower("code") = $5) and "c"."partner_id" = (
-  select "partner_id"
-  from "referral_links"
-  where "program_id" = $6 and lower("code") = $7) and (c.customer_status <> 'click' or c.provisional_lead_at is not null) and o.origin->>'country' = $8
+where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "c"."partner_id" = $4 and (c.customer_status <> 'click' or c.provisional_lead_at is not null) and "c"."link_id" = $5 and o.origin->>'country' = $6
 order by "e"."lead_timestamp" asc, "e"."id" asc
-limit $9;
+limit $7;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
     from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"
@@ -102,15 +101,9 @@ left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
 left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
-where "e"."program_id" = $1 and not "e"."is_test" and ("e"."sale_date", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "e"."customer_id" is not null and "c"."link_id" = (
-  select "id"
-  from "referral_links"
-  where "program_id" = $4 and lower("code") = $5) and "e"."partner_id" = (
-  select "partner_id"
-  from "referral_links"
-  where "program_id" = $6 and lower("code") = $7) and o.origin->>'country' = $8
+where "e"."program_id" = $1 and not "e"."is_test" and ("e"."sale_date", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "e"."customer_id" is not null and "e"."partner_id" = $4 and "c"."link_id" = $5 and o.origin->>'country' = $6
 order by "e"."sale_date" asc, "e"."id" asc
-limit $9;
+limit $7;
 select "since" as "clicks_since"
 from "clicks_kept";
 
@@ -118,24 +111,12 @@ from "clicks_kept";
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
-  select "e".*
-  from "affiliate_click_events" as "e"
-  where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
-    select "id"
-    from "customers"
-    where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4)) and "e"."click_timestamp" >= (
-    select min(first_click_at) - interval '1 day'
-    from ((
-        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+  select *
+  from list_clicks_of_customers($1, array((
+        select "id"
         from "customers"
-        where "program_id" = $5 and ("customer_key" = $6 or "click_id" = $7))) n) and "e"."click_timestamp" <= (
-    select max(last_click_at)
-    from ((
-        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
-        from "customers"
-        where "program_id" = $8 and ("customer_key" = $9 or "click_id" = $10))) n)
-  order by "e"."click_timestamp" desc, "e"."id" desc
-  limit $11) as "e"
+        where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4))), $5, $6, $7, $8, $9,
+    null, $10, $11, $12) as "e") as "e"
 left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
@@ -181,22 +162,9 @@ select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", 
 from (
   select "e".*
   from "affiliate_click_events" as "e"
-  where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."customer_id" in (
-    select "id"
-    from "customers"
-    where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4)) and "e"."click_timestamp" >= (
-    select min(first_click_at) - interval '1 day'
-    from ((
-        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
-        from "customers"
-        where "program_id" = $5 and ("customer_key" = $6 or "click_id" = $7))) n) and "e"."click_timestamp" <= (
-    select max(last_click_at)
-    from ((
-        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
-        from "customers"
-        where "program_id" = $8 and ("customer_key" = $9 or "click_id" = $10))) n)
+  where "e"."program_id" = $1 and "e"."is_test" = true and false and 1 = 1
   order by "e"."click_timestamp" desc, "e"."id" desc
-  limit $11) as "e"
+  limit $2) as "e"
 left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
@@ -239,33 +207,15 @@ where "c"."program_id" = $1 and "c"."id" = $2;
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
-  select "e".*
-  from "affiliate_click_events" as "e"
-  where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
-    select "id"
-    from "customers"
-    where "program_id" = $2 and "id" = (
-      select "c"."id"
-      from "customers" as "c"
-      where "c"."program_id" = $3 and "c"."id" = $4)) and "e"."click_timestamp" >= (
-    select min(first_click_at) - interval '1 day'
-    from ((
-        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
+  select *
+  from list_clicks_of_customers($1, array((
+        select "id"
         from "customers"
-        where "program_id" = $5 and "id" = (
+        where "program_id" = $2 and "id" = (
           select "c"."id"
           from "customers" as "c"
-          where "c"."program_id" = $6 and "c"."id" = $7))) n) and "e"."click_timestamp" <= (
-    select max(last_click_at)
-    from ((
-        select "id", "last_click_at", least(created_at, click_id_made_at(click_id)) as "first_click_at"
-        from "customers"
-        where "program_id" = $8 and "id" = (
-          select "c"."id"
-          from "customers" as "c"
-          where "c"."program_id" = $9 and "c"."id" = $10))) n)
-  order by "e"."click_timestamp" desc, "e"."id" desc
-  limit $11) as "e"
+          where "c"."program_id" = $3 and "c"."id" = $4))), $5, $6, $7, $8, $9,
+    null, $10, $11, $12) as "e") as "e"
 left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";

@@ -143,7 +143,11 @@ function Run({ run, address, query, pays, children }: PropsWithChildren<RunProps
           <Segments
             label="Partners"
             items={[
-              { href: address, text: `Payments (${formatNumber(run.withdrawals)})`, current: query.part === undefined },
+              {
+                href: address,
+                text: `Payments (${formatNumber(run.payment_count)})`,
+                current: query.part === undefined,
+              },
               {
                 href: addressOf(address, { part: leftOutPart }),
                 text: `Left out (${formatNumber(run.leftOutCount)})`,

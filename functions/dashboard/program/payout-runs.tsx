@@ -196,7 +196,7 @@ function Runs({ programId, page, query }: RunsProps) {
             </a>
           ),
         },
-        { label: 'Payments', cell: ({ withdrawals }) => formatNumber(withdrawals) },
+        { label: 'Payments', cell: ({ payment_count: count }) => formatNumber(count) },
         { label: 'State', cell: (run) => <RunState run={run} /> },
       ]}
       empty={
