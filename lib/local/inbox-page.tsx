@@ -88,7 +88,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
           </Card>
         )}
         <Card title="Text">
-          <pre style="white-space:pre-wrap">{linked(mail.body)}</pre>
+          <pre style="white-space:pre-wrap;overflow-wrap:anywhere">{linked(mail.body)}</pre>
         </Card>
         <p>
           <a href={inboxPath}>All mails</a>

@@ -73,7 +73,7 @@ export async function readMailChoices(db: Database, userId: string) {
 
 /** Keeps what a person chose; of somebody who is gone nothing. What waits of a topic that they want no more is not mailed. */
 export async function saveMailChoices(db: Database, userId: string, choices: Partial<MailChoices>): Promise<void> {
-  const given = Object.entries(choices)
+  const given = Object.entries(choices).filter(([, frequency]) => frequency !== undefined)
   await db.query(
     call('save_mail_choices', {
       of_user_id: userId,

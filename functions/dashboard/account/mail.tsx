@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import type { Viewer } from '../../../lib/access/viewer.ts'
 import {
   mailFrequencies,
   type MailFrequency,
@@ -30,6 +31,12 @@ const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[fr
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
 
+/** As what somebody is told: who is neither yet may become both. */
+function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
+  if (!partner && workspaces.length === 0) return ['partner', 'advertiser']
+  return [...(partner ? (['partner'] as const) : []), ...(workspaces.length > 0 ? (['advertiser'] as const) : [])]
+}
+
 mailPages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
   const { choices, refused } = await readMailChoices(c.get('db'), viewer.user.id)
@@ -49,8 +56,8 @@ mailPages.get(address, requireViewer, async (c) => {
           </section>
         )}
         <form method="post" action={address} class="stack">
-          {Object.entries(readers).map(([reader, title]) => (
-            <Card title={title}>
+          {readersOf(viewer).map((reader) => (
+            <Card title={readers[reader]}>
               <div class="fields">
                 {choices
                   .filter(({ topic }) => topicWords[topic].reader === reader)
@@ -78,7 +85,7 @@ function Choice({ topic, frequency, form: shown }: { topic: MailTopic; frequency
   return <Field name={topic} label={name} hint={hint} value={frequency} options={options} form={shown} />
 }
 
-const frequencyField = z.enum(mailFrequencies, 'Choose one of these.')
+const frequencyField = z.optional(z.enum(mailFrequencies, 'Choose one of these.'))
 const choicesForm = z.object({
   earned: frequencyField,
   reversed: frequencyField,
@@ -146,10 +153,8 @@ mailPages.post(unsubscribePath, async (c) => {
 
 function Topics({ topics }: { topics: MailTopic[] }) {
   return (
-    <ul>
-      {topics.map((topic) => (
-        <li>{topicWords[topic].name}</li>
-      ))}
-    </ul>
+    <p>
+      <strong>{topics.map((topic) => topicWords[topic].name).join(', ')}</strong>
+    </p>
   )
 }
