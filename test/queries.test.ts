@@ -8,6 +8,8 @@ import { listWithdrawals } from '../lib/money/withdrawals.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import { listEndpoints, listEndpointsWithLatest } from '../lib/notifications/webhook-endpoints.ts'
+import { findDelivery, listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
 import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import {
   acceptPartnerInvitation,
@@ -129,6 +131,14 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
       listNotifications(db, { userId: 'user' }, 'user', { limit: 25, before: 99 }),
     markNotificationsRead: () => markNotificationsRead(db, { programId: 1 }, 'user'),
     listOutbox: () => listOutbox(db, 1, { limit: 25, before: 99 }),
+  },
+  webhooks: {
+    listEndpoints: () => listEndpoints(db, 1, { limit: 25, before: 99 }),
+    listEndpointsWithLatest: () => listEndpointsWithLatest(db, 1),
+    listDeliveries: () => listDeliveries(db, 1, 2, { limit: 25, before: 99, status: 'failed' }),
+    'listProgramDeliveries, upwards': () =>
+      listProgramDeliveries(db, 1, { limit: 25, after: '99-2', endpointId: 2, type: 'sale.created', status: 'failed' }),
+    findDelivery: () => findDelivery(db, 1, 2, 99),
   },
   money: {
     readBalances: () => readBalances(db, 1, 2),

@@ -3,7 +3,8 @@ import { listCommissions } from '../lib/money/commission-list.ts'
 import { listPayoutRuns, readPayoutRunPart } from '../lib/money/payout-runs.ts'
 import { listSales } from '../lib/money/sale-list.ts'
 import { readTimeline } from '../lib/money/timeline.ts'
-import { listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
+import { listEndpointsWithLatest } from '../lib/notifications/webhook-endpoints.ts'
+import { findDelivery, listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
 import { listCustomers } from '../lib/tracking/customer-list.ts'
 import { eventsNamed, type NamedChoice } from '../lib/tracking/event-list.ts'
 import { capture, captured } from './bench/capture.ts'
@@ -158,10 +159,11 @@ await sql.query(
     returning id
   ),
   message as (
-    insert into webhook_messages (program_id, type, data) select $1, 'webhook.test', '{}' from generate_series(1, 2000) returning id
+    insert into webhook_messages (program_id, type, data)
+    select $1, case when n % 5000 = 0 then 'payout.paid' else 'webhook.test' end, '{}' from generate_series(1, 20000) n returning id
   )
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, finished_at)
-  select $1, e.id, m.id, case when m.id % 100 = 0 then 'failed' else 'delivered' end, now() from endpoint e, message m`,
+  select $1, e.id, m.id, case when m.id % 1000 = 0 then 'failed' else 'delivered' end, now() from endpoint e, message m where m.id % 10 = 0`,
   [listed],
 )
 // The index by customer tells pages apart once they were gone through, which Postgres does by itself in time.
@@ -201,7 +203,13 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
   ['the payments of a run', () => readPayoutRunPart(captured, listed, run, { payments: { limit } })],
   ['webhook deliveries', () => listProgramDeliveries(captured, listed, { limit })],
   ['failed deliveries', () => listProgramDeliveries(captured, listed, { limit, status: 'failed' })],
+  ['deliveries of a rare type', () => listProgramDeliveries(captured, listed, { limit, type: 'payout.paid' })],
+  ['deliveries before one', () => listProgramDeliveries(captured, listed, { limit, before: `10000-${endpoint}` })],
   ['deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit })],
+  ['deliveries of an endpoint before one', () => listDeliveries(captured, listed, endpoint, { limit, before: 10_000 })],
+  ['failed deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'failed' })],
+  ['what a delivery was answered', () => findDelivery(captured, listed, endpoint, 10_000)],
+  ['endpoints, each with its latest delivery', () => listEndpointsWithLatest(captured, listed)],
 ]
 
 test.each(pages)('a page of %s reads a small part of the program', async (_what, read) => {

@@ -62,7 +62,10 @@ export type EndpointWithLatest = Awaited<ReturnType<typeof listEndpointsWithLate
 export async function listEndpointsWithLatest(db: Database, programId: number) {
   const latest = kysely
     .selectFrom('webhook_deliveries as d')
-    .select(['d.message_id as latest_message_id', 'd.status as latest_status'])
+    .innerJoin('webhook_messages as m', (join) =>
+      join.onRef('m.program_id', '=', 'd.program_id').onRef('m.id', '=', 'd.message_id'),
+    )
+    .select(['d.message_id as latest_message_id', 'd.status as latest_status', 'm.created_at as latest_at'])
     .whereRef('d.program_id', '=', sql.ref('webhook_endpoints.program_id'))
     .whereRef('d.endpoint_id', '=', sql.ref('webhook_endpoints.id'))
     .orderBy('d.message_id', 'desc')
@@ -71,10 +74,7 @@ export async function listEndpointsWithLatest(db: Database, programId: number) {
   return await db.query(
     endpointsOf(programId)
       .leftJoinLateral(latest, (join) => join.onTrue())
-      .leftJoin('webhook_messages as m', (join) =>
-        join.onRef('m.program_id', '=', 'webhook_endpoints.program_id').onRef('m.id', '=', 'latest.latest_message_id'),
-      )
-      .select(['latest_message_id', 'latest_status', 'm.created_at as latest_at'])
+      .select(['latest_message_id', 'latest_status', 'latest_at'])
       .orderBy('webhook_endpoints.id', 'desc'),
   )
 }
