@@ -1,11 +1,17 @@
 import { onlyMethods, limitBody } from '../lib/api/app.ts'
-import { asCommission, commissionDecision, commissionPath, commissionsQuery } from '../lib/api/commissions.ts'
+import {
+  asCommission,
+  commissionDecision,
+  commissionDecisions,
+  commissionPath,
+  commissionsQuery,
+} from '../lib/api/commissions.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
 import { listCommissions } from '../lib/money/commission-list.ts'
-import { approveCommission, rejectCommission } from '../lib/money/commissions.ts'
-import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+import { approveCommission, decideCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
 
 const app = createProgramApi<RelayEnv>()
 const [all, one] = ['/api/v1/commissions', '/api/v1/commissions/:commission_id'] as const
@@ -16,7 +22,16 @@ app.get(all, withKey('read'), accept('query', commissionsQuery, known), async (c
   const commissions = await listCommissions(c.get('db'), { programId: c.get('programId') }, pageOf(query))
   return c.json(listed(commissions, query.limit, asCommission, idCursorOf))
 })
-app.all(all, onlyMethods('GET', 'HEAD'))
+
+/** PATCH /api/v1/commissions, scope `manage`: 200 `{success, changed, data}`, the commissions named as they are then. */
+app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions, known), async (c) => {
+  const { ids, reason } = c.req.valid('json')
+  const outbox: RelayMessage[] = []
+  const decided = await decideCommissions(c.get('db'), c.get('programId'), [...new Set(ids)], reason, outbox)
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+  return c.json({ success: true, changed: decided.changed, data: decided.commissions.map(asCommission) })
+})
+app.all(all, onlyMethods('GET', 'HEAD', 'PATCH'))
 
 /** PATCH /api/v1/commissions/{commission_id}, scope `manage`: 200 `{success, commission}`; 404, 409 where it was decided otherwise. */
 app.patch(

@@ -19,6 +19,7 @@ import { signUpPages } from './dashboard/account/sign-up.tsx'
 import { startPages } from './dashboard/account/start.ts'
 import { twoFactorPages } from './dashboard/account/two-factor.tsx'
 import { verificationPages } from './dashboard/account/verification.tsx'
+import { partnerAdjustmentPages } from './dashboard/partner/adjustments.tsx'
 import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
 import { earningsPages } from './dashboard/partner/earnings.tsx'
 import { partnerInvitationPages } from './dashboard/partner/invitations.tsx'
@@ -33,6 +34,7 @@ import { redirectWith } from './dashboard/parts/flash.tsx'
 import { renderPlain } from './dashboard/parts/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
+import { adjustmentPages } from './dashboard/program/adjustments.tsx'
 import { checkPages } from './dashboard/program/check.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { customerPages } from './dashboard/program/customer.tsx'
@@ -139,6 +141,7 @@ const groups = [
   signUpPages,
   twoFactorPages,
   verificationPages,
+  partnerAdjustmentPages,
   partnerCommissionPages,
   earningsPages,
   linkPages,
@@ -146,6 +149,7 @@ const groups = [
   partnerNotificationPages,
   partnerSalePages,
   partnerWithdrawalPages,
+  adjustmentPages,
   checkPages,
   commissionPages,
   customerPages,

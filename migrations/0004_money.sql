@@ -242,6 +242,38 @@ create index commissions_withdrawal_idx on commissions (program_id, withdrawal_i
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
 
+-- What the program gave a partner, or below zero took from them, by hand. It is in the balance at once, and stays as it was written.
+create table adjustments (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  partner_id bigint not null,
+  currency currency_code not null,
+  amount_cents bigint not null check (amount_cents <> 0 and abs(amount_cents) <= 9999999999999),
+  -- Why. The partner reads it; null once the customer whose sale it names was erased.
+  note reason_text,
+  -- The sale that it is about, where it is about one.
+  sale_id bigint,
+  -- The integrator's own id of it, by which one told twice is known for ever.
+  external_id text check (length(external_id) between 1 and 255),
+  -- The request that made it: one sent twice makes one.
+  request_id uuid not null,
+  paid_at timestamptz,
+  -- The paid withdrawal it was paid with, as a commission is (mark_paid_commissions in functions/withdrawals.sql).
+  withdrawal_id bigint,
+  created_at timestamptz not null default now(),
+  primary key (program_id, id),
+  constraint adjustments_external_id_key unique (program_id, external_id),
+  constraint adjustments_request_key unique (program_id, request_id),
+  unique (program_id, id, partner_id, currency),
+  foreign key (program_id, partner_id) references partners (program_id, id),
+  foreign key (program_id, sale_id) references sales (program_id, id),
+  foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
+  check (num_nulls(paid_at, withdrawal_id) in (0, 2) and (paid_at is null or amount_cents > 0))
+);
+create index adjustments_partner_idx on adjustments (program_id, partner_id, id);
+create index adjustments_sale_idx on adjustments (program_id, sale_id) where sale_id is not null;
+create index adjustments_withdrawal_idx on adjustments (program_id, withdrawal_id) where withdrawal_id is not null;
+
 -- The ledger of a partner's balance: numbered entries, each beginning where the one before it ended. The foreign key to the
 -- entry before makes the last `balance_after_cents` the sum of all amounts; the balance row points at the last entry.
 -- Triggers (functions/balances.sql) keep entries as they are and each with its balance.
@@ -254,25 +286,27 @@ create table balance_entries (
   balance_before_cents bigint not null,
   balance_after_cents bigint not null,
   cause text not null check (cause in (
-    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'withdrawal_paid'
+    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'withdrawal_paid'
   )),
   commission_id bigint,
   -- The how-manieth correction of the commission it is.
   correction_number integer,
   refund_id bigint,
   withdrawal_id bigint,
+  adjustment_id bigint,
   created_at timestamptz not null default now(),
   previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
   primary key (program_id, partner_id, currency, entry_number),
   unique (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_cause_key unique nulls not distinct (program_id, cause, commission_id, correction_number, refund_id,
-    withdrawal_id),
+    withdrawal_id, adjustment_id),
   foreign key (program_id, partner_id, currency, previous_entry_number, balance_before_cents)
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
   foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, commission_id, partner_id, currency) references commissions (program_id, id, partner_id, currency),
   foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
   foreign key (program_id, refund_id) references refunds (program_id, id),
+  foreign key (program_id, adjustment_id, partner_id, currency) references adjustments (program_id, id, partner_id, currency),
   check (entry_number > 1 or balance_before_cents = 0),
   check (balance_before_cents + amount_cents = balance_after_cents),
   check (
@@ -282,11 +316,13 @@ create table balance_entries (
         and withdrawal_id is null
       when 'commission_reversed' then amount_cents < 0 and commission_id is not null and withdrawal_id is null
       when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and withdrawal_id is null
+      when 'adjusted' then num_nonnulls(commission_id, refund_id, withdrawal_id) = 0
       else amount_cents < 0 and withdrawal_id is not null and commission_id is null and refund_id is null
-    end
+    end and (cause = 'adjusted') = (adjustment_id is not null)
   )
 );
 create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;
+create index balance_entries_adjustment_idx on balance_entries (program_id, adjustment_id) where adjustment_id is not null;
 
 create table balances (
   program_id bigint not null,

@@ -3,7 +3,7 @@
 
 create domain webhook_type as text check (value in (
   'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'partner.joined',
-  'payout.requested', 'payout.reduced', 'payout.paid'
+  'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid'
 ));
 
 -- Where a program is told. The secret follows from WEBHOOK_SECRET and `secret_number` (lib/notifications/webhook-secrets.ts).
@@ -13,7 +13,7 @@ create table webhook_endpoints (
   -- Null where `svc listen` fetches what is there for it.
   url text check (length(url) <= 2000),
   description text not null default '' check (length(description) <= 200),
-  types webhook_type[] not null check (cardinality(types) between 1 and 10),
+  types webhook_type[] not null check (cardinality(types) between 1 and 40),
   secret_number integer not null default 1,
   -- Until then the secret before this one signs too.
   previous_secret_until timestamptz,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { audit, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
+import { makeAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
 import { createLedgerProgram, keepWebhooks, transfer } from './support/ledger.ts'
@@ -28,6 +29,7 @@ async function createHistory() {
   await program.click(1)
   const commissions = [paid, refunded, rejected, kept].map(({ commissionId }) => commissionId)
   for (const id of commissions) await approveCommissions(db, programId, [id])
+  await makeAdjustment(db, programId, { partnerId, amountCents: 300, note: 'Bonus' }, randomUUID(), [])
   const ask = (amountCents: number) =>
     askWithdrawal(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() })
   await payWithdrawal(db, programId, await ask(200), 200, transfer)
@@ -67,6 +69,14 @@ const corruptions: [check: string, statement: string][] = [
   [
     'each entry begins where',
     'update balance_entries set balance_before_cents = 7, balance_after_cents = 7 + amount_cents where entry_number = 2 and program_id = $1',
+  ],
+  [
+    'a manual commission or deduction is in the balance',
+    "delete from balance_entries where cause = 'adjusted' and program_id = $1",
+  ],
+  [
+    'every manual commission and deduction was told',
+    "delete from outbox where kind = 'adjustment_made' and program_id = $1",
   ],
   ['each entry begins where', 'delete from balance_entries where entry_number = 1 and program_id = $1'],
   [

@@ -157,7 +157,7 @@ test('of the commissions of a page those that are chosen are approved, or all th
     ...others,
   ])
   const send = (fields: Record<string, string>) =>
-    post(`${base}/commissions/approve`, fields, `${base}/commissions?sort=oldest`)
+    post(`${base}/commissions/decide`, fields, `${base}/commissions?sort=oldest`)
   const back = [303, `${base}/commissions?sort=oldest`]
   const shown = [one, two, others[0]].join(' ')
   expect(
@@ -166,6 +166,53 @@ test('of the commissions of a page those that are chosen are approved, or all th
   expect(await waiting()).toEqual([two, ...others])
   expect(await send({ which: 'shown', shown })).toEqual(back)
   expect(await waiting()).toEqual(others.slice(1))
+  const rejected = { which: 'rejected', shown: others.join(' '), [`commission-${others[1]}`]: 'on' }
+  await send(rejected)
+  await send({ ...rejected, reason: 'Never shipped' })
+  const { rows } = await stack.sql.query<{ id: string; reason: string }>(
+    'select id, reason from commissions where program_id = $1 and rejected_at is not null',
+    [sandbox.programId],
+  )
+  expect(rows).toEqual([{ id: others[1], reason: 'Never shipped' }])
+})
+
+test('a manual commission and a deduction are made on the page of a partner, who reads the note', async () => {
+  const page = `${base}/partners/${sandbox.partnerId}`
+  const adjust = (fields: Record<string, string>) =>
+    post(
+      `${page}/adjust`,
+      {
+        request_id: crypto.randomUUID(),
+        kind: 'commission',
+        amount: '12.50',
+        currency: 'USD',
+        adjust_note: 'Bonus',
+        ...fields,
+      },
+      page,
+    )
+  expect(await adjust({})).toEqual([303, page])
+  expect(await adjust({ kind: 'deduction', amount: '3', adjust_note: 'Paid twice' })).toEqual([303, page])
+  const refusals: Record<string, string>[] = [
+    { amount: '0' },
+    { amount: '1.234' },
+    { currency: 'US' },
+    { transaction_id: 'none' },
+    { adjust_note: ' ' },
+  ]
+  for (const refused of refusals) await adjust(refused)
+  for (const path of [page, `${base}/adjustments?q=twice`, `${base}/adjustments.csv`])
+    expect([path, (await get(path)).match(/Bonus|Paid twice/g)?.includes('Paid twice')]).toEqual([path, true])
+  const { rows } = await stack.sql.query<{ amount_cents: string }>(
+    'select amount_cents from adjustments where program_id = $1 order by id',
+    [sandbox.programId],
+  )
+  expect(rows.map(({ amount_cents: cents }) => Number(cents))).toEqual([1250, -300])
+  for (const path of ['/partner/adjustments', '/partner/adjustments.csv']) {
+    const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
+    const text = await (await fetch(stack.baseUrl + path, { headers })).text()
+    expect(text).toContain('Paid twice')
+  }
 })
 
 test('the partners of a search are listed and exported, in the order that the address says', async () => {

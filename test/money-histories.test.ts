@@ -3,7 +3,13 @@ import * as fc from 'fast-check'
 import { Pool } from 'pg'
 import { afterAll, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { makeAdjustment } from '../lib/money/adjustments.ts'
+import {
+  approveCommissions,
+  approveDueCommissions,
+  rejectCommission,
+  rejectCommissions,
+} from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { exportPayments } from '../lib/money/payout-files.ts'
 import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
@@ -39,6 +45,8 @@ type Step =
   | { do: 'return refund'; pick: number; id: number }
   | { do: 'approve'; picks: number[] }
   | { do: 'reject'; pick: number }
+  | { do: 'reject some'; picks: number[] }
+  | { do: 'adjust'; pick: number; amount: number }
   | { do: 'ask'; pick: number; percent: number }
   | { do: 'pay'; pick: number }
   | { do: 'refuse'; pick: number }
@@ -108,6 +116,21 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reject' as const), pick }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('reject some' as const),
+      picks: fc.array(pick, { minLength: 1, maxLength: 3 }),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('adjust' as const),
+      pick,
+      amount: fc.integer({ min: -8000, max: 8000 }).filter((amount) => amount !== 0),
+    }),
+  },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('ask' as const), pick, percent: fc.nat({ max: 120 }) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('pay' as const), pick }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('refuse' as const), pick }) },
@@ -318,6 +341,25 @@ class World {
         if (!commission) return nothing
         const answer = await answerOf(rejectCommission(db, programId, commission.id, 'Not a real sale'))
         return { answer, expected: model.reject(commission) }
+      }
+      case 'reject some': {
+        const chosen = step.picks.flatMap((number) => choose(model.commissions, number) ?? [])
+        const ids = chosen.map(({ id }) => id)
+        const rejected = await rejectCommissions(db, programId, ids, 'Never shipped')
+        return { answer: { rejected }, expected: { rejected: model.rejectAll(chosen) } }
+      }
+      case 'adjust': {
+        const partner = step.pick % 2
+        const currency = currencies[step.pick % 3] ?? 'usd'
+        const partnerId = program.partnerIds[partner] ?? 0
+        const adjustment = { partnerId, currency, amountCents: step.amount, note: 'By hand' }
+        const requestId = randomUUID()
+        const [made, again] = [
+          await makeAdjustment(db, programId, adjustment, requestId, []),
+          await makeAdjustment(db, programId, adjustment, requestId, []),
+        ]
+        model.adjust(partner, currency, step.amount)
+        return { answer: { again: again.id }, expected: { again: made.id } }
       }
       case 'ask': {
         const partner = step.pick % 2

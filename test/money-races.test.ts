@@ -4,7 +4,13 @@ import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { readBalances } from '../lib/money/balances.ts'
-import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { makeAdjustment } from '../lib/money/adjustments.ts'
+import {
+  approveCommissions,
+  approveDueCommissions,
+  rejectCommission,
+  rejectCommissions,
+} from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
@@ -43,6 +49,48 @@ function expectOnlyConflicts(outcomes: PromiseSettledResult<unknown>[]) {
 }
 
 const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
+  {
+    name: 'a deduction told ten times at once is taken once, and ten different ones all',
+    run: async () => {
+      const { program } = await createCredited()
+      const requestId = randomUUID()
+      const deduct = (request: string, externalId?: string) =>
+        makeAdjustment(
+          db,
+          program.programId,
+          { partnerId: program.partnerIds[0] ?? 0, amountCents: -150, note: 'Paid twice', externalId },
+          request,
+          [],
+        )
+      await ask(program, 1000)
+      expect(fulfilled(await times(10, () => deduct(requestId)))).toBe(10)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 850, requested_cents: 850 })
+      const named = await times(10, () => deduct(randomUUID(), 'march'))
+      expectOnlyConflicts(named)
+      expect(fulfilled(named)).toBe(1)
+      expect(fulfilled(await times(10, () => deduct(randomUUID())))).toBe(10)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: -800, requested_cents: 0 })
+      return program
+    },
+  },
+  {
+    name: 'two people who reject the same commissions reject each once, beside approvals and refunds',
+    run: async () => {
+      const program = await createLedgerProgram(sql, db)
+      const sales = await Promise.all([1, 2, 3, 4].map((number) => program.soldBy(number % 2, 1000)))
+      const ids = sales.map(({ commissionId }) => commissionId)
+      const reject = (of: number[]) => rejectCommissions(db, program.programId, of, 'Never shipped')
+      const [first, second] = await Promise.all([
+        reject(ids),
+        reject(ids.toReversed()),
+        approveCommissions(db, program.programId, ids),
+        program.refund(sales[0]?.id ?? '', 500),
+      ])
+      expect(first + second).toBe(4)
+      expect((await balanceOf(program))?.balance_cents ?? 0).toBe(0)
+      return program
+    },
+  },
   {
     name: 'ten equal refunds take one',
     run: async () => {

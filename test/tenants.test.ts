@@ -48,7 +48,10 @@ const routes = {
     'GET /programs/:programId/commissions': 'commission:list',
     'GET /programs/:programId/sales/:transactionId': 'commission:list',
     'GET /programs/:programId/commissions.csv': 'commission:list',
-    'POST /programs/:programId/commissions/approve': 'commission:decide',
+    'POST /programs/:programId/commissions/decide': 'commission:decide',
+    'GET /programs/:programId/adjustments': 'commission:list',
+    'GET /programs/:programId/adjustments.csv': 'commission:list',
+    'POST /programs/:programId/partners/:partnerId/adjust': 'commission:decide',
     'POST /programs/:programId/commissions/:commissionId/approve': 'commission:decide',
     'POST /programs/:programId/commissions/:commissionId/reject': 'commission:decide',
     'GET /programs/:programId/withdrawals': 'withdrawal:list',
@@ -137,6 +140,8 @@ const routes = {
     'GET /partner/commissions',
     'GET /partner/sales/:programId/:transactionId',
     'GET /partner/commissions.csv',
+    'GET /partner/adjustments',
+    'GET /partner/adjustments.csv',
     'GET /partner/withdrawals',
     'GET /partner/withdrawals.csv',
     'POST /partner/withdrawals',
@@ -209,7 +214,10 @@ const routes = {
     'GET /api/v1/sales/:transaction_id/explanation',
     'GET /api/v1/events',
     'GET /api/v1/commissions',
+    'PATCH /api/v1/commissions',
     'PATCH /api/v1/commissions/:commission_id',
+    'GET /api/v1/adjustments',
+    'POST /api/v1/adjustments',
     'GET /api/v1/payouts',
     'GET /api/v1/payouts/:payout_id',
     'PATCH /api/v1/payouts/:payout_id',
@@ -459,6 +467,11 @@ const fields = {
   page: '',
   current: 'x',
   new: 'a new password',
+  kind: 'deduction',
+  adjust_note: 'no',
+  which: 'rejected',
+  shown: own[':commissionId'],
+  [`commission-${own[':commissionId']}`]: 'on',
 }
 
 /** Everything that is the victim's, as one text. */
@@ -657,6 +670,8 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/groups/:group_id': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
   'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
   'PATCH /api/v1/links/:link_id': { status: 'inactive' },
+  'PATCH /api/v1/commissions': { ids: [Number(own[':commission_id'])], status: 'rejected', reason: 'no' },
+  'POST /api/v1/adjustments': { partner_id: victim.partnerId, amount_cents: -100, note: 'no' },
   'PATCH /api/v1/commissions/:commission_id': { status: 'rejected', reason: 'no' },
   'PATCH /api/v1/payouts/:payout_id': { status: 'refused', reason: 'no' },
   'POST /api/v1/payout-runs': {},
@@ -675,7 +690,7 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
   // A link for another's partner is refused as one for nobody, and nobody of the other program is due.
   const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs']
-  const isNamed = /\/:/.test(route) || route === 'POST /api/v1/rules/preview'
+  const isNamed = /\/:|^POST .*(preview|adjustments)$/.test(route)
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : 200)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)

@@ -2,7 +2,8 @@ import * as z from 'zod/mini'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
-import { cents, currency, id, success, text, time } from './response-fields.ts'
+import { aPositiveInteger } from './request-fields.ts'
+import { cents, count, currency, id, success, text, time } from './response-fields.ts'
 
 export const commissionsQuery = listQuery({
   status: z.optional(oneOf(commissionStatuses)),
@@ -13,18 +14,26 @@ export const commissionsQuery = listQuery({
 
 export const commissionPath = z.object({ commission_id: idIn() })
 
-/** Body of PATCH /api/v1/commissions/{commission_id}. */
-export const commissionDecision = z
-  .strictObject({
-    status: oneOf(['approved', 'rejected']),
-    reason: z.optional(z.string().check(z.minLength(1), z.maxLength(1000))),
-  })
-  .check(
-    z.refine(({ status, reason }) => (status === 'rejected') === (reason !== undefined), {
-      path: ['reason'],
-      error: 'must be given to reject, and only then',
-    }),
+const decision = {
+  status: oneOf(['approved', 'rejected']),
+  reason: z.optional(z.string().check(z.minLength(1), z.maxLength(1000))),
+}
+const reasonToReject = () =>
+  z.refine<{ status: string; reason?: string | undefined }>(
+    ({ status, reason }) => (status === 'rejected') === (reason !== undefined),
+    { path: ['reason'], error: 'must be given to reject, and only then' },
   )
+
+/** Body of PATCH /api/v1/commissions/{commission_id}. */
+export const commissionDecision = z.strictObject(decision).check(reasonToReject())
+
+/** Body of PATCH /api/v1/commissions. */
+export const commissionDecisions = z
+  .strictObject({
+    ids: z.array(z.int(aPositiveInteger).check(z.positive(aPositiveInteger))).check(z.minLength(1), z.maxLength(100)),
+    ...decision,
+  })
+  .check(reasonToReject())
 
 /** A commission as the API answers it. */
 export function asCommission(commission: ListedCommission) {
@@ -105,6 +114,36 @@ export const commissionOperations = (): Operation[] => [
         summary: 'The newest commissions',
         status: 200,
         response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    id: 'decideCommissions',
+    method: 'patch',
+    path: '/api/v1/commissions',
+    summary: 'Approve or reject several commissions',
+    description:
+      'The same for up to 100 commissions in one transaction, all with one reason where they are rejected. Those that were approved, rejected or reversed already, and ids that the program does not have, change nothing; `changed` is how many did change.',
+    auth: 'key',
+    scope: 'manage',
+    body: body(commissionDecisions, {
+      ids: 'Ids of commissions, 1 to 100.',
+      status: 'What becomes of them.',
+      reason: 'Why they are rejected. The partners see it.',
+    }),
+    success: {
+      schemas: [z.object({ success: success(), changed: count(), data: z.array(commission()) })],
+      description: 'The commissions as they are now, the newest first.',
+      fields,
+    },
+    errors: [...bodyErrors, ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'unchanged',
+        summary: 'An id that the program does not have',
+        body: { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
+        status: 200,
+        response: { success: true, changed: 0, data: [] },
       },
     ],
   },

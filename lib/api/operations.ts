@@ -1,3 +1,4 @@
+import { adjustmentOperations } from './adjustments.ts'
 import { cliStatus } from './cli-status.ts'
 import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
@@ -36,6 +37,7 @@ export const operations = [
   ...commissionOperations(),
   ...payoutRunOperations(),
   ...payoutOperations(),
+  ...adjustmentOperations(),
   ...webhookEndpointOperations(),
   groupedPerformance(),
   trackingPerformance(),

@@ -172,6 +172,19 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     data: z.object({ partner_id: id() }),
     example: { partner_id: 1 },
   },
+  'adjustment.created': {
+    when: 'Somebody added to a partner’s balance by hand, or deducted from it: `amount_cents` is then below zero.',
+    data: z.object({
+      adjustment_id: id(),
+      partner_id: id(),
+      sale_id: maybe.id(),
+      transaction_id: maybe.text(),
+      amount_cents: signed(),
+      currency: currency(),
+      external_id: maybe.text(),
+    }),
+    example: { adjustment_id: 1, partner_id: 1, amount_cents: 5000, currency: 'usd', external_id: 'bonus-2026-05' },
+  },
   'payout.requested': {
     when: 'A payout was asked for, by the partner or in a payout run.',
     data: z.object(payout()),

@@ -182,6 +182,7 @@ const kinds = [
   'withdrawal_reduced',
   'withdrawal_paid',
   'withdrawal_refused',
+  'adjustment_made',
   'refund_not_converted',
   'payment_ignored',
   'balance_negative',
@@ -228,6 +229,7 @@ const happenings: Happening['kind'][] = [
   'approved',
   'rejected',
   'paid',
+  'adjusted',
 ]
 const explanation: Explanation = {
   transaction_id: 'order-1',

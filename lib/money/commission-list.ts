@@ -25,6 +25,7 @@ interface CommissionList extends Part {
   review?: 'waiting' | 'decided' | undefined
   transaction_id?: string | undefined
   commissionId?: number | undefined
+  commissionIds?: number[] | undefined
 }
 
 /**
@@ -41,7 +42,8 @@ export async function listCommissions(
 
 /** The statement of `listCommissions`, for a transaction that decides on one. */
 export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
-  const { status, partner_id, from, to, review, transaction_id, commissionId, search, sort = 'newest', ...part } = list
+  const { status, partner_id, from, to, review, transaction_id, search, sort = 'newest', ...others } = list
+  const { commissionId, commissionIds, ...part } = others
   let query = kysely
     .selectFrom('commissions as c')
     .innerJoin('partners as p', (join) =>
@@ -101,6 +103,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (transaction_id !== undefined)
     query = query.where('s.transaction_id', '=', transaction_id).where('s.is_test', '=', false)
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
+  if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
     query = query.where((eb) => eb.or([eb('p.name', 'ilike', containing(search)), eb('s.transaction_id', '=', search)]))
   }

@@ -23,13 +23,7 @@ export async function approveCommissions(
   commissionIds: number[],
   outbox: RelayMessage[] = [],
 ): Promise<number> {
-  const statement = call('approve_commissions', {
-    program_ids: commissionIds.map(() => programId),
-    commission_ids: commissionIds,
-  })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
-  outbox.push(...messagesAbout({ program_id: programId, ...told }))
-  return row?.approved ?? 0
+  return (await decideCommissions(db, programId, commissionIds, undefined, outbox)).changed
 }
 
 /**
@@ -50,6 +44,51 @@ export async function approveCommission(
     throw new ApiError('conflict', 'This commission was approved or rejected already, or refunds reversed it fully.')
   }
   return { commission, outbox: messagesAbout({ program_id: programId, ...told }) }
+}
+
+/**
+ * Rejects commissions of a program for good, all with one reason, and returns how many. Those that are rejected or fully reversed already, or are
+ * not the program's, stay as they are. What is to be sent is added to `outbox`.
+ */
+export async function rejectCommissions(
+  db: Database,
+  programId: number,
+  commissionIds: number[],
+  reason: string,
+  outbox: RelayMessage[] = [],
+): Promise<number> {
+  return (await decideCommissions(db, programId, commissionIds, reason, outbox)).changed
+}
+
+/**
+ * Approves several commissions, or rejects them where a reason is given, and returns how many that changed and all of them that the program
+ * has, as they are then, the newest first.
+ */
+export async function decideCommissions(
+  db: Database,
+  programId: number,
+  commissionIds: number[],
+  reason: string | undefined,
+  outbox: RelayMessage[],
+): Promise<{ changed: number; commissions: ListedCommission[] }> {
+  const list = commissionsStatement({ programId }, { limit: commissionIds.length, commissionIds })
+  if (reason === undefined) {
+    const approve = call('approve_commissions', {
+      program_ids: commissionIds.map(() => programId),
+      commission_ids: commissionIds,
+    })
+    const [[row], commissions, [told]] = await retryOnce(() => db.batch([approve, list, wroteWebhook()]))
+    outbox.push(...messagesAbout({ program_id: programId, ...told }))
+    return { changed: row?.approved ?? 0, commissions }
+  }
+  const reject = call('reject_commissions', {
+    of_program_id: programId,
+    commission_ids: commissionIds,
+    because: reason,
+  })
+  const [[row], commissions, [told]] = await retryOnce(() => db.batch([reject, list, wroteWebhook()]))
+  outbox.push(...messagesAbout({ program_id: programId, outbox_ids: row?.outbox_ids ?? null, ...told }))
+  return { changed: row?.rejected ?? 0, commissions }
 }
 
 const noCommission = () => new ApiError('not_found', 'This program has no such commission.')

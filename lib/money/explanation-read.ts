@@ -151,6 +151,19 @@ export function explainedSales(programId: number) {
           .orderBy('f.id'),
       ).as('refunds'),
       entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
+      /** What was added to a balance or deducted by hand because of it: of its partner, or of anybody where it has none. */
+      jsonArrayFrom(
+        eb
+          .selectFrom('adjustments as j')
+          .innerJoin('partners as h', (join) =>
+            join.onRef('h.program_id', '=', 'j.program_id').onRef('h.id', '=', 'j.partner_id'),
+          )
+          .select(['j.amount_cents', 'j.currency', 'j.note', 'j.created_at', 'h.name'])
+          .whereRef('j.program_id', '=', 's.program_id')
+          .whereRef('j.sale_id', '=', 's.id')
+          .where((of) => of('j.partner_id', '=', of.fn.coalesce('s.partner_id', 'j.partner_id')))
+          .orderBy('j.id'),
+      ).as('adjustments'),
     ])
     .where('s.program_id', '=', programId)
 }

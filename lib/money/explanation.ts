@@ -94,7 +94,16 @@ export interface Click {
 export interface Happening {
   at: string
   kind:
-    'recorded' | 'commission' | 'correction' | 'refund' | 'chargeback' | 'returned' | 'approved' | 'rejected' | 'paid'
+    | 'recorded'
+    | 'commission'
+    | 'correction'
+    | 'refund'
+    | 'chargeback'
+    | 'returned'
+    | 'approved'
+    | 'rejected'
+    | 'paid'
+    | 'adjusted'
   text: string
   /** By how much what is left of the commission changed. */
   change_cents: number
@@ -517,7 +526,25 @@ export function historyOf(sale: ExplainedSale): Happening[] {
     change_cents: 0,
     entry: null,
   }
-  return inOrder([recorded, ...happeningsOf(sale)])
+  return inOrder([recorded, ...happeningsOf(sale), ...sale.adjustments.map(byHand)])
+}
+
+/** It is in a balance by itself, so it changes nothing of the commission. */
+function byHand({
+  created_at: at,
+  amount_cents: cents,
+  currency,
+  note,
+  name,
+}: ExplainedSale['adjustments'][number]): Happening {
+  const amount = formatMoney(Math.abs(cents), currency)
+  return {
+    at: iso(at),
+    kind: 'adjusted',
+    text: `By hand, ${amount} was ${cents < 0 ? 'deducted from' : 'added to'} the balance of ${name}.${note === null ? '' : ` ${note}`}`,
+    change_cents: 0,
+    entry: null,
+  }
 }
 
 /** The same of a commission. */

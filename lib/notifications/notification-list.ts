@@ -8,6 +8,8 @@ import { kysely } from '../kysely.ts'
 export const notificationPayload = z.object({
   commission_id: z.optional(z.number()),
   withdrawal_id: z.optional(z.number()),
+  /** Where it happened by a manual commission or deduction. */
+  adjustment_id: z.nullish(z.number()),
   transaction_id: z.nullish(z.string()),
   /** Absent where no money has to do with it. */
   amount_cents: z.optional(z.number()),

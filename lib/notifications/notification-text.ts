@@ -32,7 +32,11 @@ export function textOf(
     case 'commission_corrected':
       return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'withdrawal_reduced':
-      return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because a commission${sale} was reversed.${why}`
+      return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because ${payload.adjustment_id ? `of a deduction${sale}` : `a commission${sale} was reversed`}.${why}`
+    case 'adjustment_made':
+      return payload.deducted
+        ? `${amount} was deducted from your balance${sale}.${why}`
+        : `You earned a manual commission of ${amount}${sale}. It is in your balance.${why}`
     case 'withdrawal_paid':
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
     case 'withdrawal_refused':
@@ -42,7 +46,7 @@ export function textOf(
     case 'payment_ignored':
       return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} It is under Stripe events.`
     case 'balance_negative':
-      return `Review by hand: a reversal${sale} left the balance of ${partner} at ${amount} below zero.${why}`
+      return `Review by hand: a ${payload.adjustment_id ? 'deduction' : 'reversal'}${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':
       return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
     case 'dispute_reinstated':

@@ -7,6 +7,7 @@ export const webhookTypes = [
   'commission.approved',
   'commission.reversed',
   'partner.joined',
+  'adjustment.created',
   'payout.requested',
   'payout.reduced',
   'payout.paid',

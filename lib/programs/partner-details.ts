@@ -3,6 +3,7 @@ import { auditEntriesStatement } from '../access/audit-log.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import { adjustmentsStatement } from '../money/adjustments.ts'
 import { balancesOf } from '../money/balances.ts'
 import { commissionsStatement } from '../money/commission-list.ts'
 import { withdrawalsStatement } from '../money/withdrawals.ts'
@@ -19,7 +20,7 @@ export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
  * A partner of a program with all that the program has of them, in one request: their links with figures, their money, the newest of their
- * commissions and withdrawals, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
+ * commissions, adjustments and withdrawals, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
  */
 export async function readPartnerDetails(
   db: Database,
@@ -28,31 +29,56 @@ export async function readPartnerDetails(
 ) {
   const of = { programId: program.id }
   const part = { limit: newest, partner_id: partnerId }
-  const [[partner], [typed], links, balances, commissions, withdrawals, told, history, groups, rules, [terms]] =
-    await db.batch([
-      partnersStatement(program.id, { limit: 1, partnerId }),
-      kysely
-        .selectFrom('partners')
-        .select(['payout_email', 'payout_waits_until', 'note'])
-        .where('program_id', '=', program.id)
-        .where('id', '=', partnerId),
-      linkFiguresOf(sql.val(program.id), sql.val(partnerId)),
-      balancesOf(program.id, partnerId),
-      commissionsStatement(of, part),
-      withdrawalsStatement(of, part),
-      notificationsStatement({ programId: program.id, partnerId }, '', { limit: newest }),
-      auditEntriesStatement(program.workspaceId, { limit: newest, of: { programId: program.id, partnerId } }),
-      groupNamesStatement(program.id),
-      rulesForPartner(sql.val(program.id), sql.val(partnerId), groupOf(program.id, partnerId)),
-      kysely
-        .selectFrom('programs')
-        .select(['currency', 'commission_bp', 'commission_duration_months', 'lead_commission_cents'])
-        .where('id', '=', program.id),
-    ])
+  const [
+    [partner],
+    [typed],
+    links,
+    balances,
+    commissions,
+    adjustments,
+    withdrawals,
+    told,
+    history,
+    groups,
+    rules,
+    [terms],
+  ] = await db.batch([
+    partnersStatement(program.id, { limit: 1, partnerId }),
+    kysely
+      .selectFrom('partners')
+      .select(['payout_email', 'payout_waits_until', 'note'])
+      .where('program_id', '=', program.id)
+      .where('id', '=', partnerId),
+    linkFiguresOf(sql.val(program.id), sql.val(partnerId)),
+    balancesOf(program.id, partnerId),
+    commissionsStatement(of, part),
+    adjustmentsStatement(of, part),
+    withdrawalsStatement(of, part),
+    notificationsStatement({ programId: program.id, partnerId }, '', { limit: newest }),
+    auditEntriesStatement(program.workspaceId, { limit: newest, of: { programId: program.id, partnerId } }),
+    groupNamesStatement(program.id),
+    rulesForPartner(sql.val(program.id), sql.val(partnerId), groupOf(program.id, partnerId)),
+    kysely
+      .selectFrom('programs')
+      .select(['currency', 'commission_bp', 'commission_duration_months', 'lead_commission_cents'])
+      .where('id', '=', program.id),
+  ])
   if (!partner || !typed || !terms) throw new ApiError('not_found', 'There is no such partner in this program.')
   const notifications = told.map(asNotification)
   const earns = termsOfPartner(terms, rules)
-  return { ...partner, ...typed, links, balances, commissions, withdrawals, notifications, history, groups, earns }
+  return {
+    ...partner,
+    ...typed,
+    links,
+    balances,
+    commissions,
+    adjustments,
+    withdrawals,
+    notifications,
+    history,
+    groups,
+    earns,
+  }
 }
 
 const groupOf = (programId: number, partnerId: number) =>

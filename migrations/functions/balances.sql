@@ -44,16 +44,17 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id)
   values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
     balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id,
-    entry.withdrawal_id);
+    entry.withdrawal_id, entry.adjustment_id);
   update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   return balance.balance_cents + entry.amount_cents;
 end $$;
 
--- Reduces a partner's open withdrawals to what the balance covers, the newest first, and tells the partner. They change under their
+-- Reduces a partner's open withdrawals to what the balance covers, the newest first, and tells the partner. Of `commission` the balance's key
+-- and the reason are read. They change under their
 -- balance's lock only, so they need none of their own.
 create or replace function fit_withdrawals(commission commissions, balance_cents bigint, by_cause text, of_transaction_id text)
 returns void language plpgsql as $$
@@ -84,6 +85,7 @@ begin
     perform write_outbox(withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
       by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
         'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
-        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason));
+        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason,
+        'adjustment_id', substring(by_cause from '^adjustment:(\d+)$')::bigint));
   end loop;
 end $$;

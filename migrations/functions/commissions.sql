@@ -255,6 +255,35 @@ begin
   end if;
 end $$;
 
+-- The same of several: all commissions are locked and then all balances, each in the order of their keys. Those that are rejected or reversed in
+-- full already stay as they are, and so do those that the program has not; answers how many it rejected.
+create or replace function reject_commissions(
+  of_program_id bigint, commission_ids bigint[], because text, out rejected integer, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  chosen commissions[];
+  commission commissions;
+  done record;
+begin
+  select coalesce(array_agg(locked.c), '{}') into chosen
+  from (
+    select c from commissions c where c.program_id = of_program_id and c.id = any (commission_ids)
+      and c.rejected_at is null and c.reversal <> 'full'
+    order by c.id for no key update of c
+  ) locked;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from unnest(chosen) c where c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
+  foreach commission in array chosen loop
+    done := reject_commission(of_program_id, commission.id, because);
+  end loop;
+  rejected := cardinality(chosen);
+  outbox_ids := written_outbox_ids();
+end $$;
+
 -- Credits commissions to their partners' balances, each with what refunds left of it, and answers how many. Those that are credited, rejected or
 -- fully reversed stay as they are. All commissions are locked and then all balances, each in the order of their keys, so that two calls
 -- cannot wait for each other in a circle.

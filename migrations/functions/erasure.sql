@@ -91,6 +91,7 @@ declare
   keys text[];
   sale_ids bigint[];
   commission_ids bigint[];
+  adjustment_ids bigint[];
   message_ids bigint[];
 begin
   select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
@@ -133,9 +134,15 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
+  -- And what somebody wrote who adjusted a balance for one of the sales.
+  adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
+  update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
+  update outbox o set payload = o.payload - 'reason'
+  where o.program_id = of_program_id and (o.payload->>'adjustment_id')::bigint = any (adjustment_ids);
   update notifications n set payload = o.payload
   from outbox o
-  where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids)
+  where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
+      or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
   -- What the program's own servers were told, and what they answered, which may repeat anything.
   message_ids := array(

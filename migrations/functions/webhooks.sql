@@ -60,6 +60,11 @@ return jsonb_build_object('payout_id', (withdrawal).id, 'partner_id', (withdrawa
   'amount_cents', (withdrawal).amount_cents, 'currency', (withdrawal).currency, 'status', (withdrawal).status,
   'reference', (withdrawal).reference, 'paid_on', (withdrawal).paid_on);
 
+create or replace function webhook_adjustment(adjustment adjustments, of_transaction_id text) returns jsonb language sql immutable
+return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjustment).partner_id, 'sale_id', (adjustment).sale_id,
+  'transaction_id', of_transaction_id, 'amount_cents', (adjustment).amount_cents, 'currency', (adjustment).currency,
+  'external_id', (adjustment).external_id);
+
 -- A commission that was just made; its program has endpoints.
 create or replace function tell_commission(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
 begin

@@ -102,22 +102,39 @@ begin
   outbox_ids := written_outbox_ids();
 end $$;
 
--- What a balance holds after a payment is taken to be the newest of what was credited and not paid before; every older commission is paid
--- by this withdrawal. So a commission is marked where the commissions credited after it, not paid and with what refunds left of them,
--- hold at least what the balance still has. One that only a part of was paid waits for the next payment, and once marked it stays
--- marked, also where a refund reverses it later.
+-- What a balance holds after a payment is taken to be the newest of what was credited and not paid before, commissions and what was added by
+-- hand; everything older is paid by this withdrawal. So a commission is marked where what was credited after it, not paid and with what
+-- refunds left of it, holds at least what the balance still has. One that only a part of was paid waits for the next payment, and once
+-- marked it stays marked, also where a refund reverses it later.
 create or replace function mark_paid_commissions(withdrawal withdrawals, balance_cents bigint) returns void language plpgsql as $$
 begin
-  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
-  from (
-    select c.id, coalesce(sum(c.amount_cents - c.reversed_cents) over (
-      order by e.entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+  with credit as (
+    select c.id as commission_id, null::bigint as adjustment_id, e.entry_number, c.amount_cents - c.reversed_cents as left_cents
     from commissions c
     join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
     where c.program_id = withdrawal.program_id and c.partner_id = withdrawal.partner_id and c.currency = withdrawal.currency
       and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
-  ) unpaid
-  where c.program_id = withdrawal.program_id and c.id = unpaid.id and unpaid.newer_cents >= balance_cents;
+    union all
+    select null, a.id, e.entry_number, a.amount_cents
+    from adjustments a
+    join balance_entries e on e.program_id = a.program_id and e.adjustment_id = a.id
+    where a.program_id = withdrawal.program_id and a.partner_id = withdrawal.partner_id and a.currency = withdrawal.currency
+      and a.paid_at is null and a.amount_cents > 0
+  ),
+  paid as (
+    select * from (
+      select *, coalesce(sum(left_cents) over (
+        order by entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+      from credit
+    ) unpaid
+    where newer_cents >= balance_cents
+  ),
+  by_hand as (
+    update adjustments a set paid_at = now(), withdrawal_id = withdrawal.id
+    from paid where a.program_id = withdrawal.program_id and a.id = paid.adjustment_id
+  )
+  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
+  from paid where c.program_id = withdrawal.program_id and c.id = paid.commission_id;
 end $$;
 
 -- Posts the payment of a withdrawal that is open under the lock of its balance.

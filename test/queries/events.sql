@@ -259,7 +259,14 @@ select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixe
     select "b"."entry_number", "b"."cause", "b"."amount_cents", "b"."balance_after_cents", "b"."correction_number", "b"."refund_id", "b"."created_at"
     from "balance_entries" as "b"
     where "b"."program_id" = "m"."program_id" and "b"."commission_id" = "m"."id" and "b"."cause" in ($3, $4, $5, $6)
-    order by "b"."entry_number") as agg) as "entries"
+    order by "b"."entry_number") as agg) as "entries", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "j"."amount_cents", "j"."currency", "j"."note", "j"."created_at", "h"."name"
+    from "adjustments" as "j"
+    inner join "partners" as "h" on "h"."program_id" = "j"."program_id" and "h"."id" = "j"."partner_id"
+    where "j"."program_id" = "s"."program_id" and "j"."sale_id" = "s"."id" and "j"."partner_id" = coalesce("s"."partner_id", "j"."partner_id")
+    order by "j"."id") as agg) as "adjustments"
 from "sales" as "s"
 inner join "programs" as "p" on "p"."id" = "s"."program_id"
 left join "partners" as "r" on "r"."program_id" = "s"."program_id" and "r"."id" = "s"."partner_id"

@@ -56,6 +56,15 @@ export interface ModelWithdrawal {
 export class Model {
   readonly sales: ModelSale[] = []
   readonly leadCommissions: ModelCommission[] = []
+  /** What was added by hand; what was deducted is only in the balance. */
+  readonly added: {
+    partner: number
+    currency: string
+    amount: number
+    reversed: 0
+    credited: number
+    paid: boolean
+  }[] = []
   readonly withdrawals: ModelWithdrawal[] = []
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
@@ -165,6 +174,19 @@ export class Model {
     return due.length
   }
 
+  adjust(partner: number, currency: string, amount: number): void {
+    this.#tell('adjustment_made')
+    if (amount > 0)
+      this.added.push({ partner, currency, amount, reversed: 0, credited: this.#creditedSoFar++, paid: false })
+    this.#move({ partner, currency }, amount)
+  }
+
+  rejectAll(commissions: ModelCommission[]): number {
+    const open = [...new Set(commissions)].filter((commission) => this.status(commission) !== 'reversed')
+    for (const commission of open.toSorted((a, b) => a.id - b.id)) this.reject(commission)
+    return open.length
+  }
+
   reject(commission: ModelCommission): object {
     if (commission.rejected) return { deduction_cents: 0 }
     if (commission.reversal === 'full') return { error: 'conflict' }
@@ -182,7 +204,7 @@ export class Model {
     this.#tell('withdrawal_paid')
     this.#move(withdrawal, -withdrawal.amount)
     let newer = 0
-    const unpaid = this.commissions.filter(
+    const unpaid = [...this.commissions, ...this.added].filter(
       (c) =>
         c.partner === withdrawal.partner && c.currency === withdrawal.currency && c.credited !== undefined && !c.paid,
     )
@@ -235,6 +257,7 @@ export class Model {
           .toSorted((a, b) => a.id - b.id)
           .map((c) => [c.id, this.status(c), c.reversed, c.credited !== undefined, c.paid]),
       ),
+      added: orNull(this.added.map(({ amount, paid }) => [amount, paid])),
       withdrawals: orNull(this.withdrawals.map(({ id, status, amount }) => [id, status, amount])),
       told: orNull([...this.told].toSorted(byFirst)),
       balances: [0, 1].map((partner) =>
@@ -318,11 +341,15 @@ export const untouched = {
 
 /** What the service holds now of a program's money, in the model's words. */
 export async function storedMoney(pool: pg.Pool, db: Database, programId: number, partnerIds: number[]) {
-  const { rows } = await pool.query<Record<'sales' | 'commissions' | 'withdrawals' | 'told', unknown[] | null>>(
+  const { rows } = await pool.query<
+    Record<'sales' | 'commissions' | 'added' | 'withdrawals' | 'told', unknown[] | null>
+  >(
     `select
       (select json_agg(json_build_array(transaction_id, refunded_cents) order by transaction_id) from sales where program_id = $1) as sales,
       (select json_agg(json_build_array(id, status, reversed_cents, credited_at is not null, paid_at is not null) order by id)
         from commissions where program_id = $1) as commissions,
+      (select json_agg(json_build_array(amount_cents, paid_at is not null) order by id)
+        from adjustments where program_id = $1 and amount_cents > 0) as added,
       (select json_agg(json_build_array(id, status, amount_cents) order by id) from withdrawals where program_id = $1) as withdrawals,
       (select json_agg(json_build_array(kind, count) order by kind)
         from (select kind, count(*) from outbox where program_id = $1 group by kind) told) as told`,

@@ -855,6 +855,39 @@ export interface ApiOperations {
       next_cursor: string | null
     }
   }
+  /** Approve or reject several commissions. */
+  decideCommissions: {
+    query: undefined
+    body: {
+      /** Ids of commissions, 1 to 100. */
+      ids: number[]
+      /** What becomes of them. */
+      status: 'approved' | 'rejected'
+      /** Why they are rejected. The partners see it. */
+      reason?: string | undefined
+    }
+    answer: {
+      success: true
+      changed: number
+      data: {
+        id: number
+        kind: 'sale' | 'lead'
+        partner_id: number
+        status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'
+        currency: string
+        amount_cents: number
+        reversed_cents: number
+        reason: string | null
+        review_reason: string | null
+        transaction_id: string | null
+        sale_cents: number | null
+        hold_until: string
+        credited_at: string | null
+        rejected_at: string | null
+        created_at: string
+      }[]
+    }
+  }
   /** Approve or reject a commission. */
   decideCommission: {
     query: undefined
@@ -1053,6 +1086,67 @@ export interface ApiOperations {
       }
     }
   }
+  /** Add a manual commission or a deduction. */
+  createAdjustment: {
+    query: undefined
+    body: {
+      /** Whose balance. */
+      partner_id: number
+      /** How much, in the smallest unit of the currency; below zero it is deducted. */
+      amount_cents: number
+      /** The program’s own where it is not given. */
+      currency?: string | undefined
+      /** Why. The partner reads it. */
+      note: string
+      /** The sale that it is about, where it is about one. */
+      transaction_id?: string | undefined
+      /** An id of yours, unique in the program for ever: one sent twice is refused. */
+      external_id?: string | undefined
+    }
+    answer: {
+      success: true
+      adjustment: {
+        id: number
+        partner_id: number
+        currency: string
+        amount_cents: number
+        note: string | null
+        transaction_id: string | null
+        external_id: string | null
+        paid_at: string | null
+        created_at: string
+      }
+    }
+  }
+  /** List manual commissions and deductions. */
+  listAdjustments: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only those of this partner. */
+      partner_id?: number | undefined
+      /** Only the one with this id of yours. */
+      external_id?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        partner_id: number
+        currency: string
+        amount_cents: number
+        note: string | null
+        transaction_id: string | null
+        external_id: string | null
+        paid_at: string | null
+        created_at: string
+      }[]
+      next_cursor: string | null
+    }
+  }
   /** Add a webhook endpoint. */
   createWebhookEndpoint: {
     query: undefined
@@ -1061,7 +1155,7 @@ export interface ApiOperations {
       url: string | null
       /** A note of yours: 200 characters at most. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types: (
         | 'lead.created'
         | 'sale.created'
@@ -1070,6 +1164,7 @@ export interface ApiOperations {
         | 'commission.approved'
         | 'commission.reversed'
         | 'partner.joined'
+        | 'adjustment.created'
         | 'payout.requested'
         | 'payout.reduced'
         | 'payout.paid'
@@ -1089,6 +1184,7 @@ export interface ApiOperations {
           | 'commission.approved'
           | 'commission.reversed'
           | 'partner.joined'
+          | 'adjustment.created'
           | 'payout.requested'
           | 'payout.reduced'
           | 'payout.paid'
@@ -1125,6 +1221,7 @@ export interface ApiOperations {
           | 'commission.approved'
           | 'commission.reversed'
           | 'partner.joined'
+          | 'adjustment.created'
           | 'payout.requested'
           | 'payout.reduced'
           | 'payout.paid'
@@ -1156,6 +1253,7 @@ export interface ApiOperations {
           | 'commission.approved'
           | 'commission.reversed'
           | 'partner.joined'
+          | 'adjustment.created'
           | 'payout.requested'
           | 'payout.reduced'
           | 'payout.paid'
@@ -1176,7 +1274,7 @@ export interface ApiOperations {
       url?: string | undefined
       /** A note of yours: 200 characters at most. Null takes it away. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types?:
         | (
             | 'lead.created'
@@ -1186,6 +1284,7 @@ export interface ApiOperations {
             | 'commission.approved'
             | 'commission.reversed'
             | 'partner.joined'
+            | 'adjustment.created'
             | 'payout.requested'
             | 'payout.reduced'
             | 'payout.paid'
@@ -1208,6 +1307,7 @@ export interface ApiOperations {
           | 'commission.approved'
           | 'commission.reversed'
           | 'partner.joined'
+          | 'adjustment.created'
           | 'payout.requested'
           | 'payout.reduced'
           | 'payout.paid'
@@ -1238,6 +1338,7 @@ export interface ApiOperations {
           | 'commission.approved'
           | 'commission.reversed'
           | 'partner.joined'
+          | 'adjustment.created'
           | 'payout.requested'
           | 'payout.reduced'
           | 'payout.paid'

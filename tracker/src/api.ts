@@ -27,6 +27,7 @@ export type Sale = Item<'listSales'>
 export type Explanation = One<'explainSale'>
 export type TrackingEvent = Item<'listEvents'>
 export type Commission = Item<'listCommissions'>
+export type Adjustment = Item<'listAdjustments'>
 export type Payout = Item<'listPayouts'>
 export type PayoutRun = Item<'listPayoutRuns'>
 export type WebhookEndpoint = Item<'listWebhookEndpoints'>
@@ -153,6 +154,16 @@ export class SvcApi {
     approve: (id: number) => this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'approved' }),
     reject: (id: number, reason: string) =>
       this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'rejected', reason }),
+    /** Up to 100 at once: `data` are all of them as they are then, `changed` how many that changed. */
+    approveAll: (ids: number[]) => this.#decideAll({ ids, status: 'approved' }),
+    rejectAll: (ids: number[], reason: string) => this.#decideAll({ ids, status: 'rejected', reason }),
+  }
+
+  /** Manual commissions, and deductions, whose amount is below zero. */
+  readonly adjustments = {
+    list: (query?: Query<'listAdjustments'>) => this.#list<Adjustment>('adjustments', query),
+    create: (adjustment: Body<'createAdjustment'>, options?: CreateOptions) =>
+      this.#create<Adjustment>('adjustments', adjustment, options),
   }
 
   readonly payouts = {
@@ -192,6 +203,12 @@ export class SvcApi {
       this.#one<WebhookDelivery & One<'getWebhookDelivery'>>('GET', `${hooks}/${id}/deliveries/${deliveryId}`),
     /** Answers how many are sent again. */
     replay: (id: number, which: Body<'replayWebhooks'>) => this.#one<number>('POST', `${hooks}/${id}/replay`, which),
+  }
+
+  #decideAll(
+    decision: Body<'decideCommissions'>,
+  ): Promise<Result<Omit<ApiOperations['decideCommissions']['answer'], 'success'>>> {
+    return send(this.#options, this.#url('commissions'), 'PATCH', () => decision)
   }
 
   #url(path: string): string {

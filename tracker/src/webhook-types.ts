@@ -74,6 +74,16 @@ export interface WebhookData {
   }
   /** Somebody signed in as a partner for the first time, or again after they had left. */
   'partner.joined': { partner_id: number }
+  /** Somebody added to a partner’s balance by hand, or deducted from it: `amount_cents` is then below zero. */
+  'adjustment.created': {
+    adjustment_id: number
+    partner_id: number
+    sale_id?: number | undefined
+    transaction_id?: string | undefined
+    amount_cents: number
+    currency: string
+    external_id?: string | undefined
+  }
   /** A payout was asked for, by the partner or in a payout run. */
   'payout.requested': {
     payout_id: number
@@ -123,6 +133,7 @@ export const webhookTypes = [
   'commission.approved',
   'commission.reversed',
   'partner.joined',
+  'adjustment.created',
   'payout.requested',
   'payout.reduced',
   'payout.paid',

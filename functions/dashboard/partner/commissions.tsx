@@ -33,6 +33,11 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
         lead="What each sale earned you, and its state."
         filter={<StateFilter address={address} states={commissionStates} current={status} />}
         csv={`${address}.csv`}
+        actions={
+          <a class="button" href="/partner/adjustments">
+            Manual commissions
+          </a>
+        }
         page={page}
         caption="Your commissions, newest first"
         columns={[made, causeColumn(partnerSaleAddress), state, amount]}

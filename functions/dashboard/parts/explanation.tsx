@@ -152,6 +152,7 @@ export const tones: Record<Happening['kind'], Tone> = {
   returned: 'good',
   approved: 'good',
   rejected: 'bad',
+  adjusted: 'accent',
   paid: 'good',
 }
 

@@ -4,7 +4,7 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
-import { approveCommissions, rejectCommission } from '../../../lib/money/commissions.ts'
+import { approveCommissions, rejectCommission, rejectCommissions } from '../../../lib/money/commissions.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
@@ -12,7 +12,7 @@ import { causeColumn, commissionColumns, commissionRow, commissionStates } from 
 import { saleAddress } from '../parts/explanation.tsx'
 import { PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { form, optionalText, reasonField } from '../parts/form.ts'
+import { form, optionalText, reasonField, shortText } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import {
   asDays,
@@ -33,6 +33,7 @@ import {
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { adjustmentsAddress } from './adjustments.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
@@ -133,6 +134,11 @@ function Commissions({ program, asked, page }: CommissionsProps) {
         />
       }
       csv={addressOf(`${address}.csv`, filtersOf(asked))}
+      actions={
+        <a class="button" href={adjustmentsAddress(program.id)}>
+          Manual commissions
+        </a>
+      }
       page={page}
       caption="Commissions, newest first"
       columns={[
@@ -184,7 +190,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
             }
       }
     >
-      {open.length > 0 && <ApproveSome address={address} commissions={open} />}
+      {open.length > 0 && <DecideSome address={address} commissions={open} />}
     </ListPage>
   )
 }
@@ -192,7 +198,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
 /** Whether it waits to be credited. */
 const isOpen = ({ status, credited_at: creditedAt }: ListedCommission) => creditedAt === null && status !== 'reversed'
 
-const someForm = 'approve-some'
+const someForm = 'decide-some'
 
 function Choice({ commission: { id, partner_name: name } }: { commission: ListedCommission }) {
   return (
@@ -205,10 +211,10 @@ function Choice({ commission: { id, partner_name: name } }: { commission: Listed
   )
 }
 
-/** Approves those that are chosen below, or all that the page shows, whatever came since. */
-function ApproveSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
+/** Approves or rejects those that are chosen below, or approves all that the page shows, whatever came since. */
+function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
   return (
-    <form method="post" action={`${address}/approve`} id={someForm} class="row">
+    <form method="post" action={`${address}/decide`} id={someForm} class="row end">
       <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
       <button type="submit" name="which" value="chosen">
         Approve selected
@@ -221,6 +227,18 @@ function ApproveSome({ address, commissions }: { address: string; commissions: L
       >
         Approve all {commissions.length} on this page
       </button>
+      <details class="switcher">
+        <summary>Reject selected</summary>
+        <div class="menu stack">
+          <div class="field">
+            <label for="reject-reason">Reason, shown to the partners</label>
+            <input id="reject-reason" name="reason" maxlength={1000} />
+          </div>
+          <button type="submit" name="which" value="rejected" class="danger">
+            Reject selected commissions
+          </button>
+        </div>
+      </details>
     </form>
   )
 }
@@ -285,29 +303,45 @@ commissionPages.get('/programs/:programId/commissions.csv', requireProgram('comm
 const missing = 'This program has no such commission.'
 
 /** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
-const approveForm = z.looseObject({
-  which: z.enum(['chosen', 'shown'], 'Select which commissions to approve.'),
+const decideForm = z.looseObject({
+  which: z.enum(['chosen', 'shown', 'rejected'], 'Select which commissions to approve or reject.'),
   shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+  reason: z.pipe(optionalText, z.string().check(shortText(1000))),
 })
 
 commissionPages.post(
-  '/programs/:programId/commissions/approve',
+  '/programs/:programId/commissions/decide',
   requireProgram('commission:decide'),
-  form(approveForm),
+  form(decideForm),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { which, shown, ...fields } = c.req.valid('form')
-    const ids = shown.split(' ').filter((id) => which === 'shown' || `commission-${id}` in fields)
+    const { which, shown, reason, ...fields } = c.req.valid('form')
+    const ids = shown
+      .split(' ')
+      .filter((id) => which === 'shown' || `commission-${id}` in fields)
+      .map(Number)
     if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one commission first.')
+    if (which === 'rejected' && reason === '')
+      throw new ApiError('invalid_request', 'Enter a reason. The partners see it.')
     const outbox: RelayMessage[] = []
-    const approved = await approveCommissions(c.get('db'), programId, ids.map(Number), outbox)
+    const [changed, text] =
+      which === 'rejected'
+        ? [
+            await rejectCommissions(c.get('db'), programId, ids, reason, outbox),
+            'rejected. The partners are notified with the reason.',
+          ]
+        : [
+            await approveCommissions(c.get('db'), programId, ids, outbox),
+            "approved: they are in the partners' balances.",
+          ]
     await sendSoon(c.env, outbox)
-    const left = ids.length - approved
-    const text = `${approved} approved: they are in the partners' balances.`
+    const left = ids.length - changed
     return redirectWith(
       c,
       backTo(c, addressIn(programId)),
-      left === 0 ? text : `${text} ${left} had been approved, rejected or reversed already.`,
+      [`${changed} ${text}`, ...(left === 0 ? [] : [`${left} had been approved, rejected or reversed already.`])].join(
+        ' ',
+      ),
     )
   },
 )

@@ -1,3 +1,4 @@
+import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
@@ -5,6 +6,7 @@ import { formatMoney } from '../../../lib/money.ts'
 import { nameField } from '../../../lib/names.ts'
 import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
+import { adjustmentColumns } from '../parts/adjustment.tsx'
 import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
 import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card, Heading, Metric } from '../parts/blocks.tsx'
@@ -21,6 +23,7 @@ import { notificationColumns } from '../parts/notification.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { type Column, Table } from '../parts/table.tsx'
 import { withdrawalColumns } from '../parts/withdrawal.tsx'
+import { AdjustForm } from './adjustments.tsx'
 import { PartnerActions, partnerAddress, PartnerState } from './partner-columns.tsx'
 
 /** One partner of a program: what they brought and earned, what the program noted of them, and what was done. */
@@ -75,6 +78,17 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
           ]}
           all={listOf(program, partner, 'commissions')}
         />
+      )}
+      {sees('commission:list') && (
+        <Newest
+          title="Manual commissions and deductions"
+          caption="What was added to their balance by hand, or deducted"
+          rows={partner.adjustments}
+          columns={[adjustmentColumns.made, adjustmentColumns.what, adjustmentColumns.amount]}
+          all={listOf(program, partner, 'adjustments')}
+        >
+          {sees('commission:decide') && <AdjustForm program={program} partnerId={partner.id} form={shown} />}
+        </Newest>
       )}
       {sees('withdrawal:list') && (
         <Newest
@@ -169,10 +183,11 @@ interface NewestProps<Row> {
 }
 
 /** The newest of a list, and the way to all. */
-function Newest<Row>({ title, caption, rows, columns, all }: NewestProps<Row>) {
+function Newest<Row>({ title, caption, rows, columns, all, children }: PropsWithChildren<NewestProps<Row>>) {
   return (
     <Card title={title} aside={all && rows.length === newest && <a href={all}>All {title.toLowerCase()}</a>}>
       {rows.length === 0 ? <p class="muted">None yet.</p> : <Table caption={caption} rows={rows} columns={columns} />}
+      {children}
     </Card>
   )
 }

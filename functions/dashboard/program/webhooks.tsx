@@ -54,6 +54,7 @@ const meanings: Record<WebhookType, string> = {
   'commission.approved': 'A commission was credited to the partner.',
   'commission.reversed': 'A commission was reversed or restored, in part or in full.',
   'partner.joined': 'A partner signed in for the first time.',
+  'adjustment.created': 'A manual commission or deduction was added.',
   'payout.requested': 'A payout was requested or is in a payout run.',
   'payout.reduced': 'A reversal reduced an open payout.',
   'payout.paid': 'A payout was paid.',

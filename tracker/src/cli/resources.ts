@@ -120,6 +120,20 @@ const lists = [
       ['STATUS', ({ status }) => status],
     ],
   }),
+  kinds<Row<'listAdjustments'>>({
+    noun: 'adjustments',
+    path: 'adjustments',
+    filters: { 'partner-id': 'id of the partner', 'external-id': 'id of yours' },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['MADE', ({ created_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['SALE', ({ transaction_id: id }) => id],
+      ['PAID', ({ paid_at: at }) => day(at)],
+      ['NOTE', ({ note }) => note],
+    ],
+  }),
   kinds<Row<'listPayouts'>>({
     noun: 'payouts',
     path: 'payouts',
@@ -224,6 +238,8 @@ export function wholeNumber(text: string): number {
   if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('It is a positive whole number.')
   return number
 }
+
+const eachWholeNumber = (text: string, before: number[] = []) => [...before, wholeNumber(text)]
 
 /** A percentage as hundredths of a percent. */
 function hundredths(text: string): number {
@@ -382,6 +398,55 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       print(flags, made, `${green('✓')} Link ${made.link.id}: ${made.link.url}`)
     })
   addRules(svc, subcommand, print)
+  const [adjustments, commissions] = [nouns.get('adjustments'), nouns.get('commissions')]
+  if (!adjustments || !commissions) throw new Error('adjustments or commissions are missing')
+  subcommand(adjustments, 'create', "Add to a partner's balance by hand, or deduct from it with --deduct.")
+    .requiredOption('--partner-id <id>', 'Whose balance.', wholeNumber)
+    .requiredOption('--amount-cents <amount>', 'How much, in the smallest unit of the currency.', wholeNumber)
+    .requiredOption('--note <text>', 'Why. The partner reads it.')
+    .option('--deduct', 'Take the amount instead.')
+    .option('--currency <code>', "Without it the program's own.")
+    .option('--transaction-id <id>', 'The sale that it is about.')
+    .option('--external-id <id>', 'An id of yours: one that was used before is refused.')
+    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc adjustments create --partner-id 2 --amount-cents 5000 --note "Bonus for May"\n  $ svc adjustments create --partner-id 2 --amount-cents 1200 --deduct --note "Paid twice in April"',
+    )
+    .action(async (flags: Flags & { partnerId: number; amountCents: number }) => {
+      const body = {
+        ...given(flags, ['note', 'currency', 'transaction-id', 'external-id']),
+        partner_id: flags.partnerId,
+        amount_cents: flags['deduct'] === true ? -flags.amountCents : flags.amountCents,
+      }
+      const made = await create<ApiOperations['createAdjustment']['answer']>(flags, 'adjustments', body)
+      const { id, partner_id: partner, amount_cents: cents, currency } = made.adjustment
+      const text = cents < 0 ? `deducted from partner ${partner}` : `added to the balance of partner ${partner}`
+      print(flags, made, `${green('✓')} Adjustment ${id}: ${money(Math.abs(cents), currency)} ${text}`)
+    })
+
+  const decide = async (flags: Flags, ids: number[], body: object, word: string) => {
+    const input = { body: { ids, ...body }, method: 'PATCH' }
+    const answer = await request<ApiOperations['decideCommissions']['answer']>(
+      connect(flags),
+      '/api/v1/commissions',
+      input,
+    )
+    const left = ids.length - answer.changed
+    const rest = left === 0 ? '' : `; ${left} had been decided or reversed already, or are not the program's`
+    print(flags, answer, `${green('✓')} ${answer.changed} ${word}${rest}`)
+  }
+  subcommand(commissions, 'approve', 'Credit commissions before their hold ends.')
+    .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+    .addHelpText('after', '\nExamples:\n  $ svc commissions approve 12 13 14')
+    .action((ids: number[], flags: Flags) => decide(flags, ids, { status: 'approved' }, 'approved'))
+  subcommand(commissions, 'reject', 'Reject commissions for good.')
+    .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+    .requiredOption('--reason <text>', 'Why. The partners read it.')
+    .addHelpText('after', '\nExamples:\n  $ svc commissions reject 12 13 --reason "Orders were never shipped"')
+    .action((ids: number[], flags: Flags) =>
+      decide(flags, ids, { status: 'rejected', reason: flags['reason'] }, 'rejected'),
+    )
   return nouns
 }
 

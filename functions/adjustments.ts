@@ -1,0 +1,31 @@
+import { adjustmentsQuery, asAdjustment, asNewAdjustment, newAdjustment } from '../lib/api/adjustments.ts'
+import { limitBody, onlyMethods } from '../lib/api/app.ts'
+import { accept } from '../lib/api/input.ts'
+import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { makeOnce } from '../lib/idempotency.ts'
+import { listAdjustments, makeAdjustment } from '../lib/money/adjustments.ts'
+import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
+
+const app = createProgramApi<RelayEnv>()
+const all = '/api/v1/adjustments'
+
+/** GET /api/v1/adjustments, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(all, withKey('read'), accept('query', adjustmentsQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const adjustments = await listAdjustments(c.get('db'), { programId: c.get('programId') }, pageOf(query))
+  return c.json(listed(adjustments, query.limit, asAdjustment, idCursorOf))
+})
+
+/** POST /api/v1/adjustments, scope `manage`, with an Idempotency-Key: 200 `{success, adjustment}`; 404, 409. */
+app.post(all, limitBody, withKey('manage'), accept('json', newAdjustment, known), withIdempotency, async (c) => {
+  const [programId, requestId] = [c.get('programId'), c.get('requestId')]
+  const asked = asNewAdjustment(c.req.valid('json'))
+  const outbox: RelayMessage[] = []
+  const adjustment = await makeOnce(() => makeAdjustment(c.get('db'), programId, asked, requestId, outbox))
+  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+  return c.json({ success: true, adjustment: asAdjustment(adjustment) })
+})
+app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+export default app

@@ -1,0 +1,44 @@
+import { toCsv } from '../../../lib/csv.ts'
+import { type Adjustment, listAdjustments } from '../../../lib/money/adjustments.ts'
+import { adjustmentColumns, adjustmentRow } from '../parts/adjustment.tsx'
+import { renderPartner } from '../parts/layout.tsx'
+import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
+import { createPages, requirePartner } from '../parts/page.ts'
+
+/** What programs added to a partner's balances by hand, or deducted. */
+export const partnerAdjustmentPages = createPages()
+
+const address = '/partner/adjustments'
+
+partnerAdjustmentPages.get(address, requirePartner, async (c) => {
+  const { id: userId } = c.get('viewer').user
+  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: Adjustment) => id }, (part) =>
+    listAdjustments(c.get('db'), { userId }, part),
+  )
+  const { made, what, amount } = adjustmentColumns
+  return renderPartner(c, c.get('viewer'), {
+    title: 'Manual commissions',
+    current: '/commissions',
+    children: (
+      <ListPage
+        title="Manual commissions and deductions"
+        lead="What advertisers added to your balance or deducted from it by hand, and why."
+        csv={`${address}.csv`}
+        page={page}
+        caption="Your manual commissions and deductions, newest first"
+        columns={[made, { label: 'Program', cell: ({ program_name: name }) => name }, what, amount]}
+        empty={{
+          title: 'No manual commissions yet',
+          text: <a href="/partner/commissions">Commissions for sales</a>,
+        }}
+      />
+    ),
+  })
+})
+
+partnerAdjustmentPages.get(`${address}.csv`, requirePartner, async (c) => {
+  const { id: userId } = c.get('viewer').user
+  const adjustments = await listAdjustments(c.get('db'), { userId }, { limit: csvRows })
+  const columns = ['id', 'made', 'program', 'currency', 'amount', 'note', 'transaction_id', 'paid'] as const
+  return csvResponse(c, 'manual-commissions', toCsv(columns, adjustments.map(adjustmentRow)))
+})

@@ -1,0 +1,54 @@
+import type { Adjustment } from '../../../lib/money/adjustments.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { Badge } from './blocks.tsx'
+import { Day } from './format.tsx'
+import type { Column } from './table.tsx'
+
+/** What a list of manual commissions and deductions says of each. */
+export const adjustmentColumns = {
+  made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
+  what: { label: 'What', cell: (adjustment) => <What adjustment={adjustment} /> },
+  amount: {
+    label: 'Amount',
+    right: true,
+    cell: ({ amount_cents: cents, currency }) => (
+      <strong class={cents < 0 ? 'bad' : undefined}>{formatMoney(cents, currency)}</strong>
+    ),
+  },
+} satisfies Record<string, Column<Adjustment>>
+
+function What({ adjustment }: { adjustment: Adjustment }) {
+  const { amount_cents: cents, note, transaction_id: sale, paid_at: paidAt } = adjustment
+  return (
+    <div class="stack tight">
+      <span>
+        {cents < 0 ? <Badge tone="bad">Deduction</Badge> : <Badge tone="accent">Manual commission</Badge>}
+        {paidAt && (
+          <span class="muted small">
+            {' '}
+            paid <Day at={paidAt} />
+          </span>
+        )}
+      </span>
+      <span class="small lines">{note ?? 'The note was erased with the customer.'}</span>
+      {sale && <span class="muted small">Sale {sale}</span>}
+    </div>
+  )
+}
+
+/** One as a row of a CSV file. */
+export function adjustmentRow(adjustment: Adjustment) {
+  return {
+    id: adjustment.id,
+    made: adjustment.created_at,
+    program: adjustment.program_name,
+    partner_id: adjustment.partner_id,
+    partner: adjustment.partner_name,
+    currency: adjustment.currency,
+    amount: majorUnits(adjustment.amount_cents, adjustment.currency),
+    note: adjustment.note,
+    transaction_id: adjustment.transaction_id,
+    external_id: adjustment.external_id,
+    paid: adjustment.paid_at,
+  }
+}

@@ -1,0 +1,196 @@
+import * as z from 'zod/mini'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { type Adjustment, listAdjustments, makeAdjustment } from '../../../lib/money/adjustments.ts'
+import { currencyExponent, formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
+import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
+import { addressOf, idInPath } from '../parts/address.ts'
+import { adjustmentColumns, adjustmentRow } from '../parts/adjustment.tsx'
+import { Field, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, type FormState, optionalText, refuseForm, shortText } from '../parts/form.ts'
+import { renderProgram } from '../parts/layout.tsx'
+import { askedOf, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { smallestUnits } from '../parts/typed-number.ts'
+import { partnerAddress } from './partner-columns.tsx'
+
+/** Manual commissions and deductions: all of a program, and making one for a partner. */
+export const adjustmentPages = createPages()
+
+export const adjustmentsAddress = (programId: number) => `/programs/${programId}/adjustments`
+
+const askedIn = (c: ProgramContext) => {
+  const { sort: _, ...asked } = askedOf(c, {})
+  return asked
+}
+const filtersOf = ({ search, partner_id: partner }: ReturnType<typeof askedIn>) => ({
+  q: search,
+  partner: partner?.toString(),
+})
+
+adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commission:list'), async (c) => {
+  const program = c.get('program')
+  const address = adjustmentsAddress(program.id)
+  const asked = askedIn(c)
+  const filters = filtersOf(asked)
+  const page = await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Adjustment) => id }, (part) =>
+    listAdjustments(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+  )
+  const { made, what, amount } = adjustmentColumns
+  return renderProgram(c, {
+    title: 'Manual commissions',
+    current: '/commissions',
+    children: (
+      <ListPage
+        title="Manual commissions and deductions"
+        lead="What you added to balances or deducted from them by hand. Add one on the page of the partner."
+        find={<Find address={address} query={filters} what="Partner, note or transaction id" />}
+        csv={addressOf(`${address}.csv`, filters)}
+        page={page}
+        caption="Manual commissions and deductions, newest first"
+        columns={[
+          made,
+          {
+            label: 'Partner',
+            cell: ({ partner_id: id, partner_name: name }) => (
+              <a href={partnerAddress(program.id, id)}>
+                <strong>{name}</strong>
+              </a>
+            ),
+          },
+          what,
+          amount,
+        ]}
+        empty={
+          Object.values(filters).some(Boolean)
+            ? noneFits(address, 'manual commissions')
+            : {
+                title: 'No manual commissions yet',
+                text: (
+                  <>
+                    Choose one of your <a href={`/programs/${program.id}/partners`}>partners</a> to add a bonus or a
+                    deduction.
+                  </>
+                ),
+              }
+        }
+      />
+    ),
+  })
+})
+
+adjustmentPages.get('/programs/:programId/adjustments.csv', requireProgram('commission:list'), async (c) => {
+  const { id: programId } = c.get('program')
+  const adjustments = await listAdjustments(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
+  const columns = [
+    'id',
+    'made',
+    'partner_id',
+    'partner',
+    'currency',
+    'amount',
+    'note',
+    'transaction_id',
+    'external_id',
+    'paid',
+  ] as const
+  return await exportCsv(c, `manual-commissions-${programId}`, toCsv(columns, adjustments.map(adjustmentRow)))
+})
+
+const kinds = [
+  ['commission', 'Add a manual commission'],
+  ['deduction', 'Deduct'],
+] as const
+
+/** What adds to the balance of a partner or deducts from it. */
+export function AdjustForm({
+  program,
+  partnerId,
+  form: shown,
+}: {
+  program: ViewerProgram
+  partnerId: number
+  form: FormState
+}) {
+  return (
+    <form method="post" action={`${partnerAddress(program.id, partnerId)}/adjust`} class="stack">
+      <input type="hidden" name="request_id" value={crypto.randomUUID()} />
+      <div class="fields">
+        <Field name="kind" label="What" options={kinds} form={shown} />
+        <Field name="amount" label="Amount" inputmode="decimal" form={shown} required />
+        <Field
+          name="currency"
+          label="Currency"
+          value={program.currency.toUpperCase()}
+          maxlength={3}
+          form={shown}
+          required
+        />
+        <Field name="adjust_note" label="Note, shown to the partner" maxlength={1000} form={shown} required />
+        <Field
+          name="transaction_id"
+          label="Transaction id"
+          hint="Of the sale that it is about, if it is about one."
+          maxlength={255}
+          form={shown}
+        />
+      </div>
+      <p class="muted small">
+        It is in the balance at once and cannot be changed; add another one to correct it. A deduction may leave the
+        balance below zero.
+      </p>
+      <Submit>Add to the balance</Submit>
+    </form>
+  )
+}
+
+const missing = 'There is no such partner in this program.'
+const needsNote = 'Enter a note. The partner sees it.'
+const adjustForm = z.object({
+  request_id: z.uuid('Load the page again, then send the form.'),
+  kind: z.enum(['commission', 'deduction'], 'Choose what to do.'),
+  amount: z.string('Enter an amount.'),
+  currency: z
+    .string('Enter a currency.')
+    .check(z.trim(), z.toLowerCase(), z.refine(isCurrency, 'Enter a currency code of three letters, such as USD.')),
+  adjust_note: z.string(needsNote).check(shortText(1000), z.minLength(1, needsNote)),
+  transaction_id: z.pipe(optionalText, z.string().check(shortText(255))),
+})
+
+const pageOf = (c: { req: ProgramContext['req'] }) =>
+  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
+
+adjustmentPages.post(
+  '/programs/:programId/partners/:partnerId/adjust',
+  requireProgram('commission:decide'),
+  form(adjustForm, pageOf),
+  async (c) => {
+    const partnerId = idInPath(c, 'partnerId', missing)
+    const { kind, amount, currency, adjust_note: note, transaction_id, request_id } = c.req.valid('form')
+    const cents = smallestUnits(amount, currency)
+    if (!(cents > 0 && cents <= maxAmountCents)) {
+      const text = `Enter an amount above zero in digits, with ${currencyExponent(currency)} decimals at most.`
+      return await refuseForm(c, pageOf(c), { errors: { amount: text } })
+    }
+    const outbox: RelayMessage[] = []
+    const amountCents = kind === 'deduction' ? -cents : cents
+    const adjustment = { partnerId, amountCents, currency, note, transactionId: transaction_id || undefined }
+    try {
+      await makeAdjustment(c.get('db'), c.get('program').id, adjustment, request_id, outbox)
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.details?.[0]?.field !== 'transaction_id') throw error
+      return await refuseForm(c, pageOf(c), { errors: { transaction_id: 'This program has no such sale.' } })
+    }
+    await sendSoon(c.env, outbox)
+    const money = formatMoney(cents, currency)
+    return redirectWith(
+      c,
+      pageOf(c),
+      kind === 'deduction'
+        ? `${money} is deducted from the balance. The partner is notified.`
+        : `${money} is in the balance. The partner is notified.`,
+    )
+  },
+)

@@ -1,0 +1,167 @@
+import * as z from 'zod/mini'
+import type { Made } from '../idempotency.ts'
+import { isCurrency, maxAmountCents } from '../money.ts'
+import type { Adjustment } from '../money/adjustments.ts'
+import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { aPositiveInteger } from './request-fields.ts'
+import { currency, id, success, text, time } from './response-fields.ts'
+
+export const adjustmentsQuery = listQuery({
+  partner_id: z.optional(idIn()),
+  external_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
+})
+
+const anAmount = `must be an integer other than 0, from ${-maxAmountCents} to ${maxAmountCents}`
+
+/** Body of POST /api/v1/adjustments. */
+export const newAdjustment = z.strictObject({
+  partner_id: z.int(aPositiveInteger).check(z.positive(aPositiveInteger)),
+  amount_cents: z.int(anAmount).check(
+    z.gte(-maxAmountCents, anAmount),
+    z.lte(maxAmountCents, anAmount),
+    z.refine((cents) => cents !== 0, anAmount),
+  ),
+  currency: z.optional(
+    z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be a three-letter ISO 4217 currency code')),
+  ),
+  note: z.string().check(z.trim(), z.minLength(1), z.maxLength(1000)),
+  transaction_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
+  external_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
+})
+
+/** What an accepted body asks for. */
+export const asNewAdjustment = (sent: z.output<typeof newAdjustment>) => ({
+  partnerId: sent.partner_id,
+  amountCents: sent.amount_cents,
+  currency: sent.currency,
+  note: sent.note,
+  transactionId: sent.transaction_id,
+  externalId: sent.external_id,
+})
+
+/** An adjustment as the API answers it, read just now or as it was made. */
+export function asAdjustment(adjustment: Adjustment | Made<Adjustment>) {
+  const {
+    program_id: _,
+    program_name: _program,
+    partner_name: _partner,
+    paid_at: paid,
+    created_at: made,
+    ...shown
+  } = adjustment
+  return { ...shown, paid_at: paid && new Date(paid).toISOString(), created_at: new Date(made).toISOString() }
+}
+
+const adjustment = () =>
+  z.object({
+    id: id(),
+    partner_id: id(),
+    currency: currency(),
+    amount_cents: z.int(),
+    note: text(),
+    transaction_id: text(),
+    external_id: text(),
+    paid_at: z.nullable(time()),
+    created_at: time(),
+  })
+
+const example = {
+  id: 1,
+  partner_id: 1,
+  currency: 'usd',
+  amount_cents: 5000,
+  note: 'Bonus for the ten sales of May',
+  transaction_id: null,
+  external_id: 'bonus-2026-05',
+  paid_at: null,
+  created_at: '2026-01-01T12:05:00.000Z',
+}
+const fields = {
+  amount_cents: 'What was added to the balance; below zero it was deducted.',
+  note: 'Why. Null once the customer of its sale was erased.',
+  paid_at: 'When it was paid, with what is older than it.',
+}
+const path = '/api/v1/adjustments'
+
+/** Manual commissions and deductions as the reference shows them. */
+export const adjustmentOperations = (): Operation[] => [
+  {
+    id: 'createAdjustment',
+    method: 'post',
+    path,
+    summary: 'Add a manual commission or a deduction',
+    description:
+      'Adds to a partner’s balance without a sale, or deducts from it, at once; the partner is notified with the note. It cannot be changed: add another one to correct it. A deduction may leave the balance below zero: later commissions are set off against it, and open payouts are reduced to what is left. It counts in balances and payouts and in no figure of sales or commissions. `not_found` where the program has no such partner or sale, `conflict` where the `external_id` is taken.',
+    auth: 'key',
+    scope: 'manage',
+    idempotent: true,
+    body: body(newAdjustment, {
+      partner_id: 'Whose balance.',
+      amount_cents: 'How much, in the smallest unit of the currency; below zero it is deducted.',
+      currency: 'The program’s own where it is not given.',
+      note: 'Why. The partner reads it.',
+      transaction_id: 'The sale that it is about, where it is about one.',
+      external_id: 'An id of yours, unique in the program for ever: one sent twice is refused.',
+    }),
+    success: {
+      schemas: [z.object({ success: success(), adjustment: adjustment() })],
+      description: 'What was added or deducted.',
+      fields,
+    },
+    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: 'A bonus',
+        body: {
+          partner_id: 1,
+          amount_cents: 5000,
+          note: 'Bonus for the ten sales of May',
+          external_id: 'bonus-2026-05',
+        },
+        status: 200,
+        response: { success: true, adjustment: example },
+      },
+      {
+        name: 'conflict',
+        summary: 'An external_id that was used before',
+        body: { partner_id: 1, amount_cents: 5000, note: 'Bonus', external_id: 'bonus-2026-05' },
+        status: 409,
+        response: {
+          success: false,
+          error: {
+            code: 'conflict',
+            message: 'Another manual commission or deduction of this program has this external_id.',
+            details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
+          },
+        },
+      },
+    ],
+  },
+  {
+    id: 'listAdjustments',
+    method: 'get',
+    path,
+    summary: 'List manual commissions and deductions',
+    description: 'What was added to balances or deducted from them by hand, the newest first.',
+    auth: 'key',
+    scope: 'read',
+    parameters: [
+      listParameters(adjustmentsQuery, {
+        partner_id: { description: 'Only those of this partner.', values: { type: 'integer', minimum: 1 } },
+        external_id: { description: 'Only the one with this id of yours.' },
+      }),
+    ],
+    success: { schemas: [listResponse(adjustment())], description: 'A page of them.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The newest',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+]

@@ -1,0 +1,135 @@
+import { type InferResult, sql } from 'kysely'
+import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { keepMade, type Made } from '../idempotency.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { containing, kysely } from '../kysely.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+
+export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[number]
+
+/** What a program gives a partner by hand, or takes from them. */
+export interface NewAdjustment {
+  partnerId: number
+  /** In the currency's minor unit; below zero it is taken. */
+  amountCents: number
+  /** Undefined: the program's own. */
+  currency?: string | undefined
+  /** Why, 1 to 1,000 characters. The partner reads it. */
+  note: string
+  /** The live sale that it is about. */
+  transactionId?: string | undefined
+  /** The integrator's own id of it, unique in the program. */
+  externalId?: string | undefined
+}
+
+/**
+ * Adds to a partner's balance, or takes from it, at once and for good; the partner is told the note. A deduction may leave the balance below
+ * zero, as a reversal may: open withdrawals are reduced to fit, and the advertiser is told. `requestId` (uuid) names the request: one that
+ * is sent twice makes one. What is to be sent is added to `outbox`. Refuses with `not_found` where the program has no such partner or sale,
+ * and with `conflict` where the partner's account is erased or another adjustment has the external id.
+ */
+export async function makeAdjustment(
+  db: Database,
+  programId: number,
+  adjustment: NewAdjustment,
+  requestId: string,
+  outbox: RelayMessage[],
+): Promise<Made<Adjustment>> {
+  const make = call('make_adjustment', {
+    of_program_id: programId,
+    of_partner_id: adjustment.partnerId,
+    of_currency: adjustment.currency ?? null,
+    of_cents: adjustment.amountCents,
+    of_note: adjustment.note,
+    of_transaction_id: adjustment.transactionId ?? null,
+    of_external_id: adjustment.externalId ?? null,
+    request: requestId,
+  })
+  const read = keepMade(adjustmentsStatement({ programId }, { limit: 1, requestId }))
+  const [[row], [made], [told]] = await retryOnce(() => db.batch([make, read, wroteWebhook()])).catch(refuseTaken)
+  if (!made?.made) throw refusalOf(row?.outcome ?? null)
+  outbox.push(...messagesAbout({ program_id: programId, outbox_ids: row?.outbox_ids ?? null, ...told }))
+  return made.made
+}
+
+function refusalOf(outcome: string | null): Error {
+  switch (outcome) {
+    case 'no_partner':
+      return new ApiError('not_found', 'This program has no such partner.', {
+        details: [{ field: 'partner_id', message: 'must be the id of a partner of the program' }],
+      })
+    case 'no_sale':
+      return new ApiError('not_found', 'This program has no such sale. Leave transaction_id out where there is none.', {
+        details: [{ field: 'transaction_id', message: 'must be that of a live sale of the program' }],
+      })
+    case 'closed':
+      return new ApiError('conflict', 'This partner erased their account: their balance is closed.')
+    case null:
+    default:
+      return new Error('an adjustment was made without an answer')
+  }
+}
+
+function refuseTaken(error: unknown): never {
+  if (violatedConstraint(error) !== 'adjustments_external_id_key') throw error
+  throw new ApiError('conflict', 'Another manual commission or deduction of this program has this external_id.', {
+    details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
+  })
+}
+
+interface AdjustmentList extends Part {
+  partner_id?: number | undefined
+  external_id?: string | undefined
+  /** In the partner's name or the note, or the whole transaction id. */
+  search?: string | undefined
+  requestId?: string | undefined
+}
+
+/** Adjustments of a program, or of a person in all the programs they are a partner of, the newest first. */
+export async function listAdjustments(
+  db: Database,
+  of: { programId: number } | { userId: string },
+  list: AdjustmentList,
+): Promise<Adjustment[]> {
+  return await db.query(adjustmentsStatement(of, list))
+}
+
+export function adjustmentsStatement(of: { programId: number } | { userId: string }, list: AdjustmentList) {
+  const { partner_id, external_id, search, requestId, ...part } = list
+  let query = kysely
+    .selectFrom('adjustments as a')
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'a.program_id').onRef('p.id', '=', 'a.partner_id'),
+    )
+    .innerJoin('programs as g', 'g.id', 'a.program_id')
+    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'a.program_id').onRef('s.id', '=', 'a.sale_id'))
+    .select([
+      'a.program_id',
+      'g.name as program_name',
+      'a.id',
+      'a.partner_id',
+      'p.name as partner_name',
+      'a.currency',
+      /** Below zero where it was taken. */
+      'a.amount_cents',
+      /** Null once the customer of its sale was erased. */
+      'a.note',
+      /** The sale that it is about, where it is about one. */
+      's.transaction_id',
+      'a.external_id',
+      'a.paid_at',
+      'a.created_at',
+    ])
+  query = 'programId' in of ? query.where('a.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
+  if (partner_id !== undefined) query = query.where('a.partner_id', '=', partner_id)
+  if (external_id !== undefined) query = query.where('a.external_id', '=', external_id)
+  if (requestId !== undefined) query = query.where('a.request_id', '=', requestId)
+  if (search !== undefined) {
+    const like = containing(search)
+    query = query.where((eb) =>
+      eb.or([eb('p.name', 'ilike', like), eb('a.note', 'ilike', like), eb('s.transaction_id', '=', search)]),
+    )
+  }
+  return partOf(query, sql.ref<number>('a.id'), part)
+}

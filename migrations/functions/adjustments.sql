@@ -1,0 +1,89 @@
+-- What a program gives a partner, or takes from them, by hand. It is a fact like a payment: a mistake is mended by another one.
+
+-- The amount, whose it is and why never change; that it was paid is noted once, and the words go with the customer whose sale it names.
+create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
+      <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
+    or old.withdrawal_id is not null and new.withdrawal_id is distinct from old.withdrawal_id then
+    raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
+  end if;
+  return new;
+end $$;
+create or replace trigger adjustments_stay before update or delete on adjustments
+  for each row execute function refuse_adjustment_change();
+
+-- Adds `of_cents` to a partner's balance, or takes them where they are below zero: in the balance at once, with the partner told, and open
+-- withdrawals reduced that the balance no longer covers. `of_currency` null is the program's own. `outcome` is `made`; or, with nothing
+-- written, `known` where the same request made it before, `no_partner` where the program has none with this id, `closed` where their account or the workspace is gone, or `no_sale`.
+-- `makeAdjustment` in lib/money/adjustments.ts is its only caller.
+create or replace function make_adjustment(
+  of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
+  request uuid, out outcome text, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  partner partners;
+  adjustment adjustments;
+  entry balance_entries;
+  as_commission commissions;
+  by_cause text;
+  after_cents bigint;
+begin
+  select r.* into partner from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
+  if not found or partner.closed_at is not null then
+    outcome := case when found then 'closed' else 'no_partner' end;
+    return;
+  end if;
+  if of_transaction_id is not null then
+    select s.id into adjustment.sale_id from sales s
+    where s.program_id = of_program_id and not s.is_test and s.transaction_id = of_transaction_id;
+    if not found then
+      outcome := 'no_sale';
+      return;
+    end if;
+  end if;
+  insert into adjustments (program_id, partner_id, currency, amount_cents, note, sale_id, external_id, request_id)
+  values (of_program_id, of_partner_id, coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id)), of_cents,
+    of_note, adjustment.sale_id, of_external_id, request)
+  on conflict on constraint adjustments_request_key do nothing
+  returning * into adjustment;
+  if not found then
+    outcome := 'known';
+    return;
+  end if;
+  outcome := 'made';
+  by_cause := 'adjustment:' || adjustment.id;
+  insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
+  entry.program_id := of_program_id;
+  entry.partner_id := of_partner_id;
+  entry.currency := adjustment.currency;
+  entry.amount_cents := of_cents;
+  entry.cause := 'adjusted';
+  entry.adjustment_id := adjustment.id;
+  after_cents := post_entry(entry);
+  perform write_outbox(of_program_id, 'adjustment_made', 'partner', of_partner_id, by_cause, jsonb_build_object(
+    'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(of_cents), 'currency', adjustment.currency,
+    'reason', of_note, 'deducted', of_cents < 0));
+  if of_cents < 0 then
+    as_commission.program_id := of_program_id;
+    as_commission.partner_id := of_partner_id;
+    as_commission.currency := adjustment.currency;
+    as_commission.reason := of_note;
+    perform fit_withdrawals(as_commission, after_cents, by_cause, of_transaction_id);
+    if after_cents < 0 then
+      perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause, jsonb_build_object(
+        'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(after_cents),
+        'currency', adjustment.currency, 'reason', of_note));
+    end if;
+  end if;
+  if wants_webhook(of_program_id, 'adjustment.created') then
+    perform write_webhook(of_program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
+  end if;
+  -- Without the note, which goes with the customer of the sale while the log stays.
+  perform write_program_audit(of_program_id, 'partner.adjusted', of_partner_id::text, jsonb_strip_nulls(jsonb_build_object(
+    'adjustment', adjustment.id, 'amount_cents', of_cents, 'currency', adjustment.currency, 'transaction_id', of_transaction_id)));
+  outbox_ids := written_outbox_ids();
+end $$;
