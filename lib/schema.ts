@@ -61,6 +61,21 @@ export interface Accounts {
   user_id: string;
 }
 
+export interface Adjustments {
+  amount_cents: Int8;
+  created_at: Generated<Timestamp>;
+  currency: string;
+  external_id: string | null;
+  id: Generated<Int8>;
+  note: string | null;
+  paid_at: Timestamp | null;
+  partner_id: Int8;
+  program_id: Int8;
+  request_id: string;
+  sale_id: Int8 | null;
+  withdrawal_id: Int8 | null;
+}
+
 export interface AffiliateClickEvents {
   additional_data: Json | null;
   affiliate_url: string | null;
@@ -132,10 +147,11 @@ export interface AuditLog {
 }
 
 export interface BalanceEntries {
+  adjustment_id: Int8 | null;
   amount_cents: Int8;
   balance_after_cents: Int8;
   balance_before_cents: Int8;
-  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'withdrawal_paid';
+  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'withdrawal_paid';
   commission_id: Int8 | null;
   correction_number: number | null;
   created_at: Generated<Timestamp>;
@@ -402,7 +418,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'payout_due' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
+  kind: 'commission_earned' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -914,6 +930,7 @@ export interface Workspaces {
 
 export interface DB {
   accounts: Accounts;
+  adjustments: Adjustments;
   affiliate_click_events: AffiliateClickEvents;
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
@@ -1110,6 +1127,10 @@ export interface DatabaseFunctions {
     arguments: { of_user_id: string | null }
     row: { topic: string | null; frequency: string | null }
   }
+  make_adjustment: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; of_cents: number | null; of_note: string | null; of_transaction_id: string | null; of_external_id: string | null; request: string | null }
+    row: { outcome: string | null; outbox_ids: (number)[] | null }
+  }
   make_code: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
     row: { code_id: number | null; refusal: string | null; held_by: string | null }
@@ -1185,6 +1206,10 @@ export interface DatabaseFunctions {
   reject_commission: {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
     row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
+  }
+  reject_commissions: {
+    arguments: { of_program_id: number | null; commission_ids: (number)[] | null; because: string | null }
+    row: { rejected: number | null; outbox_ids: (number)[] | null }
   }
   remove_group: {
     arguments: { of_program_id: number | null; of_group_id: number | null }
@@ -1297,6 +1322,7 @@ export const functionCalls: {
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
+  make_adjustment: { text: 'select * from make_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
   make_code: { text: 'select * from make_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
@@ -1316,6 +1342,7 @@ export const functionCalls: {
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
+  reject_commissions: { text: 'select * from reject_commissions($1, $2, $3)', names: ['of_program_id', 'commission_ids', 'because'] },
   remove_group: { text: 'select remove_group($1, $2)', names: ['of_program_id', 'of_group_id'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },

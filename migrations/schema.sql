@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'payout_due'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -38,7 +38,7 @@ create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'pa
 
 create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text));
 
-create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'partner.joined'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
+create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
 
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
@@ -64,6 +64,35 @@ create table accounts (
 );
 CREATE INDEX accounts_user_id_idx ON public.accounts USING btree (user_id);
 CREATE TRIGGER accounts_password_audit AFTER UPDATE OF password ON public.accounts FOR EACH ROW WHEN ((old.password IS DISTINCT FROM new.password)) EXECUTE FUNCTION audit_sign_in_change('member.password_changed');
+
+create table adjustments (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  partner_id bigint not null,
+  currency currency_code not null,
+  amount_cents bigint not null,
+  note reason_text,
+  sale_id bigint,
+  external_id text,
+  request_id uuid not null,
+  paid_at timestamp with time zone,
+  withdrawal_id bigint,
+  created_at timestamp with time zone not null default now(),
+  constraint adjustments_pkey PRIMARY KEY (program_id, id),
+  constraint adjustments_external_id_key UNIQUE (program_id, external_id),
+  constraint adjustments_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
+  constraint adjustments_request_key UNIQUE (program_id, request_id),
+  constraint adjustments_amount_cents_check CHECK (((amount_cents <> 0) AND (abs(amount_cents) <= '9999999999999'::bigint))),
+  constraint adjustments_check CHECK (((num_nulls(paid_at, withdrawal_id) = ANY (ARRAY[0, 2])) AND ((paid_at IS NULL) OR (amount_cents > 0)))),
+  constraint adjustments_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
+  constraint adjustments_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
+  constraint adjustments_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
+  constraint adjustments_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
+);
+CREATE INDEX adjustments_partner_idx ON public.adjustments USING btree (program_id, partner_id, id);
+CREATE INDEX adjustments_sale_idx ON public.adjustments USING btree (program_id, sale_id) WHERE (sale_id IS NOT NULL);
+CREATE INDEX adjustments_withdrawal_idx ON public.adjustments USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
+CREATE TRIGGER adjustments_stay BEFORE DELETE OR UPDATE ON public.adjustments FOR EACH ROW EXECUTE FUNCTION refuse_adjustment_change();
 
 create table affiliate_click_events (
   program_id bigint not null,
@@ -178,31 +207,35 @@ create table balance_entries (
   correction_number integer,
   refund_id bigint,
   withdrawal_id bigint,
+  adjustment_id bigint,
   created_at timestamp with time zone not null default now(),
   previous_entry_number bigint generated always as (NULLIF((entry_number - 1), 0)) stored,
   constraint balance_entries_have_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint balance_entries_pkey PRIMARY KEY (program_id, partner_id, currency, entry_number),
-  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, withdrawal_id),
+  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id),
   constraint balance_entries_program_id_partner_id_currency_entry_number_key UNIQUE (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_amount_cents_check CHECK ((amount_cents <> 0)),
-  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'withdrawal_paid'::text]))),
+  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'withdrawal_paid'::text]))),
   constraint balance_entries_check CHECK (((entry_number > 1) OR (balance_before_cents = 0))),
   constraint balance_entries_check1 CHECK (((balance_before_cents + amount_cents) = balance_after_cents)),
-  constraint balance_entries_check2 CHECK (
+  constraint balance_entries_check2 CHECK ((
 CASE cause
     WHEN 'commission_credited'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
     WHEN 'commission_corrected'::text THEN ((commission_id IS NOT NULL) AND (correction_number IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
     WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (withdrawal_id IS NULL))
     WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (withdrawal_id IS NULL))
+    WHEN 'adjusted'::text THEN (num_nonnulls(commission_id, refund_id, withdrawal_id) = 0)
     ELSE ((amount_cents < 0) AND (withdrawal_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
-END),
+END AND ((cause = 'adjusted'::text) = (adjustment_id IS NOT NULL)))),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
+  constraint balance_entries_program_id_adjustment_id_partner_id_curren_fkey FOREIGN KEY (program_id, adjustment_id, partner_id, currency) REFERENCES adjustments(program_id, id, partner_id, currency),
   constraint balance_entries_program_id_commission_id_partner_id_curren_fkey FOREIGN KEY (program_id, commission_id, partner_id, currency) REFERENCES commissions(program_id, id, partner_id, currency),
   constraint balance_entries_program_id_partner_id_currency_previous_en_fkey FOREIGN KEY (program_id, partner_id, currency, previous_entry_number, balance_before_cents) REFERENCES balance_entries(program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint balance_entries_program_id_refund_id_fkey FOREIGN KEY (program_id, refund_id) REFERENCES refunds(program_id, id),
   constraint balance_entries_program_id_withdrawal_id_partner_id_curren_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
 );
+CREATE INDEX balance_entries_adjustment_idx ON public.balance_entries USING btree (program_id, adjustment_id) WHERE (adjustment_id IS NOT NULL);
 CREATE INDEX balance_entries_refund_idx ON public.balance_entries USING btree (program_id, refund_id) WHERE (refund_id IS NOT NULL);
 CREATE TRIGGER balance_entries_append_only BEFORE DELETE OR UPDATE ON public.balance_entries FOR EACH ROW EXECUTE FUNCTION refuse_ledger_change();
 CREATE CONSTRAINT TRIGGER balance_entries_have_balance AFTER INSERT ON public.balance_entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance_of_entry();
@@ -1199,7 +1232,7 @@ create table webhook_endpoints (
   constraint webhook_endpoints_check1 CHECK (((failing_since IS NULL) = (failures = 0))),
   constraint webhook_endpoints_description_check CHECK ((length(description) <= 200)),
   constraint webhook_endpoints_disabled_because_check CHECK ((disabled_because = ANY (ARRAY['owner'::text, 'failures'::text]))),
-  constraint webhook_endpoints_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 10))),
+  constraint webhook_endpoints_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 40))),
   constraint webhook_endpoints_url_check CHECK ((length(url) <= 2000)),
   constraint webhook_endpoints_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
@@ -3729,6 +3762,7 @@ declare
   keys text[];
   sale_ids bigint[];
   commission_ids bigint[];
+  adjustment_ids bigint[];
   message_ids bigint[];
 begin
   select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
@@ -3771,9 +3805,15 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
+  -- And what somebody wrote who adjusted a balance for one of the sales.
+  adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
+  update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
+  update outbox o set payload = o.payload - 'reason'
+  where o.program_id = of_program_id and (o.payload->>'adjustment_id')::bigint = any (adjustment_ids);
   update notifications n set payload = o.payload
   from outbox o
-  where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids)
+  where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
+      or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
   -- What the program's own servers were told, and what they answered, which may repeat anything.
   message_ids := array(
@@ -4040,7 +4080,8 @@ begin
     perform write_outbox(withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
       by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
         'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
-        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason));
+        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason,
+        'adjustment_id', substring(by_cause from '^adjustment:(\d+)$')::bigint));
   end loop;
 end $function$
 ;
@@ -4877,7 +4918,80 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'withdrawal_reduced'::text THEN 'reversed'::text WHEN 'withdrawal_paid'::text THEN 'paid'::text WHEN 'withdrawal_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_turned_off'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'withdrawal_reduced'::text THEN 'reversed'::text WHEN 'withdrawal_paid'::text THEN 'paid'::text WHEN 'withdrawal_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_turned_off'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+;
+
+CREATE OR REPLACE FUNCTION public.make_adjustment(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text, request uuid, OUT outcome text, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  partner partners;
+  adjustment adjustments;
+  entry balance_entries;
+  as_commission commissions;
+  by_cause text;
+  after_cents bigint;
+begin
+  select r.* into partner from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
+  if not found or partner.closed_at is not null then
+    outcome := case when found then 'closed' else 'no_partner' end;
+    return;
+  end if;
+  if of_transaction_id is not null then
+    select s.id into adjustment.sale_id from sales s
+    where s.program_id = of_program_id and not s.is_test and s.transaction_id = of_transaction_id;
+    if not found then
+      outcome := 'no_sale';
+      return;
+    end if;
+  end if;
+  insert into adjustments (program_id, partner_id, currency, amount_cents, note, sale_id, external_id, request_id)
+  values (of_program_id, of_partner_id, coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id)), of_cents,
+    of_note, adjustment.sale_id, of_external_id, request)
+  on conflict on constraint adjustments_request_key do nothing
+  returning * into adjustment;
+  if not found then
+    outcome := 'known';
+    return;
+  end if;
+  outcome := 'made';
+  by_cause := 'adjustment:' || adjustment.id;
+  insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
+  entry.program_id := of_program_id;
+  entry.partner_id := of_partner_id;
+  entry.currency := adjustment.currency;
+  entry.amount_cents := of_cents;
+  entry.cause := 'adjusted';
+  entry.adjustment_id := adjustment.id;
+  after_cents := post_entry(entry);
+  perform write_outbox(of_program_id, case when of_cents < 0 then 'adjustment_deducted' else 'adjustment_added' end, 'partner', of_partner_id,
+    by_cause, jsonb_build_object(
+    'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(of_cents), 'currency', adjustment.currency,
+    'reason', of_note));
+  if of_cents < 0 then
+    as_commission.program_id := of_program_id;
+    as_commission.partner_id := of_partner_id;
+    as_commission.currency := adjustment.currency;
+    as_commission.reason := of_note;
+    perform fit_withdrawals(as_commission, after_cents, by_cause, of_transaction_id);
+    if after_cents < 0 then
+      perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause, jsonb_build_object(
+        'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(after_cents),
+        'currency', adjustment.currency, 'reason', of_note));
+    end if;
+  end if;
+  if wants_webhook(of_program_id, 'adjustment.created') then
+    perform write_webhook(of_program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
+  end if;
+  -- Without the note, which goes with the customer of the sale while the log stays.
+  perform write_program_audit(of_program_id, 'partner.adjusted', of_partner_id::text, jsonb_strip_nulls(jsonb_build_object(
+    'adjustment', adjustment.id, 'amount_cents', of_cents, 'currency', adjustment.currency, 'transaction_id', of_transaction_id)));
+  outbox_ids := written_outbox_ids();
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.make_code(of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text, OUT code_id bigint, OUT refusal text, OUT held_by text)
@@ -5008,16 +5122,33 @@ CREATE OR REPLACE FUNCTION public.mark_paid_commissions(withdrawal withdrawals, 
  LANGUAGE plpgsql
 AS $function$
 begin
-  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
-  from (
-    select c.id, coalesce(sum(c.amount_cents - c.reversed_cents) over (
-      order by e.entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+  with credit as (
+    select c.id as commission_id, null::bigint as adjustment_id, e.entry_number, c.amount_cents - c.reversed_cents as left_cents
     from commissions c
     join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
     where c.program_id = withdrawal.program_id and c.partner_id = withdrawal.partner_id and c.currency = withdrawal.currency
       and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
-  ) unpaid
-  where c.program_id = withdrawal.program_id and c.id = unpaid.id and unpaid.newer_cents >= balance_cents;
+    union all
+    select null, a.id, e.entry_number, a.amount_cents
+    from adjustments a
+    join balance_entries e on e.program_id = a.program_id and e.adjustment_id = a.id
+    where a.program_id = withdrawal.program_id and a.partner_id = withdrawal.partner_id and a.currency = withdrawal.currency
+      and a.paid_at is null and a.amount_cents > 0
+  ),
+  paid as (
+    select * from (
+      select *, coalesce(sum(left_cents) over (
+        order by entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+      from credit
+    ) unpaid
+    where newer_cents >= balance_cents
+  ),
+  by_hand as (
+    update adjustments a set paid_at = now(), withdrawal_id = withdrawal.id
+    from paid where a.program_id = withdrawal.program_id and a.id = paid.adjustment_id
+  )
+  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
+  from paid where c.program_id = withdrawal.program_id and c.id = paid.commission_id;
 end $function$
 ;
 
@@ -5505,10 +5636,10 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id)
   values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
     balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id,
-    entry.withdrawal_id);
+    entry.withdrawal_id, entry.adjustment_id);
   update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
   where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
   return balance.balance_cents + entry.amount_cents;
@@ -6486,6 +6617,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.refuse_adjustment_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
+      <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
+    or old.withdrawal_id is not null and new.withdrawal_id is distinct from old.withdrawal_id then
+    raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
+  end if;
+  return new;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -6669,6 +6814,35 @@ begin
     perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
     outbox_ids := written_outbox_ids();
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.reject_commissions(of_program_id bigint, commission_ids bigint[], because text, OUT rejected integer, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  chosen commissions[];
+  commission commissions;
+  done record;
+begin
+  select coalesce(array_agg(locked.c), '{}') into chosen
+  from (
+    select c from commissions c where c.program_id = of_program_id and c.id = any (commission_ids)
+      and c.rejected_at is null and c.reversal <> 'full'
+    order by c.id for no key update of c
+  ) locked;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from unnest(chosen) c where c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
+  foreach commission in array chosen loop
+    done := reject_commission(of_program_id, commission.id, because);
+  end loop;
+  rejected := cardinality(chosen);
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -7940,6 +8114,13 @@ CREATE OR REPLACE FUNCTION public.wants_webhook(of_program_id bigint, of_type te
  LANGUAGE sql
  STABLE
 RETURN (EXISTS (SELECT FROM programs p WHERE ((p.id = wants_webhook.of_program_id) AND (wants_webhook.of_type = ANY (p.webhook_types)))))
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_adjustment(adjustment adjustments, of_transaction_id text)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjustment).partner_id, 'sale_id', (adjustment).sale_id, 'transaction_id', of_transaction_id, 'amount_cents', (adjustment).amount_cents, 'currency', (adjustment).currency, 'external_id', (adjustment).external_id)
 ;
 
 CREATE OR REPLACE FUNCTION public.webhook_commission(commission commissions, of_transaction_id text)

@@ -76,7 +76,7 @@ const corruptions: [check: string, statement: string][] = [
   ],
   [
     'every manual commission and deduction was told',
-    "delete from outbox where kind = 'adjustment_made' and program_id = $1",
+    "delete from outbox where kind = 'adjustment_added' and program_id = $1",
   ],
   ['each entry begins where', 'delete from balance_entries where entry_number = 1 and program_id = $1'],
   [

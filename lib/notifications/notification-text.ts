@@ -33,10 +33,10 @@ export function textOf(
       return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'withdrawal_reduced':
       return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because ${payload.adjustment_id ? `of a deduction${sale}` : `a commission${sale} was reversed`}.${why}`
-    case 'adjustment_made':
-      return payload.deducted
-        ? `${amount} was deducted from your balance${sale}.${why}`
-        : `You earned a manual commission of ${amount}${sale}. It is in your balance.${why}`
+    case 'adjustment_added':
+      return `You earned a manual commission of ${amount}${sale}. It is in your balance.${why}`
+    case 'adjustment_deducted':
+      return `${amount} was deducted from your balance${sale}.${why}`
     case 'withdrawal_paid':
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
     case 'withdrawal_refused':

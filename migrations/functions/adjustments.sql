@@ -64,9 +64,10 @@ begin
   entry.cause := 'adjusted';
   entry.adjustment_id := adjustment.id;
   after_cents := post_entry(entry);
-  perform write_outbox(of_program_id, 'adjustment_made', 'partner', of_partner_id, by_cause, jsonb_build_object(
+  perform write_outbox(of_program_id, case when of_cents < 0 then 'adjustment_deducted' else 'adjustment_added' end, 'partner', of_partner_id,
+    by_cause, jsonb_build_object(
     'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(of_cents), 'currency', adjustment.currency,
-    'reason', of_note, 'deducted', of_cents < 0));
+    'reason', of_note));
   if of_cents < 0 then
     as_commission.program_id := of_program_id;
     as_commission.partner_id := of_partner_id;

@@ -2,6 +2,8 @@
 create or replace function mail_topic_of(kind text) returns mail_topic language sql immutable
 return (case kind
   when 'commission_earned' then 'earned'
+  when 'adjustment_added' then 'earned'
+  when 'adjustment_deducted' then 'reversed'
   when 'commission_reversed' then 'reversed'
   when 'commission_refunded' then 'reversed'
   when 'commission_corrected' then 'reversed'

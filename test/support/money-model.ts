@@ -175,7 +175,7 @@ export class Model {
   }
 
   adjust(partner: number, currency: string, amount: number): void {
-    this.#tell('adjustment_made')
+    this.#tell(amount < 0 ? 'adjustment_deducted' : 'adjustment_added')
     if (amount > 0)
       this.added.push({ partner, currency, amount, reversed: 0, credited: this.#creditedSoFar++, paid: false })
     this.#move({ partner, currency }, amount)

@@ -2,5 +2,5 @@
 select a.program_id, 'adjustment ' || a.id as subject, 'not told' as found, 'told' as expected
 from adjustments a
 where ($1::bigint is null or a.program_id = $1) and a.created_at >= notifications_begin() and not exists (
-  select from outbox o where o.program_id = a.program_id and o.kind = 'adjustment_made' and o.audience = 'partner'
+  select from outbox o where o.program_id = a.program_id and o.kind in ('adjustment_added', 'adjustment_deducted') and o.audience = 'partner'
     and o.cause = 'adjustment:' || a.id and o.partner_id = a.partner_id)
