@@ -461,7 +461,7 @@ const fields = {
   sale_type: 'evil',
   which: 'shown',
   ends: '1',
-  shown: own[':partnerId'],
+  shown: `${own[':partnerId']} ${own[':commissionId']}`,
   to: own[':groupId'],
   group_id: own[':groupId'],
   page: '',
@@ -469,8 +469,6 @@ const fields = {
   new: 'a new password',
   kind: 'deduction',
   adjust_note: 'no',
-  which: 'rejected',
-  shown: own[':commissionId'],
   [`commission-${own[':commissionId']}`]: 'on',
 }
 
