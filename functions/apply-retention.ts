@@ -5,6 +5,7 @@ import type { DatabaseEnv } from '../lib/database.ts'
 import { deleteOldNotifications } from '../lib/notifications/notification-list.ts'
 import { deleteOldWebhooks } from '../lib/notifications/webhook-log.ts'
 import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/stripe/webhook-events.ts'
+import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
@@ -18,6 +19,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
   const audit_entries = await deleteOldAuditEntries(db, batchSize)
   const notifications = await deleteOldNotifications(db, batchSize)
   const webhooks = await deleteOldWebhooks(db, batchSize)
+  const applications = await deleteOldApplications(db, batchSize)
   const events = await deleteOldWebhookEvents(db, batchSize)
   const payments = events.more ? 0 : await deleteUnsoldPayments(db)
   const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
@@ -27,6 +29,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
     audit_entries,
     notifications,
     webhooks,
+    applications,
     payments,
     customers,
     ...(dropped && { dropped }),
@@ -35,6 +38,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
       audit_entries === batchSize ||
       notifications === batchSize ||
       webhooks === batchSize ||
+      applications === batchSize ||
       more ||
       dropped !== undefined,
   }

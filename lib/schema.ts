@@ -133,6 +133,32 @@ export interface ApiKeys {
   scopes: Generated<string[]>;
 }
 
+export interface ApplicationMails {
+  counted: string;
+  day: Timestamp;
+  mails: number;
+}
+
+export interface Applications {
+  answers: Generated<Json>;
+  applied_at: Generated<Timestamp>;
+  decided_at: Timestamp | null;
+  decided_by: string | null;
+  decided_by_key: Int8 | null;
+  email: string | null;
+  id: Generated<Int8>;
+  name: string;
+  note: string | null;
+  partner_id: Int8 | null;
+  program_id: Int8;
+  source: 'page' | 'api';
+  status: Generated<'unverified' | 'waiting' | 'approved' | 'rejected'>;
+  terms_version: number | null;
+  token_hash: Uint8Array | null;
+  user_id: string | null;
+  verified_at: Timestamp | null;
+}
+
 export interface AuditLog {
   action: string;
   api_key_id: Int8 | null;
@@ -339,6 +365,24 @@ export interface InvitationMails {
   sender_id: string;
 }
 
+export interface JoinPages {
+  approves_at_once: Generated<boolean>;
+  intro: string | null;
+  is_open: Generated<boolean>;
+  logo_url: string | null;
+  program_id: Int8;
+  questions: Generated<Json>;
+  slug: string;
+  terms_version: number | null;
+  version: Generated<number>;
+}
+
+export interface JoinSlugs {
+  created_at: Generated<Timestamp>;
+  program_id: Int8;
+  slug: string;
+}
+
 export interface LinkClickCounts {
   bot_clicks: Numeric | null;
   clicks: Numeric | null;
@@ -454,6 +498,7 @@ export interface PartnerGroups {
 
 export interface PartnerInvitations {
   accepted_at: Timestamp | null;
+  application_id: Int8 | null;
   created_at: Generated<Timestamp>;
   declined_at: Timestamp | null;
   email: string;
@@ -653,6 +698,13 @@ export interface Programs {
   rules_version: Generated<number>;
   webhook_types: string[] | null;
   workspace_id: string;
+}
+
+export interface ProgramTerms {
+  created_at: Generated<Timestamp>;
+  program_id: Int8;
+  text: string;
+  version: number;
 }
 
 export interface PublicTestEvents {
@@ -934,6 +986,8 @@ export interface DB {
   affiliate_click_events: AffiliateClickEvents;
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
+  application_mails: ApplicationMails;
+  applications: Applications;
   audit_log: AuditLog;
   balance_entries: BalanceEntries;
   balances: Balances;
@@ -950,6 +1004,8 @@ export interface DB {
   grouped_quarters: GroupedQuarters;
   idempotency_keys: IdempotencyKeys;
   invitation_mails: InvitationMails;
+  join_pages: JoinPages;
+  join_slugs: JoinSlugs;
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
   link_months: LinkMonths;
@@ -979,6 +1035,7 @@ export interface DB {
   processor_reversals: ProcessorReversals;
   processor_sessions: ProcessorSessions;
   program_members: ProgramMembers;
+  program_terms: ProgramTerms;
   programs: Programs;
   public_test_events: PublicTestEvents;
   referral_links: ReferralLinks;
@@ -1010,6 +1067,14 @@ export interface DatabaseFunctions {
   apply_event: {
     arguments: { told: string | null; answer: string | null; stem: string | null }
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
+  }
+  apply_to_program: {
+    arguments: { of_program_id: number | null; of_source: string | null; seen_version: number | null; seen_terms: number | null; of_user_id: string | null; of_email: string | null; of_name: string | null; of_answers: string | null; of_token_hash: Uint8Array | null; code_digits: string | null }
+    row: { outcome: string | null; application_id: number | null; again_at: Date | null; wrong_question: string | null }
+  }
+  approve_applications: {
+    arguments: { of_program_id: number | null; in_group_id: number | null; given: string | null }
+    row: { application_id: number | null; is_first: boolean | null; invited: boolean | null }
   }
   approve_commissions: {
     arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null }
@@ -1059,6 +1124,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
     row: { deleted: number | null; more: boolean | null }
   }
+  confirm_application: {
+    arguments: { of_program_id: number | null; of_application_id: number | null; code_digits: string | null; invitation_hash: Uint8Array | null }
+    row: { outcome: string | null; is_first: boolean | null; invited: boolean | null }
+  }
   connect_processor: {
     arguments: { of_program_id: number | null; of_account_id: string | null; is_live: boolean | null }
     row: { connect_processor: boolean | null }
@@ -1082,6 +1151,10 @@ export interface DatabaseFunctions {
   delete_expired_customers: {
     arguments: { max_clicks: number | null }
     row: { deleted: number | null; more: boolean | null }
+  }
+  delete_old_applications: {
+    arguments: { max_rows: number | null }
+    row: { delete_old_applications: number | null }
   }
   delete_old_notifications: {
     arguments: { max_rows: number | null }
@@ -1203,6 +1276,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; because: string | null }
     row: { status: string | null; outbox_ids: (number)[] | null }
   }
+  reject_application: {
+    arguments: { of_program_id: number | null; of_application_id: number | null; because: string | null }
+    row: { outcome: string | null; is_first: boolean | null }
+  }
   reject_commission: {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
     row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
@@ -1222,6 +1299,10 @@ export interface DatabaseFunctions {
   revoke_code: {
     arguments: { of_program_id: number | null; of_code_id: number | null }
     row: { revoke_code: boolean | null }
+  }
+  save_join_page: {
+    arguments: { of_program_id: number | null; changes: string | null }
+    row: { save_join_page: unknown | null }
   }
   save_mail_choices: {
     arguments: { of_user_id: string | null; topics: (string)[] | null; frequencies: (string)[] | null }
@@ -1293,6 +1374,8 @@ export const functionCalls: {
   [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
 } = {
   apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['told', 'answer', 'stem'] },
+  apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits'] },
+  approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
   ask_withdrawal: { text: 'select * from ask_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
@@ -1305,12 +1388,14 @@ export const functionCalls: {
   claim_mails: { text: 'select * from claim_mails($1, $2)', names: ['max_mails', 'reading_roles'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
+  confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4)', names: ['of_program_id', 'of_application_id', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
+  delete_old_applications: { text: 'select delete_old_applications($1)', names: ['max_rows'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
   delete_old_webhooks: { text: 'select delete_old_webhooks($1)', names: ['max_rows'] },
   delete_unsold_payments: { text: 'select delete_unsold_payments()', names: [] },
@@ -1341,11 +1426,13 @@ export const functionCalls: {
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
+  reject_application: { text: 'select * from reject_application($1, $2, $3)', names: ['of_program_id', 'of_application_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   reject_commissions: { text: 'select * from reject_commissions($1, $2, $3)', names: ['of_program_id', 'commission_ids', 'because'] },
   remove_group: { text: 'select remove_group($1, $2)', names: ['of_program_id', 'of_group_id'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
+  save_join_page: { text: 'select save_join_page($1, $2)', names: ['of_program_id', 'changes'] },
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
@@ -1365,4 +1452,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0009_webhooks.sql'
+export const schemaVersion = '0010_joining.sql'

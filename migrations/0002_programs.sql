@@ -212,6 +212,8 @@ create table partner_invitations (
   email text not null constraint partner_invitations_email_lower_case check (email = lower(email)),
   token_hash bytea not null constraint partner_invitations_token_hash_key unique,
   invited_by text references users (id) on delete set null,
+  -- Whose approval brought it, where they applied themselves: then it holds without a sender.
+  application_id bigint,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
   accepted_at timestamptz,

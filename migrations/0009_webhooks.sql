@@ -2,8 +2,8 @@
 -- true, for programs with an endpoint that wants it; the queue only wakes the consumer, and the state of every delivery stands here.
 
 create domain webhook_type as text check (value in (
-  'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'partner.joined',
-  'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid'
+  'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'partner.applied',
+  'partner.joined', 'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid'
 ));
 
 -- Where a program is told. The secret follows from WEBHOOK_SECRET and `secret_number` (lib/notifications/webhook-secrets.ts).

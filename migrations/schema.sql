@@ -38,7 +38,7 @@ create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'pa
 
 create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text));
 
-create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
+create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'partner.applied'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
 
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
@@ -173,6 +173,62 @@ CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
 CREATE TRIGGER api_keys_made_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
 CREATE TRIGGER api_keys_of_deleted BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION retire_key_of_deleted_program();
 CREATE TRIGGER api_keys_retired_audit AFTER UPDATE OF retired_at ON public.api_keys FOR EACH ROW WHEN (((old.retired_at IS NULL) AND (new.retired_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
+
+create table application_mails (
+  counted text not null,
+  day date not null,
+  mails integer not null,
+  constraint application_mails_pkey PRIMARY KEY (counted, day),
+  constraint application_mails_counted_check CHECK ((length(counted) <= 400)),
+  constraint application_mails_mails_check CHECK ((mails > 0))
+);
+
+create table applications (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  status text not null default 'unverified'::text,
+  source text not null,
+  user_id text,
+  name name_text not null,
+  email text,
+  answers jsonb not null default '[]'::jsonb,
+  terms_version integer,
+  token_hash bytea,
+  applied_at timestamp with time zone not null default now(),
+  verified_at timestamp with time zone,
+  decided_at timestamp with time zone,
+  decided_by text,
+  decided_by_key bigint,
+  note text,
+  partner_id bigint,
+  constraint applications_pkey PRIMARY KEY (program_id, id),
+  constraint applications_token_hash_key UNIQUE (token_hash),
+  constraint applications_answers_check CHECK ((jsonb_typeof(answers) = 'array'::text)),
+  constraint applications_check CHECK (((email IS NOT NULL) OR (status = 'approved'::text))),
+  constraint applications_decided CHECK (((status = ANY (ARRAY['approved'::text, 'rejected'::text])) = (decided_at IS NOT NULL))),
+  constraint applications_email_check CHECK (((email = lower(email)) AND (length(email) <= 320))),
+  constraint applications_note_check CHECK (((length(note) >= 1) AND (length(note) <= 1000))),
+  constraint applications_partner CHECK (((status = 'approved'::text) = (partner_id IS NOT NULL))),
+  constraint applications_source_check CHECK ((source = ANY (ARRAY['page'::text, 'api'::text]))),
+  constraint applications_status CHECK ((status = ANY (ARRAY['unverified'::text, 'waiting'::text, 'approved'::text, 'rejected'::text]))),
+  constraint applications_verified CHECK (((status = 'unverified'::text) = (verified_at IS NULL))),
+  constraint applications_decided_by_fkey FOREIGN KEY (decided_by) REFERENCES users(id) ON DELETE SET NULL,
+  constraint applications_decided_by_key_fkey FOREIGN KEY (decided_by_key) REFERENCES api_keys(id) ON DELETE SET NULL,
+  constraint applications_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint applications_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
+  constraint applications_program_id_terms_version_fkey FOREIGN KEY (program_id, terms_version) REFERENCES program_terms(program_id, version),
+  constraint applications_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE SET NULL
+);
+CREATE INDEX applications_decider_idx ON public.applications USING btree (decided_by) WHERE (decided_by IS NOT NULL);
+CREATE INDEX applications_email_idx ON public.applications USING btree (email, program_id);
+CREATE INDEX applications_key_idx ON public.applications USING btree (decided_by_key) WHERE (decided_by_key IS NOT NULL);
+CREATE INDEX applications_partner_idx ON public.applications USING btree (program_id, partner_id) WHERE (partner_id IS NOT NULL);
+CREATE INDEX applications_rejected_idx ON public.applications USING btree (decided_at) WHERE (status = 'rejected'::text);
+CREATE INDEX applications_status_idx ON public.applications USING btree (program_id, status, id);
+CREATE INDEX applications_unverified_idx ON public.applications USING btree (applied_at) WHERE (status = 'unverified'::text);
+CREATE INDEX applications_user_idx ON public.applications USING btree (user_id) WHERE (user_id IS NOT NULL);
+CREATE UNIQUE INDEX applications_waiting_key ON public.applications USING btree (program_id, email) WHERE (status = 'waiting'::text);
+CREATE TRIGGER applications_audit AFTER UPDATE OF status ON public.applications FOR EACH ROW WHEN (((old.status = 'waiting'::text) AND (new.status = ANY (ARRAY['approved'::text, 'rejected'::text])))) EXECUTE FUNCTION audit_application();
 
 create table audit_log (
   id bigint not null generated always as identity,
@@ -483,6 +539,36 @@ create table invitation_mails (
   constraint invitation_mails_mails_check CHECK (((mails >= 1) AND (mails <= 100)))
 );
 
+create table join_pages (
+  program_id bigint not null,
+  slug text not null,
+  is_open boolean not null default false,
+  approves_at_once boolean not null default false,
+  intro text,
+  logo_url text,
+  questions jsonb not null default '[]'::jsonb,
+  terms_version integer,
+  version integer not null default 1,
+  constraint join_pages_pkey PRIMARY KEY (program_id),
+  constraint join_pages_intro_check CHECK (((length(intro) >= 1) AND (length(intro) <= 5000))),
+  constraint join_pages_logo_url_check CHECK (((length(logo_url) <= 1000) AND (logo_url ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/[!-~]*$'::text))),
+  constraint join_pages_questions_check CHECK (((jsonb_typeof(questions) = 'array'::text) AND (jsonb_array_length(questions) <= 10))),
+  constraint join_pages_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint join_pages_program_id_slug_fkey FOREIGN KEY (program_id, slug) REFERENCES join_slugs(program_id, slug),
+  constraint join_pages_program_id_terms_version_fkey FOREIGN KEY (program_id, terms_version) REFERENCES program_terms(program_id, version)
+);
+CREATE TRIGGER join_pages_audit AFTER UPDATE ON public.join_pages FOR EACH ROW EXECUTE FUNCTION audit_join_page();
+
+create table join_slugs (
+  slug text not null,
+  program_id bigint not null,
+  created_at timestamp with time zone not null default now(),
+  constraint join_slugs_pkey PRIMARY KEY (slug),
+  constraint join_slugs_program_id_slug_key UNIQUE (program_id, slug),
+  constraint join_slugs_slug_check CHECK ((((length(slug) >= 3) AND (length(slug) <= 60)) AND (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'::text))),
+  constraint join_slugs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+
 create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
@@ -643,6 +729,7 @@ create table partner_invitations (
   email text not null,
   token_hash bytea not null,
   invited_by text,
+  application_id bigint,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null,
   accepted_at timestamp with time zone,
@@ -653,6 +740,7 @@ create table partner_invitations (
   constraint partner_invitations_check CHECK ((num_nonnulls(accepted_at, declined_at, revoked_at) <= 1)),
   constraint partner_invitations_email_lower_case CHECK ((email = lower(email))),
   constraint partner_invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE SET NULL,
+  constraint partner_invitations_program_id_application_id_fkey FOREIGN KEY (program_id, application_id) REFERENCES applications(program_id, id),
   constraint partner_invitations_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id) ON DELETE CASCADE
 );
 CREATE INDEX partner_invitations_email_idx ON public.partner_invitations USING btree (email, id) WHERE ((accepted_at IS NULL) AND (declined_at IS NULL) AND (revoked_at IS NULL));
@@ -895,6 +983,17 @@ create table program_members (
 );
 CREATE INDEX program_members_user_idx ON public.program_members USING btree (workspace_id, user_id);
 CREATE TRIGGER program_members_audit AFTER INSERT OR DELETE OR UPDATE ON public.program_members FOR EACH ROW EXECUTE FUNCTION audit_program_member();
+
+create table program_terms (
+  program_id bigint not null,
+  version integer not null,
+  text text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint program_terms_pkey PRIMARY KEY (program_id, version),
+  constraint program_terms_text_check CHECK (((length(text) >= 1) AND (length(text) <= 30000))),
+  constraint program_terms_version_check CHECK ((version > 0)),
+  constraint program_terms_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
 
 create table programs (
   id bigint not null generated always as identity,
@@ -1643,11 +1742,79 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.admit_applicant(application applications, in_group_id bigint, code_digits text, invitation_hash bytea, is_at_once boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  partner partners;
+  profile partner_profiles;
+begin
+  if is_at_once then
+    -- It is the service's act, whoever opened the link.
+    perform set_config('svc.actor', '', true);
+  end if;
+  select f.* into profile from partner_profiles f where f.user_id = application.user_id;
+  select r.* into partner from partners r
+  where r.program_id = application.program_id and (r.user_id = application.user_id or lower(r.email) = application.email)
+  order by r.user_id = application.user_id desc nulls last limit 1 for update;
+  if partner.id is null then
+    insert into partners (program_id, user_id, group_id, name, email, payout_email)
+    values (application.program_id, application.user_id, in_group_id, coalesce(profile.name, application.name), application.email, profile.payout_email)
+    returning * into partner;
+  elsif partner.closed_at is not null or partner.user_id <> application.user_id then
+    raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_user_key';
+  elsif application.user_id is not null then
+    update partners r set user_id = application.user_id, group_id = coalesce(in_group_id, r.group_id),
+      name = coalesce(profile.name, r.name), payout_email = coalesce(profile.payout_email, r.payout_email),
+      is_active = r.is_active or r.ended_at is not null, ended_at = null, ended_by = null
+    where r.program_id = partner.program_id and r.id = partner.id;
+    update referral_links l set is_active = true
+    where l.program_id = partner.program_id and l.partner_id = partner.id and partner.ended_at is not null;
+    partner.user_id := application.user_id;
+    partner.ended_at := null;
+  elsif in_group_id is not null then
+    update partners r set group_id = in_group_id where r.program_id = partner.program_id and r.id = partner.id;
+  end if;
+  if not exists (select from referral_links l where l.program_id = partner.program_id and l.partner_id = partner.id) then
+    insert into referral_links (code, program_id, partner_id) values (
+      coalesce(nullif(left(regexp_replace(lower(normalize(application.name, nfkd)), '[^a-z0-9]+', '', 'g'), 20), ''), 'partner') || code_digits,
+      partner.program_id, partner.id);
+  end if;
+  update applications a set status = 'approved', partner_id = partner.id, decided_at = now(), decided_by_key = acting_key(),
+    decided_by = acting_user()
+  where a.program_id = application.program_id and a.id = application.id;
+  if partner.user_id is not null and partner.ended_at is null then
+    return false;
+  end if;
+  insert into partner_invitations (program_id, partner_id, email, token_hash, application_id, expires_at)
+  values (partner.program_id, partner.id, application.email, invitation_hash, application.id, now() + interval '14 days')
+  on conflict (program_id, partner_id) where accepted_at is null and declined_at is null and revoked_at is null
+  do update set email = excluded.email, token_hash = excluded.token_hash, invited_by = null, application_id = excluded.application_id,
+    created_at = now(), expires_at = excluded.expires_at;
+  return true;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.api_payload_of(sale sales)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE WHEN ((sale).amount_source = 'api'::amount_source) THEN payload_of(sale) ELSE NULL::jsonb END
+;
+
+CREATE OR REPLACE FUNCTION public.application_confirmed_within()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN '7 days'::interval
+;
+
+CREATE OR REPLACE FUNCTION public.application_rests_after_rejection()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN '30 days'::interval
 ;
 
 CREATE OR REPLACE FUNCTION public.apply_awaiting_invoices(sale sales, of_account_id text, ids text[])
@@ -2039,6 +2206,70 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_to_program(of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea, code_digits text, OUT outcome text, OUT application_id bigint, OUT again_at timestamp with time zone, OUT wrong_question text)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  page join_pages;
+begin
+  -- So that two of one person, and the counts of their mails, do not pass each other.
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || of_email, 0));
+  select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
+  if page.program_id is null or (of_source = 'page' and not page.is_open) then
+    outcome := 'closed';
+    return;
+  elsif (of_source = 'page' and page.version <> seen_version) or (of_source = 'api' and page.terms_version is distinct from seen_terms) then
+    outcome := 'changed';
+    return;
+  elsif of_source = 'api' then
+    wrong_question := question_not_answered(page.questions, of_answers);
+    if wrong_question is not null then
+      outcome := 'answers';
+      return;
+    end if;
+  end if;
+  if of_token_hash is not null then
+    outcome := count_application_mail(of_program_id, of_email);
+    if outcome is not null then
+      return;
+    end if;
+  end if;
+  select s.outcome, s.again_at into outcome, again_at from standing_of_applicant(of_program_id, of_email, of_user_id) s;
+  if outcome is not null then
+    return;
+  end if;
+  insert into applications (program_id, source, user_id, name, email, answers, terms_version, token_hash)
+  values (of_program_id, of_source, of_user_id, of_name, of_email, of_answers, page.terms_version, of_token_hash)
+  returning id into application_id;
+  outcome := 'applied';
+  if of_user_id is not null then
+    select c.outcome into outcome from confirm_application(of_program_id, application_id, code_digits, null) c;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.approve_applications(of_program_id bigint, in_group_id bigint, given jsonb)
+ RETURNS TABLE(application_id bigint, is_first boolean, invited boolean)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  application applications;
+  one record;
+begin
+  for one in
+    select g.* from jsonb_to_recordset(given) g (id bigint, code_digits text, invitation_hash text) order by g.id
+  loop
+    select a.* into application from applications a where a.program_id = of_program_id and a.id = one.id for update;
+    continue when not found;
+    application_id := application.id;
+    is_first := application.status = 'waiting';
+    invited := is_first and admit_applicant(application, in_group_id, one.code_digits, decode(one.invitation_hash, 'hex'), false);
+    return next;
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.approve_commissions(program_ids bigint[], commission_ids bigint[], OUT approved integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -2268,6 +2499,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_application()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, 'application.' || new.status, new.id::text,
+    case when new.status = 'approved' then jsonb_strip_nulls(jsonb_build_object('partner', new.partner_id,
+      'at_once', case when num_nonnulls(new.decided_by, new.decided_by_key) = 0 then true end)) end);
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_code()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2305,6 +2548,24 @@ begin
     perform write_audit(new.workspace_id, null, 'member.invited', new.email, null, jsonb_build_object('role', new.role));
   elsif new.revoked_at is not null and old.revoked_at is null then
     perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.email, null, jsonb_build_object('role', new.role));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_join_page()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  changed jsonb;
+begin
+  select jsonb_object_agg(n.key, case when n.key in ('intro', 'questions') then '"changed"'::jsonb else jsonb_build_array(o.value, n.value) end)
+  into changed
+  from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
+  where n.value is distinct from o.value and n.key <> 'version';
+  if changed is not null then
+    perform write_program_audit(new.program_id, 'join_page.changed', new.slug, changed);
   end if;
   return null;
 end $function$
@@ -2966,6 +3227,54 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.confirm_application(of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, OUT outcome text, OUT is_first boolean, OUT invited boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  application applications;
+  page join_pages;
+begin
+  is_first := false;
+  invited := false;
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || a.email, 0)) from applications a
+  where a.program_id = of_program_id and a.id = of_application_id;
+  select a.* into application from applications a join programs p on p.id = a.program_id and p.deleted_at is null
+  where a.program_id = of_program_id and a.id = of_application_id for update of a;
+  if application.status <> 'unverified' then
+    outcome := application.status;
+    return;
+  elsif application.id is null or application.applied_at < now() - application_confirmed_within() then
+    return;
+  end if;
+  select s.outcome into outcome from standing_of_applicant(of_program_id, application.email, application.user_id) s;
+  if outcome is not null then
+    delete from applications a where a.program_id = of_program_id and a.id = of_application_id;
+    return;
+  end if;
+  is_first := true;
+  outcome := 'waiting';
+  update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
+  returning a.* into application;
+  -- What else was sent with this address nobody confirms any more.
+  delete from applications a where a.program_id = of_program_id and a.email = application.email and a.status = 'unverified';
+  if wants_webhook(of_program_id, 'partner.applied') then
+    perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
+  end if;
+  select j.* into page from join_pages j where j.program_id = of_program_id;
+  if page.approves_at_once and (page.is_open or application.source = 'api')
+    and not exists (select from partners r where r.program_id = of_program_id and (r.user_id = application.user_id or lower(r.email) = application.email))
+    and not exists (
+      select from applications a where a.program_id = of_program_id and a.status = 'rejected'
+        and (a.email = application.email or a.user_id = application.user_id)
+    )
+  then
+    invited := admit_applicant(application, null, code_digits, invitation_hash, true);
+    outcome := 'approved';
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_account_id text, is_live boolean)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -3170,6 +3479,31 @@ begin
   end if;
   perform correct_commissions(sale, true, move_first_purchase(sale));
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_application_mail(of_program_id bigint, of_email text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  today date := utc_day(now());
+  bounds constant jsonb := jsonb_build_object(
+    format('applications of program %s to %s', of_program_id, of_email), 3,
+    format('applications to %s', of_email), 10,
+    format('applications of program %s', of_program_id), 300);
+  over text;
+begin
+  select b.key into over from jsonb_each_text(bounds) b
+  join application_mails m on m.counted = b.key and m.day = today
+  where m.mails >= b.value::integer
+  order by b.value::integer limit 1;
+  if over is not null then
+    return case when over like '% to %' then 'recipient' else 'program' end;
+  end if;
+  insert into application_mails as m (counted, day, mails) select b.key, today, 1 from jsonb_each_text(bounds) b order by b.key
+  on conflict (counted, day) do update set mails = m.mails + 1;
+  return null;
 end $function$
 ;
 
@@ -3512,6 +3846,24 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.delete_old_applications(max_rows integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deleted bigint;
+begin
+  delete from applications a where (a.program_id, a.id) in (
+    select o.program_id, o.id from applications o
+    where (o.status = 'unverified' and o.applied_at < now() - application_confirmed_within())
+      or (o.status = 'rejected' and o.decided_at < now() - interval '1 year')
+    limit max_rows for update skip locked
+  );
+  get diagnostics deleted = row_count;
+  return deleted;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.delete_old_notifications(max_rows integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -3609,6 +3961,8 @@ begin
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
+  update join_pages j set is_open = false where j.program_id = any (program_ids) and j.is_open;
+  delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
   delete from processor_customer_metadata m where m.account_id = any (account_ids);
@@ -3684,6 +4038,7 @@ CREATE OR REPLACE FUNCTION public.erase_account(of_user_id text, OUT unsettled t
 AS $function$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
+  verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
   program_ids bigint[];
   partner_ids bigint[];
 begin
@@ -3713,6 +4068,10 @@ begin
   delete from partner_invitations i
   where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = address;
+  -- That they accepted the terms of a program stays, without them. An address counts as theirs once it is verified.
+  delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
+  update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
+  where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
   update partner_invitations i set revoked_at = now()
   where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
   update workspace_invitations i set revoked_at = now()
@@ -5761,6 +6120,27 @@ CREATE OR REPLACE FUNCTION public.quarter_of_day(at timestamp with time zone)
 AS $function$ select (floor(extract(epoch from at) / 900)::bigint % 96)::smallint $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.question_not_answered(questions jsonb, answers jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select coalesce(
+    (
+      select g ->> 'question' from jsonb_array_elements(answers) g where not exists (
+        select from jsonb_array_elements(questions) q
+        where q ->> 'label' = g ->> 'question' and length(g ->> 'answer') <= case q ->> 'type' when 'short' then 300 else 3000 end
+      ) limit 1
+    ),
+    (
+      select q ->> 'label' from jsonb_array_elements(questions) q where (q ->> 'required')::boolean and not exists (
+        select from jsonb_array_elements(answers) g where g ->> 'question' = q ->> 'label'
+      ) limit 1
+    )
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.rank_of_id(id text)
  RETURNS integer
  LANGUAGE sql
@@ -6786,6 +7166,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.reject_application(of_program_id bigint, of_application_id bigint, because text, OUT outcome text, OUT is_first boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update applications a set status = 'rejected', decided_at = now(), decided_by = acting_user(), decided_by_key = acting_key(), note = because
+  where a.program_id = of_program_id and a.id = of_application_id and a.status = 'waiting';
+  is_first := found;
+  outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.reject_commission(of_program_id bigint, of_commission_id bigint, because text, OUT outcome text, OUT deduction_cents bigint, OUT currency text, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
@@ -7089,6 +7481,56 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.save_join_page(of_program_id bigint, changes jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  page join_pages;
+  before_change join_pages;
+  new_slug text := changes ->> 'slug';
+  new_terms text := nullif(changes ->> 'terms', '');
+begin
+  perform from programs p where p.id = of_program_id for no key update;
+  select j.* into page from join_pages j where j.program_id = of_program_id;
+  if page.slug is null and new_slug is null then
+    select coalesce(nullif(trim('-' from left(regexp_replace(lower(p.name), '[^a-z0-9]+', '-', 'g'), 40)), ''), 'program') || '-' || p.id
+    into new_slug from programs p where p.id = of_program_id;
+  end if;
+  if not exists (select from join_slugs s where s.program_id = of_program_id and s.slug = coalesce(new_slug, page.slug)) then
+    if (select count(*) from join_slugs s where s.program_id = of_program_id) >= 5 then
+      raise exception 'too many addresses' using errcode = 'check_violation', constraint = 'join_slugs_few';
+    end if;
+    insert into join_slugs (slug, program_id) values (new_slug, of_program_id);
+  end if;
+  insert into join_pages (program_id, slug) values (of_program_id, coalesce(new_slug, page.slug)) on conflict (program_id) do nothing;
+  select j.* into before_change from join_pages j where j.program_id = of_program_id;
+  page := before_change;
+  page.slug := coalesce(new_slug, page.slug);
+  page.is_open := coalesce((changes ->> 'is_open')::boolean, page.is_open);
+  page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
+  page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
+  page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
+  page.questions := coalesce(changes -> 'questions', page.questions);
+  if changes ? 'terms' and new_terms is distinct from (
+    select t.text from program_terms t where t.program_id = of_program_id and t.version = page.terms_version
+  ) then
+    page.terms_version := null;
+    if new_terms is not null then
+      insert into program_terms (program_id, version, text)
+      select of_program_id, coalesce(max(t.version), 0) + 1, new_terms from program_terms t where t.program_id = of_program_id
+      returning version into page.terms_version;
+    end if;
+  end if;
+  if (page.questions, page.terms_version) is distinct from (before_change.questions, before_change.terms_version) then
+    page.version := page.version + 1;
+  end if;
+  update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once, intro = page.intro,
+    logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
+  where j.program_id = of_program_id and j is distinct from page;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.save_mail_choices(of_user_id text, topics text[], frequencies text[])
  RETURNS void
  LANGUAGE sql
@@ -7242,6 +7684,34 @@ begin
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency <> sale.currency and v.livemode <> sale.is_test
     and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.standing_of_applicant(of_program_id bigint, of_email text, of_user_id text, OUT outcome text, OUT again_at timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (
+    select from partners r where r.program_id = of_program_id and r.ended_at is null
+      and (r.user_id = of_user_id or (r.user_id is not null and lower(r.email) = of_email))
+  ) then
+    outcome := 'partner';
+    return;
+  end if;
+  if exists (
+    select from applications a where a.program_id = of_program_id and a.status = 'waiting' and (a.email = of_email or a.user_id = of_user_id)
+  ) then
+    outcome := 'waiting';
+    return;
+  end if;
+  select a.decided_at + application_rests_after_rejection() into again_at from applications a
+  where a.program_id = of_program_id and a.status = 'rejected' and (a.email = of_email or a.user_id = of_user_id)
+    and a.decided_at > now() - application_rests_after_rejection()
+  order by a.decided_at desc limit 1;
+  if found then
+    outcome := 'rejected';
+  end if;
 end $function$
 ;
 

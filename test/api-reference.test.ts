@@ -146,6 +146,10 @@ describe('the service answers the examples as the document says', async () => {
   await stack.sql.query("insert into partner_codes (program_id, partner_id, code) values (1, $1, 'JANE20')", [
     program.partnerId,
   ])
+  await stack.sql.query(
+    `insert into applications (program_id, id, source, status, name, email, verified_at) overriding system value
+    values (1, 7, 'page', 'waiting', 'Ada', 'ada@example.com', now())`,
+  )
   const clickIds = new Set(JSON.stringify(operations.map(({ examples }) => examples)).match(/cust_\d+_\d+/g))
   for (const clickId of clickIds) {
     await stack.sql.query(

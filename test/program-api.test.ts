@@ -1,11 +1,12 @@
 import { SvcApi, SvcApiError } from 'svc-tracker/api'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import { listAuditEntries } from '../lib/access/audit-log.ts'
 import { callsPerMinute } from '../lib/api/rate-limits.ts'
 import { operations } from '../lib/api/operations.ts'
 import { readFunctions } from '../lib/local/functions.ts'
+import { confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { refundPath, salePath, startTrackingApi, times } from './support/api.ts'
 
@@ -32,6 +33,12 @@ const get = (path: string, options = {}) =>
 const post = (path: string, body: unknown, options = {}) => api.call(path, body, { ...key, ...twoRequests, ...options })
 const patch = (path: string, body: unknown, options = {}) =>
   api.call(path, body, { method: 'PATCH', ...key, ...twoRequests, ...options })
+/** What mails somebody after its answer, which is a request to the database of its own. */
+const mailing = async (method: string, path: string, body: unknown, options = {}) => {
+  const [answer] = await api.callAll(path, [body], { method, ...key, ...options })
+  if (!answer) throw new Error('there was no answer')
+  return answer
+}
 const withKey = (token: string) => ({ headers: { 'idempotency-key': token } })
 
 const addressOf = (path: string) =>
@@ -89,6 +96,7 @@ test('the limit that answers name is the one of wrangler.toml', () => {
 const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
   ['/api/v1/partners', (n) => post('/api/v1/partners', { name: `Partner ${n}` })],
   ['/api/v1/groups', (n) => post('/api/v1/groups', { name: `Group ${n} ${crypto.randomUUID()}` })],
+  ['/api/v1/applications', () => applying()],
   ['/api/v1/links', () => post('/api/v1/links', { partner_id: program.partnerId })],
   ['/api/v1/customers', () => api.click(program)],
   ['/api/v1/sales', sell],
@@ -97,6 +105,16 @@ const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
   ['/api/v1/payout-runs', due],
   ['/api/v1/webhook-endpoints', () => listenTo()],
 ]
+
+/** An application that waits. */
+async function applying(): Promise<number> {
+  await patch('/api/v1/join-page', {})
+  const { id } = (
+    await mailing('POST', '/api/v1/applications', { name: 'Grace', email: `${crypto.randomUUID()}@example.com` })
+  ).body.application
+  await api.stack.sql.query(`update applications set status = 'waiting', verified_at = now() where id = $1`, [id])
+  return id
+}
 
 /** A webhook endpoint; answers it with its secret. */
 async function listenTo(settings: object = {}, options: object = {}) {
@@ -329,6 +347,101 @@ test('rules are previewed for whom they would be, everybody’s are changed, and
   ])
     expect(answer).toMatchObject({ status: 404, body: { error: { code: 'not_found' } } })
   expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
+})
+
+test('the join page is changed by the field, and an application by key is mailed once, confirmed and decided once', async () => {
+  const questions = [{ label: 'Where?', type: 'short', required: true }]
+  const own = { key: other.apiKey }
+  expect((await get('/api/v1/join-page', own)).body.join_page).toMatchObject({ slug: null, url: null, is_open: false })
+  const early = await mailing('POST', '/api/v1/applications', { name: 'Grace', email: 'early@example.com' }, own)
+  expect(early).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
+  const slug = `page-${crypto.randomUUID()}`
+  const page = await patch(
+    '/api/v1/join-page',
+    { slug, questions, terms: 'Be true.', logo_url: 'https://a.example/b.png' },
+    own,
+  )
+  expect(page.body.join_page).toMatchObject({
+    slug,
+    url: expect.stringContaining(`/join/${slug}`),
+    terms_version: 1,
+    questions,
+  })
+  expect((await patch('/api/v1/join-page', { intro: 'Hello' }, own)).body.join_page).toMatchObject({
+    slug,
+    intro: 'Hello',
+    questions,
+  })
+
+  const applicant = {
+    name: 'Grace Hopper',
+    email: `Grace-${crypto.randomUUID()}@Example.com`,
+    answers: [{ question: 'Where?', answer: 'Here' }],
+    terms_version: 1,
+  }
+  for (const [wrong, field] of [
+    [{ terms_version: 2 }, 'terms_version'],
+    [{ terms_version: null }, 'terms_version'],
+    [{ answers: [] }, 'answers'],
+    [{ answers: [{ question: 'Where?', answer: ' ' }] }, 'answers'],
+    [{ answers: [...applicant.answers, { question: 'Why?', answer: 'x' }] }, 'answers'],
+    [{ answers: [...applicant.answers, ...applicant.answers] }, 'answers'],
+    [{ answers: [{ question: 'Where?', answer: 'x'.repeat(301) }] }, 'answers'],
+    [{ email: 'nobody' }, 'email'],
+    [{ name: 'a\u202Eb' }, 'name'],
+  ] as const) {
+    const refused = await mailing('POST', '/api/v1/applications', { ...applicant, ...wrong }, own)
+    expect([wrong, refused.body.error.details?.[0].field]).toEqual([wrong, field])
+  }
+  const made = await mailing('POST', '/api/v1/applications', applicant, { ...own, ...withKey('grace') })
+  expect(made.body.application).toMatchObject({
+    status: 'unverified',
+    source: 'api',
+    email: applicant.email.toLowerCase(),
+    terms_version: 1,
+  })
+  expect((await mailing('POST', '/api/v1/applications', applicant, { ...own, ...withKey('grace') })).body).toEqual(
+    made.body,
+  )
+  const mails = async () =>
+    (
+      await api.stack.sql.query<{ subject: string; body: string }>(
+        'select subject, body from mails where recipient = $1 order by id',
+        [applicant.email.toLowerCase()],
+      )
+    ).rows
+  await vi.waitFor(async () => expect(await mails()).toHaveLength(1))
+  const { id } = made.body.application
+  const address = `/api/v1/applications/${id}`
+  expect(await mailing('PATCH', address, { status: 'approved' }, own)).toMatchObject({ status: 409 })
+  const confirmed = /application\?token=(\S+)/.exec((await mails())[0]?.body ?? '')?.[1] ?? ''
+  const found = await findApplication(api.stack.db, confirmed)
+  if (found) await confirmApplication(api.stack.db, found)
+  for (const wrong of [
+    { status: 'waiting' },
+    { status: 'rejected', group_id: 1 },
+    { status: 'approved', note: 'x' },
+    {},
+  ])
+    expect(await mailing('PATCH', address, wrong, own)).toMatchObject({ status: 400 })
+  expect(await mailing('PATCH', address, { status: 'approved', group_id: 9_999_999 }, own)).toMatchObject({
+    status: 409,
+  })
+  const approved = await mailing('PATCH', address, { status: 'approved' }, own)
+  expect(approved.body.application).toMatchObject({
+    status: 'approved',
+    partner_id: expect.any(Number),
+    decided_by: expect.any(String),
+  })
+  expect((await mailing('PATCH', address, { status: 'approved' }, own)).body).toEqual(approved.body)
+  expect(await mailing('PATCH', address, { status: 'rejected' }, own)).toMatchObject({ status: 409 })
+  expect((await get(address, own)).body).toEqual(approved.body)
+  await vi.waitFor(async () => expect((await mails()).map(({ subject }) => subject)).toHaveLength(2))
+  expect(
+    await get(`/api/v1/applications?email=${encodeURIComponent(applicant.email)}&status=approved`, own),
+  ).toMatchObject({
+    body: { data: [{ id }] },
+  })
 })
 
 test('a group is made with its rules once, changed by the field, and pays its partners', async () => {

@@ -15,7 +15,16 @@ import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
 
-const resources = ['partners', 'groups', 'links', 'sales', 'commissions', 'payouts', 'webhook-endpoints']
+const resources = [
+  'partners',
+  'groups',
+  'applications',
+  'links',
+  'sales',
+  'commissions',
+  'payouts',
+  'webhook-endpoints',
+]
 const stack = await startStack({
   functions: ['cli-status', 'track-click', 'track-lead', 'track-sale', 'performance', ...resources],
 })

@@ -9,7 +9,9 @@ import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { makePayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
+import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { makeGroup } from '../lib/programs/groups.ts'
+import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
@@ -203,6 +205,12 @@ const routes = {
     'GET /api/v1/rules',
     'PATCH /api/v1/rules',
     'POST /api/v1/rules/preview',
+    'GET /api/v1/applications',
+    'POST /api/v1/applications',
+    'GET /api/v1/applications/:application_id',
+    'PATCH /api/v1/applications/:application_id',
+    'GET /api/v1/join-page',
+    'PATCH /api/v1/join-page',
     'GET /api/v1/performance',
     'GET /api/v1/links',
     'POST /api/v1/links',
@@ -381,6 +389,12 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
   const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
   const message = await testEndpoint(stack.db, programId, endpoint.id)
   const group = await makeGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
+  await changeJoinPage(stack.db, programId, { is_open: true, slug: 'secret-slug', terms: 'Be true.' })
+  const applicant = { programId, userId: null, email: 'secret-applicant@example.com', name: 'Applicant', answers: [] }
+  const applied = await apply(stack.db, { ...applicant, seen: { version: 2 } })
+  const application = await findApplication(stack.db, applied.token)
+  if (!application) throw new Error('the application is missing')
+  await confirmApplication(stack.db, application)
   const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -396,6 +410,9 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':partner_id': String(partnerId),
     ':group_id': String(group.id),
     ':groupId': String(group.id),
+    ':application_id': String(application.id),
+    ':applicationId': String(application.id),
+    ':slug': 'secret-slug',
     ':link_id': String(ids.rows[0]?.link),
     ':customerId': String(ids.rows[0]?.customer),
     ':customer': 'secret-customer',
@@ -606,6 +623,7 @@ const secrets: [what: string, text: string, action: Action][] = [
   ['a click id', own.click_id, 'tracking:list'],
   ['where webhooks go', 'secret-hook', 'webhook:list'],
   ['where a partner is paid', 'secret-payout@example.com', 'payout-address:read'],
+  ["an applicant's e-mail address", 'secret-applicant@example.com', 'payout-address:read'],
   ["a partner's e-mail address", 'secret-partner@example.com', 'payout-address:read'],
   ['the account at the payment processor', victim.connectedAccountId, 'processor:manage'],
   ["a key's last characters", `…${victim.apiKey.slice(-4)}`, 'api-key:manage'],
@@ -666,6 +684,9 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/rules': { rules: [{ sale_type: 'evil', commission_bp: 10_000 }] },
   'POST /api/v1/rules/preview': { partner_id: victim.partnerId, rules: [{ commission_bp: 10_000 }] },
   'PATCH /api/v1/groups/:group_id': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
+  'POST /api/v1/applications': { name: 'Eve', email: 'eve@evil.example' },
+  'PATCH /api/v1/applications/:application_id': { status: 'rejected' },
+  'PATCH /api/v1/join-page': { intro: 'Buy at evil.example' },
   'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
   'PATCH /api/v1/links/:link_id': { status: 'inactive' },
   'PATCH /api/v1/commissions': { ids: [Number(own[':commission_id'])], status: 'rejected', reason: 'no' },
@@ -686,8 +707,8 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
     expect([name, status]).toEqual([name, 401])
   }
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
-  // A link for another's partner is refused as one for nobody, and nobody of the other program is due.
-  const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs']
+  // A link for another's partner is refused as one for nobody, nobody of the other program is due, and it has no join page.
+  const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs', 'POST /api/v1/applications']
   const isNamed = /\/:|^POST .*(preview|adjustments)$/.test(route)
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : 200)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])

@@ -3,8 +3,8 @@ import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 
 /**
- * Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries and of
- * invitations, mails, what was made by API key, and invitations that ran out a year ago.
+ * Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries, of
+ * invitations and of mails to applicants, mails, what was made by API key, and invitations that ran out a year ago.
  */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
@@ -13,6 +13,7 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('used_forms').where('used_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', sql<Date>`now() - interval '1 day'`),
     kysely.deleteFrom('invitation_mails').where('day', '<', sql<Date>`utc_day(now())`),
+    kysely.deleteFrom('application_mails').where('day', '<', sql<Date>`utc_day(now())`),
     kysely.deleteFrom('workspace_invitations').where('expires_at', '<', sql<Date>`now() - interval '1 year'`),
     kysely.deleteFrom('partner_invitations').where('expires_at', '<', sql<Date>`now() - interval '1 year'`),
     kysely.deleteFrom('idempotency_keys').where('created_at', '<', sql<Date>`now() - interval '1 day'`),

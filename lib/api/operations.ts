@@ -1,4 +1,5 @@
 import { adjustmentOperations } from './adjustments.ts'
+import { applicationOperations } from './applications.ts'
 import { cliStatus } from './cli-status.ts'
 import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
@@ -29,6 +30,7 @@ export const operations = [
   cliStatus(),
   ...partnerOperations(),
   ...groupOperations(),
+  ...applicationOperations(),
   ...linkOperations(),
   ...customerOperations(),
   ...saleOperations(),

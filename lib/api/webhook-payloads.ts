@@ -64,6 +64,7 @@ const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency
 /** What each field of `data` means, of every type. */
 export const webhookFields: Record<string, string> = {
   amount_cents: 'What was paid, earned or asked for, in the smallest unit of the currency.',
+  application_id: 'Id of the application, of the program API.',
   approved_cents: 'What was added to the partner’s balance: what refunds before left of the commission.',
   commission_id: 'Id of the commission.',
   currency: 'ISO 4217, in lower case.',
@@ -166,6 +167,11 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
       reason: z.enum(['refund', 'chargeback', 'rejected', 'corrected']),
     }),
     example: { ...commissionExample, reversed_cents: 180, reversed_by_cents: 180, is_full: false, reason: 'refund' },
+  },
+  'partner.applied': {
+    when: 'Somebody applied to be a partner, and confirmed their address.',
+    data: z.object({ application_id: id() }),
+    example: { application_id: 1 },
   },
   'partner.joined': {
     when: 'Somebody signed in as a partner for the first time, or again after they had left.',

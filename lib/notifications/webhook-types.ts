@@ -6,6 +6,7 @@ export const webhookTypes = [
   'commission.created',
   'commission.approved',
   'commission.reversed',
+  'partner.applied',
   'partner.joined',
   'adjustment.created',
   'payout.requested',

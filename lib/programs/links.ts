@@ -14,9 +14,14 @@ export function suggestCode(name: string, digits: number): string {
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '')
     .slice(0, 20)
+  return `${letters || 'partner'}${randomDigits(digits)}`
+}
+
+/** So many digits, 9 at most, for the end of a code. */
+export function randomDigits(digits: number): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1))
   const first = 10 ** (digits - 1)
-  return `${letters || 'partner'}${first + (random % (9 * first))}`
+  return String(first + (random % (9 * first)))
 }
 
 export function refuseTakenCode(error: unknown): never {

@@ -50,6 +50,12 @@ export function needsStatement(programId: number) {
         .where('c.reversal', '<>', 'full')
         .as('commissions_to_review'),
       eb
+        .selectFrom('applications as a')
+        .select((waiting) => waiting.fn.countAll<number>().as('n'))
+        .whereRef('a.program_id', '=', 'p.id')
+        .where('a.status', '=', 'waiting')
+        .as('applications_waiting'),
+      eb
         .selectFrom('balances as b')
         .select((owed) => owed.fn.count<number>('b.partner_id').distinct().as('n'))
         .whereRef('b.program_id', '=', 'p.id')

@@ -12,29 +12,33 @@ const validDays = 14
 
 type InvitationBuilder = ExpressionBuilder<DB & { i: DB['partner_invitations'] }, 'i'>
 
-/** Open, in time, and its sender may still make it: an invitation ends with the right of whom it came from. */
+/** Open, in time, and its sender may still make it: an invitation ends with the right of whom it came from, unless the partner applied for it. */
 function holds(eb: InvitationBuilder) {
   return eb.and([
     isOpen(eb),
     eb('i.expires_at', '>', now),
-    eb.exists(
-      eb
-        .selectFrom('programs as g')
-        .innerJoin('workspace_members as m', 'm.workspace_id', 'g.workspace_id')
-        .leftJoin('program_members as o', (join) =>
-          join.onRef('o.program_id', '=', 'g.id').onRef('o.user_id', '=', 'm.user_id'),
-        )
-        .whereRef('g.id', '=', 'i.program_id')
-        .whereRef('m.user_id', '=', 'i.invited_by')
-        .where('m.removed_at', 'is', null)
-        .where((sender) =>
-          sender.or([
-            sender('m.role', 'in', rolesWith('partner:manage')),
-            sender(sender.ref('o.role').$castTo<Role>(), 'in', rolesWith('partner:manage')),
-          ]),
-        ),
-    ),
+    eb.or([eb('i.application_id', 'is not', null), senderMay(eb)]),
   ])
+}
+
+function senderMay(eb: InvitationBuilder) {
+  return eb.exists(
+    eb
+      .selectFrom('programs as g')
+      .innerJoin('workspace_members as m', 'm.workspace_id', 'g.workspace_id')
+      .leftJoin('program_members as o', (join) =>
+        join.onRef('o.program_id', '=', 'g.id').onRef('o.user_id', '=', 'm.user_id'),
+      )
+      .whereRef('g.id', '=', 'i.program_id')
+      .whereRef('m.user_id', '=', 'i.invited_by')
+      .where('m.removed_at', 'is', null)
+      .where((sender) =>
+        sender.or([
+          sender('m.role', 'in', rolesWith('partner:manage')),
+          sender(sender.ref('o.role').$castTo<Role>(), 'in', rolesWith('partner:manage')),
+        ]),
+      ),
+  )
 }
 
 function isOpen(eb: InvitationBuilder) {
@@ -104,6 +108,7 @@ export async function invitePartner(
             email: (eb) => eb.ref('excluded.email'),
             token_hash: tokenHash,
             invited_by: invitedBy,
+            application_id: null,
             created_at: now,
             expires_at: expires,
           }),

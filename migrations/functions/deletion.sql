@@ -48,6 +48,8 @@ begin
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
+  update join_pages j set is_open = false where j.program_id = any (program_ids) and j.is_open;
+  delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
   delete from processor_customer_metadata m where m.account_id = any (account_ids);
@@ -65,6 +67,7 @@ end $$;
 create or replace function erase_account(of_user_id text, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
+  verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
   program_ids bigint[];
   partner_ids bigint[];
 begin
@@ -94,6 +97,10 @@ begin
   delete from partner_invitations i
   where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = address;
+  -- That they accepted the terms of a program stays, without them. An address counts as theirs once it is verified.
+  delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
+  update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
+  where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
   update partner_invitations i set revoked_at = now()
   where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
   update workspace_invitations i set revoked_at = now()

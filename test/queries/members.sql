@@ -38,12 +38,12 @@ set "revoked_at" = now()
 where "i"."program_id" in (
   select "id"
   from "programs"
-  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-    select
-    from "programs" as "g"
-    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
+  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
 
 -- changeMember to none
 select
@@ -74,12 +74,12 @@ set "revoked_at" = now()
 where "i"."program_id" in (
   select "id"
   from "programs"
-  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-    select
-    from "programs" as "g"
-    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
+  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
 
 -- openProgram
 insert into "program_members" ("program_id", "workspace_id", "user_id", "role")
@@ -98,12 +98,12 @@ where "i"."program_id" in (
   where "workspace_id" = (
     select "workspace_id"
     from "programs"
-    where "id" = $1)) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-    select
-    from "programs" as "g"
-    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
+    where "id" = $1)) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
 
 -- listOpenedPrograms
 select "o"."program_id", "p"."name" as "program_name", "o"."user_id", "u"."name" as "user_name", "o"."role"

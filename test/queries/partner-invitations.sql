@@ -6,19 +6,19 @@ where "program_id" = $4 and "id" = $5 and "email" is not null and ("user_id" is 
 on conflict ("program_id", "partner_id")
 where "accepted_at" is null and "declined_at" is null and "revoked_at" is null do
 update
-set "email" = "excluded"."email", "token_hash" = $6, "invited_by" = $7, "created_at" = now(), "expires_at" = now() + make_interval(days => $8)
+set "email" = "excluded"."email", "token_hash" = $6, "invited_by" = $7, "application_id" = $8, "created_at" = now(), "expires_at" = now() + make_interval(days => $9)
 returning "email";
 
 -- listPartnerInvitations
 select "i"."program_id", "i"."id", "g"."name" as "program_name", "i"."expires_at"
 from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
-where "i"."email" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-    select
-    from "programs" as "g"
-    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))) and "i"."id" < $6
+where "i"."email" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))))) and "i"."id" < $6
 order by "i"."id" desc
 limit $7;
 
@@ -26,24 +26,24 @@ limit $7;
 select "g"."name" as "program_name", "i"."email"
 from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
-where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-    select
-    from "programs" as "g"
-    inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-    left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-    where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))));
+where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+      select
+      from "programs" as "g"
+      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
 
 -- acceptPartnerInvitation by the link
 with "invitation" as (
   update "partner_invitations" as "i"
   set "accepted_at" = now()
   from "users" as "u", "partners" as "p"
-  where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-      select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))) and "i"."token_hash" = $5 and "u"."id" = $6 and "u"."email" = "i"."email" and (true or "u"."email_verified" = $7) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $8)
+  where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+        select
+        from "programs" as "g"
+        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) and "i"."token_hash" = $5 and "u"."id" = $6 and "u"."email" = "i"."email" and (true or "u"."email_verified" = $7) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $8)
   returning "i"."program_id", "i"."partner_id", "p"."ended_at" is not null as "had_ended"), "switched" as (
   update "referral_links" as "l"
   set "is_active" = $9
@@ -72,12 +72,12 @@ with "invitation" as (
   update "partner_invitations" as "i"
   set "accepted_at" = now()
   from "users" as "u", "partners" as "p"
-  where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-      select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))) and ("i"."program_id" = $5 and "i"."id" = $6) and "u"."id" = $7 and "u"."email" = "i"."email" and (false or "u"."email_verified" = $8) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $9)
+  where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+        select
+        from "programs" as "g"
+        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) and ("i"."program_id" = $5 and "i"."id" = $6) and "u"."id" = $7 and "u"."email" = "i"."email" and (false or "u"."email_verified" = $8) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $9)
   returning "i"."program_id", "i"."partner_id", "p"."ended_at" is not null as "had_ended"), "switched" as (
   update "referral_links" as "l"
   set "is_active" = $10

@@ -12,12 +12,12 @@ select keep_made((
         select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
           select
           from "partner_invitations" as "i"
-          where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-              select
-              from "programs" as "g"
-              inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-              left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-              where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+          where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+                select
+                from "programs" as "g"
+                inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+                left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+                where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
           select "g"."name"
           from "partner_groups" as "g"
           where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
@@ -95,12 +95,12 @@ from "i"."email" and "i"."accepted_at" is null and "i"."declined_at" is null and
 select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
   select
   from "partner_invitations" as "i"
-  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-      select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+        select
+        from "programs" as "g"
+        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
   select "g"."name"
   from "partner_groups" as "g"
   where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
@@ -139,12 +139,12 @@ limit $8;
 select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
   select
   from "partner_invitations" as "i"
-  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-      select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) as "invited", "p"."external_id", "p"."group_id", (
+  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+        select
+        from "programs" as "g"
+        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
   select "g"."name"
   from "partner_groups" as "g"
   where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (

@@ -31,28 +31,31 @@ select (
   select count(*) as "n"
   from "commissions" as "c"
   where "c"."program_id" = "p"."id" and "c"."review_reason" is not null and "c"."credited_at" is null and "c"."rejected_at" is null and "c"."reversal" <> $3) as "commissions_to_review", (
+  select count(*) as "n"
+  from "applications" as "a"
+  where "a"."program_id" = "p"."id" and "a"."status" = $4) as "applications_waiting", (
   select count(distinct "b"."partner_id") as "n"
   from "balances" as "b"
-  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $4) as "partners_owing", (
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $5) as "partners_owing", (
   select "b"."partner_id"
   from "balances" as "b"
-  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $5
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $6
   order by "b"."balance_cents"
-  limit $6) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
+  limit $7) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
   select count(*) as "n"
   from "notifications" as "n"
-  where "n"."program_id" = "p"."id" and "n"."audience" = $7 and "n"."kind" = $8 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
+  where "n"."program_id" = "p"."id" and "n"."audience" = $8 and "n"."kind" = $9 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
     select
     from "notification_reads" as "s"
     where "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id")) as "events_ignored", (
   select count(*) as "n"
   from "webhook_endpoints" as "w"
-  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $9 and "w"."deleted_at" is null) as "endpoints_off", not exists (
+  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $10 and "w"."deleted_at" is null) as "endpoints_off", not exists (
   select
   from "sales" as "s"
   where "s"."program_id" = "p"."id") as "has_no_sale"
 from "programs" as "p"
-where "p"."id" = $10;
+where "p"."id" = $11;
 select "id"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"

@@ -429,6 +429,181 @@ export interface ApiOperations {
     body: undefined
     answer: { success: true; deleted_id: number }
   }
+  /** Change the join page. */
+  updateJoinPage: {
+    query: undefined
+    body: {
+      /** 3 to 60 lower-case letters, digits and hyphens. */
+      slug?: string | undefined
+      /** Whether the page is there. Your own form works without it. */
+      is_open?: boolean | undefined
+      /** Whether who confirmed their address is a partner at once. Somebody whom the program rejected or ended before waits for a person all the same. */
+      approves_at_once?: boolean | undefined
+      /** Plain text: an empty line begins a paragraph, a line that begins with `- ` is of a list. */
+      intro?: string | null | undefined
+      /** The `https://` address of an image, which visitors load from there. */
+      logo_url?: string | null | undefined
+      /** What is asked beside name and address, ten at most. `short` answers have 300 characters at most, `long` ones 3,000. */
+      questions?: { label: string; type?: 'short' | 'long' | undefined; required?: boolean | undefined }[] | undefined
+      /** What applicants accept. Another text is the next `terms_version`, and applications keep the one that was accepted. */
+      terms?: string | null | undefined
+    }
+    answer: {
+      success: true
+      join_page: {
+        slug: string | null
+        url: string | null
+        is_open: boolean
+        approves_at_once: boolean
+        intro: string | null
+        logo_url: string | null
+        questions: { label: string; type: 'short' | 'long'; required: boolean }[]
+        terms: string | null
+        terms_version: number | null
+        terms_since: string | null
+      }
+    }
+  }
+  /** Read the join page. */
+  getJoinPage: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      join_page: {
+        slug: string | null
+        url: string | null
+        is_open: boolean
+        approves_at_once: boolean
+        intro: string | null
+        logo_url: string | null
+        questions: { label: string; type: 'short' | 'long'; required: boolean }[]
+        terms: string | null
+        terms_version: number | null
+        terms_since: string | null
+      }
+    }
+  }
+  /** Apply by your own form. */
+  createApplication: {
+    query: undefined
+    body: {
+      /** 1 to 80 characters. */
+      name: string
+      /** Where the link is mailed. */
+      email: string
+      /** An answer to each required question, and to no others, each by its label. */
+      answers?: { question: string; answer: string }[] | undefined
+      /** The version of the terms that the applicant accepted, which has to be the present one. */
+      terms_version?: number | null | undefined
+    }
+    answer: {
+      success: true
+      application: {
+        id: number
+        status: 'unverified' | 'waiting' | 'approved' | 'rejected'
+        source: 'page' | 'api'
+        name: string
+        email: string | null
+        answers: { question: string; answer: string }[]
+        terms_version: number | null
+        partner_id: number | null
+        note: string | null
+        applied_at: string
+        verified_at: string | null
+        decided_at: string | null
+        decided_by: string | null
+      }
+    }
+  }
+  /** List applications. */
+  listApplications: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only those in this state. */
+      status?: 'unverified' | 'waiting' | 'approved' | 'rejected' | undefined
+      /** Only those with this address. */
+      email?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        status: 'unverified' | 'waiting' | 'approved' | 'rejected'
+        source: 'page' | 'api'
+        name: string
+        email: string | null
+        answers: { question: string; answer: string }[]
+        terms_version: number | null
+        partner_id: number | null
+        note: string | null
+        applied_at: string
+        verified_at: string | null
+        decided_at: string | null
+        decided_by: string | null
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read an application. */
+  getApplication: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      application: {
+        id: number
+        status: 'unverified' | 'waiting' | 'approved' | 'rejected'
+        source: 'page' | 'api'
+        name: string
+        email: string | null
+        answers: { question: string; answer: string }[]
+        terms_version: number | null
+        partner_id: number | null
+        note: string | null
+        applied_at: string
+        verified_at: string | null
+        decided_at: string | null
+        decided_by: string | null
+      }
+    }
+  }
+  /** Approve or reject an application. */
+  decideApplication: {
+    query: undefined
+    body: {
+      /** `approved` or `rejected`. */
+      status: 'approved' | 'rejected'
+      /** The group that the partner comes into. */
+      group_id?: number | null | undefined
+      /** Why it is rejected, for yourself. */
+      note?: string | undefined
+      /** Whether who is rejected is told by mail. Not unless it is true. */
+      notify?: boolean | undefined
+    }
+    answer: {
+      success: true
+      application: {
+        id: number
+        status: 'unverified' | 'waiting' | 'approved' | 'rejected'
+        source: 'page' | 'api'
+        name: string
+        email: string | null
+        answers: { question: string; answer: string }[]
+        terms_version: number | null
+        partner_id: number | null
+        note: string | null
+        applied_at: string
+        verified_at: string | null
+        decided_at: string | null
+        decided_by: string | null
+      }
+    }
+  }
   /** Add a link. */
   createLink: {
     query: undefined
@@ -1155,7 +1330,7 @@ export interface ApiOperations {
       url: string | null
       /** A note of yours: 200 characters at most. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types: (
         | 'lead.created'
         | 'sale.created'
@@ -1163,6 +1338,7 @@ export interface ApiOperations {
         | 'commission.created'
         | 'commission.approved'
         | 'commission.reversed'
+        | 'partner.applied'
         | 'partner.joined'
         | 'adjustment.created'
         | 'payout.requested'
@@ -1183,6 +1359,7 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
           | 'payout.requested'
@@ -1220,6 +1397,7 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
           | 'payout.requested'
@@ -1252,6 +1430,7 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
           | 'payout.requested'
@@ -1274,7 +1453,7 @@ export interface ApiOperations {
       url?: string | undefined
       /** A note of yours: 200 characters at most. Null takes it away. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types?:
         | (
             | 'lead.created'
@@ -1283,6 +1462,7 @@ export interface ApiOperations {
             | 'commission.created'
             | 'commission.approved'
             | 'commission.reversed'
+            | 'partner.applied'
             | 'partner.joined'
             | 'adjustment.created'
             | 'payout.requested'
@@ -1306,6 +1486,7 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
           | 'payout.requested'
@@ -1337,6 +1518,7 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
           | 'payout.requested'

@@ -21,6 +21,8 @@ export type Partner = Item<'listPartners'>
 export type CommissionRule = One<'listRules'>[number]
 export type RulePreview = One<'previewRules'>
 export type PartnerGroup = Item<'listGroups'>
+export type Application = Item<'listApplications'>
+export type JoinPage = One<'getJoinPage'>
 export type Link = Item<'listLinks'>
 export type Customer = Item<'listCustomers'>
 export type Sale = Item<'listSales'>
@@ -117,6 +119,24 @@ export class SvcApi {
     update: (changes: Body<'updateRules'>) => this.#one<CommissionRule[]>('PATCH', 'rules', changes),
     /** What a month would have brought with these rules of a group, of a partner or of everybody. It changes nothing. */
     preview: (change: Body<'previewRules'>) => this.#one<RulePreview>('POST', 'rules/preview', change),
+  }
+
+  readonly applications = {
+    list: (query?: Query<'listApplications'>) => this.#list<Application>('applications', query),
+    get: (id: number) => this.#one<Application>('GET', `applications/${id}`),
+    /** From a form of your own; the applicant is mailed a link to confirm it. */
+    create: (application: Body<'createApplication'>, options?: CreateOptions) =>
+      this.#create<Application>('applications', application, options),
+    approve: (id: number, into: { group_id?: number } = {}) =>
+      this.#one<Application>('PATCH', `applications/${id}`, { status: 'approved', ...into }),
+    reject: (id: number, how: { note?: string; notify?: boolean } = {}) =>
+      this.#one<Application>('PATCH', `applications/${id}`, { status: 'rejected', ...how }),
+  }
+
+  /** The public page on which people apply. */
+  readonly joinPage = {
+    get: () => this.#one<JoinPage>('GET', 'join-page'),
+    update: (changes: Body<'updateJoinPage'>) => this.#one<JoinPage>('PATCH', 'join-page', changes),
   }
 
   readonly links = {

@@ -72,6 +72,8 @@ export interface WebhookData {
     is_full: boolean
     reason: 'refund' | 'chargeback' | 'rejected' | 'corrected'
   }
+  /** Somebody applied to be a partner, and confirmed their address. */
+  'partner.applied': { application_id: number }
   /** Somebody signed in as a partner for the first time, or again after they had left. */
   'partner.joined': { partner_id: number }
   /** Somebody added to a partner’s balance by hand, or deducted from it: `amount_cents` is then below zero. */
@@ -132,6 +134,7 @@ export const webhookTypes = [
   'commission.created',
   'commission.approved',
   'commission.reversed',
+  'partner.applied',
   'partner.joined',
   'adjustment.created',
   'payout.requested',

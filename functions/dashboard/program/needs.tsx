@@ -50,6 +50,12 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       '/commissions?status=pending',
     ],
     [
+      of(needs.applications_waiting) > 0,
+      'partner:list',
+      `${counted(of(needs.applications_waiting), 'application waits', 'applications wait')} for your decision`,
+      '/applications?status=waiting',
+    ],
+    [
       owing > 0,
       'partner:list',
       `${counted(owing, 'partner has', 'partners have')} a balance below zero`,

@@ -69,6 +69,19 @@ const lists = [
       ],
     ],
   }),
+  kinds<Row<'listApplications'>>({
+    noun: 'applications',
+    path: 'applications',
+    filters: { status: 'unverified, waiting, approved or rejected', email: 'address' },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['APPLIED', ({ applied_at: at }) => day(at)],
+      ['NAME', ({ name }) => name],
+      ['E-MAIL', ({ email }) => email],
+      ['STATUS', ({ status }) => status],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+    ],
+  }),
   kinds<Row<'listLinks'>>({
     noun: 'links',
     path: 'links',
@@ -175,6 +188,9 @@ const tones = {
   paid: 'green',
   delivered: 'green',
   pending: 'yellow',
+  waiting: 'yellow',
+  unverified: 'dim',
+  rejected: 'red',
   requested: 'yellow',
   inactive: 'dim',
   ended: 'dim',
@@ -302,7 +318,10 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     addList(noun, list as List<unknown>, subcommand, print)
   }
   const [partners, groups, links] = [nouns.get('partners'), nouns.get('groups'), nouns.get('links')]
-  if (!partners || !groups || !links) throw new Error('partners, groups or links are missing')
+  const applications = nouns.get('applications')
+  if (!partners || !groups || !links || !applications)
+    throw new Error('partners, groups, links or applications are missing')
+  addDecisions(applications, subcommand, print)
 
   const sales = nouns.get('sales')
   if (!sales) throw new Error('sales are missing')
@@ -539,6 +558,42 @@ function previewed({ preview }: ApiOperations['previewRules']['answer']): string
       ...preview.partners.map((partner) => rowOf(partner.name, partner)),
     ],
   )
+}
+
+/** `svc applications show`, `approve` and `reject`. */
+function addDecisions(applications: Command, subcommand: Subcommand, print: Print): void {
+  type Answer = ApiOperations['getApplication']['answer']
+  const named = (parent: Command) => parent.argument('<id>', 'Of the application.', wholeNumber)
+  named(subcommand(applications, 'show', 'Show an application with its answers.'))
+    .addHelpText('after', '\nExamples:\n  $ svc applications show 7')
+    .action(async (id: number, flags: Flags) => {
+      const answer = await request<Answer>(connect(flags), `/api/v1/applications/${id}`)
+      const { name, email, status, applied_at: at, answers, terms_version: terms } = answer.application
+      const lines = [
+        `${plain(name)}, ${plain(email)}: ${status}, applied ${day(at)}${terms === null ? '' : `, accepted version ${terms} of the terms`}`,
+        ...answers.map(({ question, answer: said }) => `\n${style('bold', plain(question))}\n${plain(said)}`),
+      ]
+      print(flags, answer, lines.join('\n'))
+    })
+  const decide = async (id: number, flags: Flags, body: object) => {
+    const answer = await request<Answer>(connect(flags), `/api/v1/applications/${id}`, { method: 'PATCH', body })
+    const { name, status, partner_id: partner } = answer.application
+    const became = partner === null ? '' : `, partner ${partner}`
+    print(flags, answer, `${green('✓')} Application ${id} of ${plain(name)} is ${status}${became}`)
+  }
+  named(subcommand(applications, 'approve', 'Approve an application: the person is a partner and is mailed.'))
+    .option('--group-id <id>', 'The group that they come into.', wholeNumber)
+    .addHelpText('after', '\nExamples:\n  $ svc applications approve 7 --group-id 2')
+    .action((id: number, flags: Flags & { groupId?: number }) =>
+      decide(id, flags, { status: 'approved', group_id: flags.groupId }),
+    )
+  named(subcommand(applications, 'reject', 'Reject an application. Nobody is mailed, unless you say so.'))
+    .option('--note <text>', 'Why, for yourself.')
+    .option('--notify', 'Mail the person.')
+    .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A site of coupons" --notify')
+    .action((id: number, flags: Flags & { notify?: boolean }) =>
+      decide(id, flags, { status: 'rejected', ...given(flags, ['note']), notify: flags.notify }),
+    )
 }
 
 const part = (title: string, rows: string[][], titles: string[]) =>

@@ -1,0 +1,98 @@
+import { limitBody, onlyMethods } from '../lib/api/app.ts'
+import {
+  applicationDecision,
+  applicationPath,
+  applicationsQuery,
+  asApplication,
+  asJoinPage,
+  joinPageChanges,
+  newApplication,
+} from '../lib/api/applications.ts'
+import { accept } from '../lib/api/input.ts'
+import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { newToken } from '../lib/access/tokens.ts'
+import { openDatabase } from '../lib/database.ts'
+import { ApiError } from '../lib/errors.ts'
+import { makeOnce } from '../lib/idempotency.ts'
+import { canMail, mailIsMissing } from '../lib/mail.ts'
+import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+import {
+  type ApplicationMailEnv,
+  mailApprovals,
+  mailConfirmation,
+  mailRejection,
+} from '../lib/programs/application-mails.ts'
+import {
+  applyByKey,
+  approveApplication,
+  hexHash,
+  listApplications,
+  readApplication,
+  rejectApplication,
+} from '../lib/programs/applications.ts'
+import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
+
+const app = createProgramApi<RelayEnv & ApplicationMailEnv>()
+const [all, one, page] = ['/api/v1/applications', '/api/v1/applications/:application_id', '/api/v1/join-page'] as const
+const named = accept('param', applicationPath, known)
+
+/** GET /api/v1/applications, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
+app.get(all, withKey('read'), accept('query', applicationsQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const applications = await listApplications(c.get('db'), c.get('programId'), pageOf(query))
+  return c.json(listed(applications, query.limit, asApplication, idCursorOf))
+})
+
+/** POST /api/v1/applications, scope `manage`, with an Idempotency-Key: 200 `{success, application}`; 409 where it is not taken. */
+app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known), withIdempotency, async (c) => {
+  if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
+  const { name, email, answers = [], terms_version: terms = null } = c.req.valid('json')
+  const [db, programId, token] = [c.get('db'), c.get('programId'), newToken()]
+  const given = answers.filter(({ answer }) => answer !== '')
+  const made = await makeOnce(() => applyByKey(db, { programId, name, email, answers: given, seen: { terms } }, token))
+  if (made.token_hash === (await hexHash(token))) {
+    c.executionCtx.waitUntil(
+      mailConfirmation(openDatabase(c.env), c.env, { to: email, programName: made.program_name }, token),
+    )
+  }
+  return c.json({ success: true, application: asApplication(made) })
+})
+app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+/** GET /api/v1/applications/{application_id}, scope `read`: 200 `{success, application}`; 404. */
+app.get(one, withKey('read'), named, async (c) => {
+  const application = await readApplication(c.get('db'), c.get('programId'), c.req.valid('param').application_id)
+  return c.json({ success: true, application: asApplication(application) })
+})
+
+/** PATCH /api/v1/applications/{application_id}, scope `manage`: 200 `{success, application}`; 404, 409 where it was decided otherwise. */
+app.patch(one, limitBody, withKey('manage'), named, accept('json', applicationDecision, known), async (c) => {
+  const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').application_id]
+  const { status, group_id: groupId = null, note = null, notify = false } = c.req.valid('json')
+  if (status === 'approved') {
+    const approved = await approveApplication(db, programId, id, groupId)
+    c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [approved]))
+    c.executionCtx.waitUntil(sendSoon(c.env, approved.outbox))
+    return c.json({ success: true, application: asApplication(approved.application) })
+  }
+  const { application, isFirst } = await rejectApplication(db, programId, id, note)
+  if (notify && isFirst) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
+  return c.json({ success: true, application: asApplication(application) })
+})
+app.all(one, onlyMethods('GET', 'HEAD', 'PATCH'))
+
+/** GET /api/v1/join-page, scope `read`: 200 `{success, join_page}`. */
+app.get(page, withKey('read'), async (c) => {
+  const read = await readJoinPage(c.get('db'), c.get('programId'))
+  return c.json({ success: true, join_page: asJoinPage(read, c.env.BASE_URL) })
+})
+
+/** PATCH /api/v1/join-page, scope `manage`: 200 `{success, join_page}`; 409 where another program has the address. */
+app.patch(page, limitBody, withKey('manage'), accept('json', joinPageChanges, known), async (c) => {
+  const changed = await changeJoinPage(c.get('db'), c.get('programId'), c.req.valid('json'))
+  return c.json({ success: true, join_page: asJoinPage(changed, c.env.BASE_URL) })
+})
+app.all(page, onlyMethods('GET', 'HEAD', 'PATCH'))
+
+export default app

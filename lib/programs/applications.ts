@@ -1,0 +1,399 @@
+import { type InferResult, sql } from 'kysely'
+import { hashToken, newToken } from '../access/tokens.ts'
+import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { keepMade, type Made } from '../idempotency.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { containing, kysely } from '../kysely.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { type Answered, termsOf } from './join-page.ts'
+import { randomDigits } from './links.ts'
+
+/**
+ * Applications to be a partner of a program. One counts once its sender's address is known to be theirs; then it waits for a person, or is approved at
+ * once where the program says so. Somebody rejected may apply again after thirty days.
+ */
+export const applicationStatuses = ['unverified', 'waiting', 'approved', 'rejected'] as const
+export type ApplicationStatus = (typeof applicationStatuses)[number]
+
+export type Application = InferResult<ReturnType<typeof applicationsStatement>>[number]
+
+interface ApplicationList extends Part {
+  status?: ApplicationStatus | undefined
+  /** In the name, and in the address unless `searchesEmail` is false, in letters of either case. */
+  search?: string | undefined
+  searchesEmail?: boolean
+  email?: string | undefined
+  /** These alone, in whatever state. */
+  applicationIds?: number[] | undefined
+}
+
+/** Applications to a program, the newest first. Without a `status`, those that were never confirmed are left out. */
+export function applicationsStatement(programId: number, list: ApplicationList) {
+  const { status, search, searchesEmail = true, email, applicationIds, ...part } = list
+  let query = kysely
+    .selectFrom('applications as a')
+    .innerJoin('programs as g', 'g.id', 'a.program_id')
+    .leftJoin('users as u', 'u.id', 'a.decided_by')
+    .leftJoin('api_keys as k', 'k.id', 'a.decided_by_key')
+    .select(['a.id', 'a.status', 'a.source', 'a.name', 'a.email', 'a.terms_version', 'a.partner_id', 'a.note'])
+    .select(['a.applied_at', 'a.verified_at', 'a.decided_at', 'g.name as program_name'])
+    .select((eb) => [
+      sql<Answered[]>`a.answers`.as('answers'),
+      eb('a.user_id', 'is not', null).$castTo<boolean>().as('has_account'),
+      eb.fn.coalesce('u.name', 'k.name').as('decided_by'),
+    ])
+    .where('a.program_id', '=', programId)
+  if (applicationIds !== undefined) query = query.where('a.id', 'in', applicationIds)
+  else if (status !== undefined) query = query.where('a.status', '=', status)
+  else query = query.where('a.status', '<>', 'unverified')
+  if (email !== undefined) query = query.where('a.email', '=', email.toLowerCase())
+  if (search !== undefined) {
+    const like = containing(search)
+    query = query.where((eb) =>
+      eb.or([eb('a.name', 'ilike', like), ...(searchesEmail ? [eb('a.email', 'ilike', like)] : [])]),
+    )
+  }
+  return partOf(query, sql.ref<number>('a.id'), part)
+}
+
+export async function listApplications(db: Database, programId: number, list: ApplicationList): Promise<Application[]> {
+  return await db.query(applicationsStatement(programId, list))
+}
+
+/** One of them with the text of the terms that were accepted. Refuses with `not_found`. */
+export async function readApplication(db: Database, programId: number, applicationId: number) {
+  const [application] = await db.query(
+    applicationsStatement(programId, { limit: 1, applicationIds: [applicationId] }).select((eb) =>
+      termsOf(eb.ref('a.program_id'), eb.ref('a.terms_version')).as('terms'),
+    ),
+  )
+  return found(application)
+}
+
+function found<Row>(application: Row | undefined): Row {
+  if (!application) throw new ApiError('not_found', 'This program has no such application.')
+  return application
+}
+
+export interface NewApplication {
+  programId: number
+  /** Whose account it is sent with, where its address is verified and is `email`. */
+  userId: string | null
+  email: string
+  name: string
+  answers: Answered[]
+  /** What the applicant saw: the page in this version, or, on the program's own form, the terms of this version. */
+  seen: { version: number } | { terms: number | null }
+}
+
+/**
+ * What became of an application: `applied` and to be confirmed by the mailed `token`, `waiting` or `approved` at once for somebody with an account, or
+ * why it was not taken: `closed`, `changed` since it was seen, `partner`, `waiting` or `rejected` until `againAt` before, `recipient` or
+ * `program` where enough was mailed today.
+ */
+export interface Applied {
+  outcome: string
+  applicationId: number | null
+  token: string
+  againAt: Date | null
+  outbox: RelayMessage[]
+}
+
+/** Sends somebody's application. Nobody is mailed by this. */
+export async function apply(db: Database, application: NewApplication): Promise<Applied> {
+  const token = newToken()
+  const tokenHash = application.userId === null ? await hashToken(token) : null
+  const [[row], [told]] = await withCode((digits) =>
+    db.batch([applyStatement(application, tokenHash, digits), wroteWebhook()]),
+  )
+  return {
+    outcome: row?.outcome ?? 'closed',
+    applicationId: row?.application_id ?? null,
+    token,
+    againAt: row?.again_at ?? null,
+    outbox: messagesAbout({ program_id: application.programId, ...told }),
+  }
+}
+
+function applyStatement(application: NewApplication, tokenHash: Uint8Array | null, digits: string) {
+  const { programId, userId, email, name, answers, seen } = application
+  return call('apply_to_program', {
+    of_program_id: programId,
+    of_source: 'version' in seen ? 'page' : 'api',
+    seen_version: 'version' in seen ? seen.version : null,
+    seen_terms: 'terms' in seen ? seen.terms : null,
+    of_user_id: userId,
+    of_email: email,
+    of_name: name,
+    of_answers: JSON.stringify(answers),
+    of_token_hash: tokenHash,
+    code_digits: digits,
+  })
+}
+
+/** Tries with random ends of codes, a digit longer for each that was taken. */
+async function withCode<Result>(act: (digits: string) => Promise<Result>): Promise<Result> {
+  for (let length = 4; ; length++) {
+    try {
+      return await act(randomDigits(length))
+    } catch (error) {
+      if (violatedConstraint(error) !== 'referral_links_code_key' || length >= 9) throw error
+    }
+  }
+}
+
+const refusals: Record<string, ApiError> = {
+  closed: new ApiError('conflict', 'This program has no join page yet, which says what is asked. Set it up first.'),
+  changed: new ApiError(
+    'conflict',
+    'The terms are of another version. Read the join page, show them and send their version.',
+    {
+      details: [
+        { field: 'terms_version', message: 'must be that of the present terms, and null where there are none' },
+      ],
+    },
+  ),
+  partner: new ApiError('conflict', 'This person is a partner of the program already.', {
+    details: [{ field: 'email', message: 'must be of nobody who is a partner already' }],
+  }),
+  waiting: new ApiError('conflict', 'An application of this person waits already.', {
+    details: [{ field: 'email', message: 'must be of nobody whose application waits' }],
+  }),
+  recipient: new ApiError('rate_limited', 'This address was mailed often enough today. Try again tomorrow.'),
+  program: new ApiError('rate_limited', 'This program caused 300 mails to applicants today. Go on tomorrow.'),
+}
+
+/**
+ * The same by the program's own form, with its key: an application to be confirmed by `token`. Returns it with the hash of its token, which is another's where
+ * the request was sent before. Refuses with `conflict`, `invalid_request` and `rate_limited` what is not taken.
+ */
+export async function applyByKey(
+  db: Database,
+  application: Omit<NewApplication, 'userId' | 'seen'> & { seen: { terms: number | null } },
+  token: string,
+): Promise<Made<Application & { token_hash: string }>> {
+  const tokenHash = await hashToken(token)
+  const { programId } = application
+  const made = applicationsStatement(programId, { limit: 1, status: 'unverified' })
+    .where('a.token_hash', '=', tokenHash)
+    .select(sql<string>`encode(a.token_hash, 'hex')`.as('token_hash'))
+  const [[row], [kept]] = await db.batch([
+    applyStatement({ ...application, userId: null }, tokenHash, ''),
+    keepMade(made),
+  ])
+  if (kept?.made) return kept.made
+  if (row?.outcome === 'answers') {
+    throw new ApiError('invalid_request', `The answer to "${row.wrong_question}" was not accepted.`, {
+      details: [
+        {
+          field: 'answers',
+          message: 'must answer each required question of the join page, and no others, in its words',
+        },
+      ],
+    })
+  }
+  if (row?.outcome === 'rejected') {
+    const again = row.again_at?.toISOString()
+    throw new ApiError('conflict', `This person was rejected. They may apply again from ${again} on.`, {
+      details: [{ field: 'email', message: 'must be of nobody who was rejected in the last thirty days' }],
+    })
+  }
+  throw refusals[row?.outcome ?? ''] ?? new Error(`an application came to ${row?.outcome}`)
+}
+
+/** The SHA-256 of a token as hexadecimal digits. */
+export async function hexHash(token: string): Promise<string> {
+  return [...(await hashToken(token))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/** What the mailed link of an application shows: what was sent, and what became of it. Undefined where the link is too old or was used up. */
+export async function findApplication(db: Database, token: string) {
+  const [application] = await db.query(
+    kysely
+      .selectFrom('applications as a')
+      .innerJoin('programs as g', 'g.id', 'a.program_id')
+      .select(['a.program_id', 'a.id', 'a.status', 'a.name', 'a.email', 'a.terms_version', 'a.applied_at'])
+      .select(['a.decided_at', 'g.name as program_name'])
+      .select((eb) => [
+        sql<Answered[]>`a.answers`.as('answers'),
+        termsOf(eb.ref('a.program_id'), eb.ref('a.terms_version')).as('terms'),
+      ])
+      .where('a.token_hash', '=', await hashToken(token))
+      .where('g.deleted_at', 'is', null)
+      .where(sql<boolean>`(a.status <> 'unverified' or a.applied_at > now() - application_confirmed_within())`),
+  )
+  return application
+}
+export type ConfirmableApplication = NonNullable<Awaited<ReturnType<typeof findApplication>>>
+
+/**
+ * Confirms an application by its mailed link. `invitation` is the token of the invitation where it was approved at once. Confirming it again changes
+ * nothing; `isFirst` says whether this did it.
+ */
+export async function confirmApplication(db: Database, { program_id: programId, id }: ConfirmableApplication) {
+  const invitation = newToken()
+  const invitationHash = await hashToken(invitation)
+  const [[row], [told]] = await withCode((digits) =>
+    db.batch([
+      call('confirm_application', {
+        of_program_id: programId,
+        of_application_id: id,
+        code_digits: digits,
+        invitation_hash: invitationHash,
+      }),
+      wroteWebhook(),
+    ]),
+  )
+  return {
+    outcome: row?.outcome ?? null,
+    isFirst: row?.is_first ?? false,
+    invitation: row?.invited ? invitation : undefined,
+    outbox: messagesAbout({ program_id: programId, ...told }),
+  }
+}
+
+/** Takes back an application that nobody decided on yet, by its mailed link: nothing of it is kept. */
+export async function withdrawApplication(db: Database, token: string): Promise<void> {
+  await db.query(
+    kysely
+      .deleteFrom('applications')
+      .where('token_hash', '=', await hashToken(token))
+      .where('status', 'in', ['unverified', 'waiting']),
+  )
+}
+
+export interface Approved {
+  application: Application
+  /** Whether this call approved it. */
+  isFirst: boolean
+  /** The token of the invitation, where the person is to accept one. */
+  invitation: string | undefined
+}
+
+/**
+ * Approves applications of a program, into a group where one is given, all or none; those that were decided on before stay as they are. Refuses with
+ * `conflict` a group that the program does not have, and whoever's address is that of a partner with another account. Returns each as it
+ * is then, and the messages to send. Nobody is mailed by this.
+ */
+export async function approveApplications(
+  db: Database,
+  programId: number,
+  applicationIds: number[],
+  groupId: number | null,
+): Promise<{ approved: Approved[]; outbox: RelayMessage[] }> {
+  const tokens = new Map(applicationIds.map((id) => [id, newToken()]))
+  const hashes = new Map(await Promise.all([...tokens].map(async ([id, token]) => [id, await hexHash(token)] as const)))
+  const [outcomes, applications, [told]] = await withCode((digits) => {
+    const given = applicationIds.map((id) => ({
+      id,
+      code_digits: randomDigits(digits.length),
+      invitation_hash: hashes.get(id),
+    }))
+    return retryOnce(() =>
+      db.batch([
+        call('approve_applications', {
+          of_program_id: programId,
+          in_group_id: groupId,
+          given: JSON.stringify(given),
+        }),
+        applicationsStatement(programId, { limit: applicationIds.length, applicationIds }),
+        wroteWebhook(),
+      ]),
+    )
+  }).catch(refuseApproval)
+  const approved = applications.map((application) => {
+    const outcome = outcomes.find(({ application_id: id }) => id === application.id)
+    return {
+      application,
+      isFirst: outcome?.is_first ?? false,
+      invitation: outcome?.invited ? tokens.get(application.id) : undefined,
+    }
+  })
+  return { approved, outbox: messagesAbout({ program_id: programId, ...told }) }
+}
+
+function refuseApproval(error: unknown): never {
+  const violated = violatedConstraint(error)
+  if (violated === 'partners_group_id_fkey') {
+    throw new ApiError('conflict', 'This program has no such group.', {
+      details: [{ field: 'group_id', message: 'must be of a group of the program' }],
+    })
+  }
+  if (violated === 'partners_user_key') {
+    throw new ApiError('conflict', 'A partner of this program has this address and signs in with another account.')
+  }
+  throw error
+}
+
+/** The same of one. Refuses with `not_found`, and with `conflict` one that was rejected or is not confirmed. */
+export async function approveApplication(
+  db: Database,
+  programId: number,
+  applicationId: number,
+  groupId: number | null,
+): Promise<Approved & { outbox: RelayMessage[] }> {
+  const { approved, outbox } = await approveApplications(db, programId, [applicationId], groupId)
+  const one = found(approved[0])
+  refuseDecided(one.application, 'approved')
+  return { ...one, outbox }
+}
+
+/**
+ * Rejects an application that waits, with a note that the program keeps to itself, and returns it; one that was rejected before stays so. Refuses with
+ * `not_found`, and with `conflict` one that was approved or is not confirmed. Nobody is mailed by this.
+ */
+export async function rejectApplication(
+  db: Database,
+  programId: number,
+  applicationId: number,
+  note: string | null,
+): Promise<{ application: Application; isFirst: boolean }> {
+  const [[row], [read]] = await retryOnce(() =>
+    db.batch([
+      call('reject_application', { of_program_id: programId, of_application_id: applicationId, because: note }),
+      applicationsStatement(programId, { limit: 1, applicationIds: [applicationId] }),
+    ]),
+  )
+  const application = found(read)
+  refuseDecided(application, 'rejected')
+  return { application, isFirst: row?.is_first ?? false }
+}
+
+function refuseDecided({ status }: Application, wanted: ApplicationStatus): void {
+  if (status === wanted) return
+  if (status === 'unverified') {
+    throw new ApiError('conflict', 'The applicant has not confirmed their address yet. Wait until they have.')
+  }
+  throw new ApiError('conflict', `This application was ${status} already.`)
+}
+
+/** The applications of the person with an account, sent with it or with its verified address, the newest first. `applicationId` asks for one. */
+export async function listApplicationsOf(
+  db: Database,
+  person: { id: string; email: string; emailVerified: boolean },
+  { of, ...part }: Part & { of?: { programId: number; applicationId: number } },
+) {
+  let query = kysely
+    .selectFrom('applications as a')
+    .innerJoin('programs as g', 'g.id', 'a.program_id')
+    .select(['a.program_id', 'a.id', 'a.status', 'a.terms_version', 'a.applied_at', 'a.decided_at'])
+    .select(['g.name as program_name'])
+    .select((eb) => [
+      sql<Answered[]>`a.answers`.as('answers'),
+      termsOf(eb.ref('a.program_id'), eb.ref('a.terms_version')).as('terms'),
+    ])
+    .where((eb) =>
+      eb.or([eb('a.user_id', '=', person.id), ...(person.emailVerified ? [eb('a.email', '=', person.email)] : [])]),
+    )
+    .where('a.status', '<>', 'unverified')
+  if (of !== undefined) query = query.where('a.program_id', '=', of.programId).where('a.id', '=', of.applicationId)
+  return await db.query(partOf(query, sql.ref<number>('a.id'), part))
+}
+export type OwnApplication = Awaited<ReturnType<typeof listApplicationsOf>>[number]
+
+/** Deletes applications whose term is over, `limit` at most, and returns how many: unconfirmed after a week, rejected after a year. */
+export async function deleteOldApplications(db: Database, limit: number): Promise<number> {
+  const [row] = await db.query(call('delete_old_applications', { max_rows: limit }))
+  return row?.delete_old_applications ?? 0
+}

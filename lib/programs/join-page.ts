@@ -1,0 +1,193 @@
+import { type Expression, type InferResult, sql } from 'kysely'
+import * as z from 'zod/mini'
+import { call, type Database, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+
+/** The page on which people apply to be partners of a program, /join/<slug>: what it says and asks. */
+
+export const maxQuestions = 10
+export const questionTypes = ['short', 'long'] as const
+
+/** How long an answer may be, by the type of its question. */
+export const answerLengths: Record<(typeof questionTypes)[number], number> = { short: 300, long: 3000 }
+
+const marksOfDirection = /[\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u
+
+/** Whether a text of several lines holds nothing that would show as something else: no control characters but line ends, no marks of direction. */
+export function isPlainText(text: string): boolean {
+  return text.isWellFormed() && !marksOfDirection.test(text) && !/\p{Cc}/u.test(text.replaceAll(/[\n\t]/g, ''))
+}
+
+const plainRule = 'must be plain text, without control characters or characters that change the direction of text'
+
+/** A text of several lines of `length` characters at most, without the spaces around it, whose lines end in one way. */
+export function plainText(length: number) {
+  return z.string().check(
+    z.overwrite((text) => text.replaceAll(/\r\n?/g, '\n').trim()),
+    z.maxLength(length),
+    z.refine(isPlainText, plainRule),
+  )
+}
+
+/** The same of one line. */
+export function plainLine(length: number) {
+  return plainText(length).check(z.refine((text) => !/[\n\t]/.test(text), 'must be one line'))
+}
+
+const logoRule = 'must be the https:// address of an image'
+
+/**
+ * The address of an image, whose host comes to stand in a header: a host's name alone, in ASCII, without a user. Images are loaded from where the program
+ * has them, on that page only, so that nothing that strangers made is served from this origin.
+ */
+export const logoAddress = z.string().check(
+  z.trim(),
+  z.overwrite((text) => (URL.canParse(text) ? new URL(text).href : text)),
+  z.maxLength(1000, logoRule),
+  z.regex(/^https:\/\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?\/[!-~]*$/, logoRule),
+)
+
+const slugRule = 'must be 3 to 60 lower-case letters, digits and single hyphens between them'
+
+export const joinQuestion = z.strictObject({
+  label: plainLine(200).check(z.minLength(1)),
+  type: z.prefault(z.enum(questionTypes), 'short'),
+  required: z.prefault(z.boolean(), false),
+})
+export type JoinQuestion = z.output<typeof joinQuestion>
+
+/** What can be changed of the page. What is not given stays. */
+export const joinPageChanges = z.strictObject({
+  slug: z.optional(z.string().check(z.regex(/^(?=.{3,60}$)[a-z0-9]+(-[a-z0-9]+)*$/, slugRule))),
+  is_open: z.optional(z.boolean()),
+  approves_at_once: z.optional(z.boolean()),
+  intro: z.optional(z.nullable(plainText(5000))),
+  logo_url: z.optional(z.nullable(logoAddress)),
+  questions: z.optional(
+    z.array(joinQuestion).check(
+      z.maxLength(maxQuestions),
+      z.refine(
+        (questions) => new Set(questions.map(({ label }) => label)).size === questions.length,
+        'must each have a label of its own',
+      ),
+    ),
+  ),
+  terms: z.optional(z.nullable(plainText(30_000))),
+})
+export type JoinPageChanges = z.output<typeof joinPageChanges>
+
+export type JoinPage = InferResult<ReturnType<typeof pageStatement>>[number]
+
+function pagesStatement() {
+  return kysely
+    .selectFrom('programs as g')
+    .leftJoin('join_pages as j', 'j.program_id', 'g.id')
+    .leftJoin('program_terms as t', (join) =>
+      join.onRef('t.program_id', '=', 'j.program_id').onRef('t.version', '=', 'j.terms_version'),
+    )
+    .select(['g.id as program_id', 'g.name as program_name', 'j.slug', 'j.intro', 'j.logo_url'])
+    .select(['j.terms_version', 't.text as terms', 't.created_at as terms_since'])
+    .select((eb) => [
+      eb.fn.coalesce('j.is_open', eb.lit(false)).as('is_open'),
+      eb.fn.coalesce('j.approves_at_once', eb.lit(false)).as('approves_at_once'),
+      eb.fn.coalesce('j.version', eb.lit(0)).as('version'),
+      sql<JoinQuestion[]>`coalesce(j.questions, '[]')`.as('questions'),
+    ])
+    .where('g.deleted_at', 'is', null)
+}
+
+function pageStatement(programId: number) {
+  return pagesStatement().where('g.id', '=', programId)
+}
+
+/** A program's page as it is set, also before it was ever saved: then `slug` is null. */
+export async function readJoinPage(db: Database, programId: number): Promise<JoinPage> {
+  const [page] = await db.query(pageStatement(programId))
+  if (!page) throw new ApiError('not_found', 'There is no such program.')
+  return page
+}
+
+/** The page at an address of it, present or former, where it is open. */
+export async function findJoinPage(db: Database, slug: string): Promise<(JoinPage & { slug: string }) | undefined> {
+  const [page] = await db.query(
+    pagesStatement()
+      .innerJoin('join_slugs as s', 's.program_id', 'g.id')
+      .where('s.slug', '=', slug)
+      .where('j.is_open', '=', true),
+  )
+  return page && page.slug !== null ? { ...page, slug: page.slug } : undefined
+}
+
+/** Changes what is given of a program's page, and returns it as it is then. Refuses with `conflict` an address that is another program's. */
+export async function changeJoinPage(db: Database, programId: number, changes: JoinPageChanges): Promise<JoinPage> {
+  const { intro, terms, ...rest } = changes
+  const [, [page]] = await db
+    .batch([
+      call('save_join_page', {
+        of_program_id: programId,
+        changes: JSON.stringify({
+          ...rest,
+          ...(intro !== undefined && { intro: intro ?? '' }),
+          ...(terms !== undefined && { terms: terms ?? '' }),
+        }),
+      }),
+      pageStatement(programId),
+    ])
+    .catch(refuseSlug)
+  if (!page) throw new ApiError('not_found', 'There is no such program.')
+  return page
+}
+
+function refuseSlug(error: unknown): never {
+  const violated = violatedConstraint(error)
+  if (violated === 'join_slugs_pkey') {
+    throw new ApiError('conflict', 'Another program has this address. Choose another.', {
+      details: [{ field: 'slug', message: 'must be of no other program' }],
+    })
+  }
+  if (violated === 'join_slugs_few') {
+    throw new ApiError(
+      'conflict',
+      'A program has five addresses at most, former ones included. Take one of those again.',
+      {
+        details: [{ field: 'slug', message: 'must be one of the five that the program has had' }],
+      },
+    )
+  }
+  throw error
+}
+
+/** Column: the text of a version of a program's terms; null where there is none. */
+export function termsOf(programId: Expression<number>, version: Expression<number | null>) {
+  return kysely
+    .selectFrom('program_terms as v')
+    .select('v.text')
+    .where('v.program_id', '=', programId)
+    .where('v.version', '=', version)
+    .$asScalar()
+}
+
+/** What somebody answers to each question of a page, in its order: empty where they said nothing. */
+export interface Answered {
+  question: string
+  answer: string
+}
+
+/**
+ * The answers as they are kept, those that were given. `errors` names, by the place of its question, each that is missing, too long or no plain text.
+ */
+export function checkAnswers(questions: JoinQuestion[], given: (question: JoinQuestion, index: number) => string) {
+  const answers: Answered[] = []
+  const errors: { index: number; message: string }[] = []
+  for (const [index, question] of questions.entries()) {
+    const answer = given(question, index).replaceAll(/\r\n?/g, '\n').trim()
+    const most = answerLengths[question.type]
+    if (answer.length > most) errors.push({ index, message: `Use ${most} characters at most.` })
+    else if (!isPlainText(answer) || (question.type === 'short' && /[\n\t]/.test(answer)))
+      errors.push({ index, message: 'Use plain text, without characters that change the direction of text.' })
+    else if (answer === '' && question.required) errors.push({ index, message: 'This needs an answer.' })
+    else if (answer !== '') answers.push({ question: question.label, answer })
+  }
+  return { answers, errors }
+}

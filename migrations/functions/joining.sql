@@ -1,0 +1,340 @@
+-- Joining a program by its public page or by its own form (lib/programs/join-page.ts, applications.ts): what is asked, who applied, and what was decided.
+
+-- How long an application waits to be confirmed, and how long after a rejection the same person may apply again.
+create or replace function application_confirmed_within() returns interval language sql immutable return interval '7 days';
+create or replace function application_rests_after_rejection() returns interval language sql immutable return interval '30 days';
+
+-- Changes what is given of a program's page. A new address is taken for good, five of them at most; a new text of the terms is a new version.
+create or replace function save_join_page(of_program_id bigint, changes jsonb) returns void language plpgsql as $$
+declare
+  page join_pages;
+  before_change join_pages;
+  new_slug text := changes ->> 'slug';
+  new_terms text := nullif(changes ->> 'terms', '');
+begin
+  perform from programs p where p.id = of_program_id for no key update;
+  select j.* into page from join_pages j where j.program_id = of_program_id;
+  if page.slug is null and new_slug is null then
+    select coalesce(nullif(trim('-' from left(regexp_replace(lower(p.name), '[^a-z0-9]+', '-', 'g'), 40)), ''), 'program') || '-' || p.id
+    into new_slug from programs p where p.id = of_program_id;
+  end if;
+  if not exists (select from join_slugs s where s.program_id = of_program_id and s.slug = coalesce(new_slug, page.slug)) then
+    if (select count(*) from join_slugs s where s.program_id = of_program_id) >= 5 then
+      raise exception 'too many addresses' using errcode = 'check_violation', constraint = 'join_slugs_few';
+    end if;
+    insert into join_slugs (slug, program_id) values (new_slug, of_program_id);
+  end if;
+  insert into join_pages (program_id, slug) values (of_program_id, coalesce(new_slug, page.slug)) on conflict (program_id) do nothing;
+  select j.* into before_change from join_pages j where j.program_id = of_program_id;
+  page := before_change;
+  page.slug := coalesce(new_slug, page.slug);
+  page.is_open := coalesce((changes ->> 'is_open')::boolean, page.is_open);
+  page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
+  page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
+  page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
+  page.questions := coalesce(changes -> 'questions', page.questions);
+  if changes ? 'terms' and new_terms is distinct from (
+    select t.text from program_terms t where t.program_id = of_program_id and t.version = page.terms_version
+  ) then
+    page.terms_version := null;
+    if new_terms is not null then
+      insert into program_terms (program_id, version, text)
+      select of_program_id, coalesce(max(t.version), 0) + 1, new_terms from program_terms t where t.program_id = of_program_id
+      returning version into page.terms_version;
+    end if;
+  end if;
+  if (page.questions, page.terms_version) is distinct from (before_change.questions, before_change.terms_version) then
+    page.version := page.version + 1;
+  end if;
+  update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once, intro = page.intro,
+    logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
+  where j.program_id = of_program_id and j is distinct from page;
+end $$;
+
+-- Counts a mail that an application is about to cause: 3 a day to one address from a program, 10 in all, and 300 a day from a program. Says which of them
+-- is over: `recipient` or `program`.
+create or replace function count_application_mail(of_program_id bigint, of_email text) returns text language plpgsql as $$
+declare
+  today date := utc_day(now());
+  bounds constant jsonb := jsonb_build_object(
+    format('applications of program %s to %s', of_program_id, of_email), 3,
+    format('applications to %s', of_email), 10,
+    format('applications of program %s', of_program_id), 300);
+  over text;
+begin
+  select b.key into over from jsonb_each_text(bounds) b
+  join application_mails m on m.counted = b.key and m.day = today
+  where m.mails >= b.value::integer
+  order by b.value::integer limit 1;
+  if over is not null then
+    return case when over like '% to %' then 'recipient' else 'program' end;
+  end if;
+  insert into application_mails as m (counted, day, mails) select b.key, today, 1 from jsonb_each_text(bounds) b order by b.key
+  on conflict (counted, day) do update set mails = m.mails + 1;
+  return null;
+end $$;
+
+-- Somebody applies. `of_user_id` is the account that they are signed in with and whose verified address `of_email` is; without one the application
+-- counts once the link with the token is opened. The page says which of its versions was seen, the program's own form which terms. `outcome` is `applied`, with an account `waiting` or `approved`, or why not: `closed`, `changed` since it was seen, `answers` (of `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), `recipient` or `program` (too many mails today).
+create or replace function apply_to_program(
+  of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea,
+  code_digits text, out outcome text, out application_id bigint, out again_at timestamptz, out wrong_question text
+) language plpgsql as $$
+declare
+  page join_pages;
+begin
+  -- So that two of one person, and the counts of their mails, do not pass each other.
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || of_email, 0));
+  select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
+  if page.program_id is null or (of_source = 'page' and not page.is_open) then
+    outcome := 'closed';
+    return;
+  elsif (of_source = 'page' and page.version <> seen_version) or (of_source = 'api' and page.terms_version is distinct from seen_terms) then
+    outcome := 'changed';
+    return;
+  elsif of_source = 'api' then
+    wrong_question := question_not_answered(page.questions, of_answers);
+    if wrong_question is not null then
+      outcome := 'answers';
+      return;
+    end if;
+  end if;
+  if of_token_hash is not null then
+    outcome := count_application_mail(of_program_id, of_email);
+    if outcome is not null then
+      return;
+    end if;
+  end if;
+  select s.outcome, s.again_at into outcome, again_at from standing_of_applicant(of_program_id, of_email, of_user_id) s;
+  if outcome is not null then
+    return;
+  end if;
+  insert into applications (program_id, source, user_id, name, email, answers, terms_version, token_hash)
+  values (of_program_id, of_source, of_user_id, of_name, of_email, of_answers, page.terms_version, of_token_hash)
+  returning id into application_id;
+  outcome := 'applied';
+  if of_user_id is not null then
+    select c.outcome into outcome from confirm_application(of_program_id, application_id, code_digits, null) c;
+  end if;
+end $$;
+
+-- A question that these answers leave open though it needs one, or answer at too great length, or that is not asked at all. Null where all is well.
+create or replace function question_not_answered(questions jsonb, answers jsonb) returns text language sql immutable as $$
+  select coalesce(
+    (
+      select g ->> 'question' from jsonb_array_elements(answers) g where not exists (
+        select from jsonb_array_elements(questions) q
+        where q ->> 'label' = g ->> 'question' and length(g ->> 'answer') <= case q ->> 'type' when 'short' then 300 else 3000 end
+      ) limit 1
+    ),
+    (
+      select q ->> 'label' from jsonb_array_elements(questions) q where (q ->> 'required')::boolean and not exists (
+        select from jsonb_array_elements(answers) g where g ->> 'question' = q ->> 'label'
+      ) limit 1
+    )
+  )
+$$;
+
+-- Why somebody cannot apply now: they are a `partner` already, an application of theirs is `waiting`, or one was `rejected` a short while ago. Null
+-- where they can.
+create or replace function standing_of_applicant(
+  of_program_id bigint, of_email text, of_user_id text, out outcome text, out again_at timestamptz
+) language plpgsql as $$
+begin
+  if exists (
+    select from partners r where r.program_id = of_program_id and r.ended_at is null
+      and (r.user_id = of_user_id or (r.user_id is not null and lower(r.email) = of_email))
+  ) then
+    outcome := 'partner';
+    return;
+  end if;
+  if exists (
+    select from applications a where a.program_id = of_program_id and a.status = 'waiting' and (a.email = of_email or a.user_id = of_user_id)
+  ) then
+    outcome := 'waiting';
+    return;
+  end if;
+  select a.decided_at + application_rests_after_rejection() into again_at from applications a
+  where a.program_id = of_program_id and a.status = 'rejected' and (a.email = of_email or a.user_id = of_user_id)
+    and a.decided_at > now() - application_rests_after_rejection()
+  order by a.decided_at desc limit 1;
+  if found then
+    outcome := 'rejected';
+  end if;
+end $$;
+
+-- The address of an application is its sender's: from now on it counts, and where the program approves at once, it is approved. A person decides on
+-- whom the program had rejected before or has as a partner, ended ones too. `outcome` is `waiting`, `approved`, or why it does not count
+-- any more; `is_first` says whether this call made it so. Null where there is no such application to confirm.
+create or replace function confirm_application(
+  of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, out outcome text, out is_first boolean, out invited boolean
+) language plpgsql as $$
+declare
+  application applications;
+  page join_pages;
+begin
+  is_first := false;
+  invited := false;
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || a.email, 0)) from applications a
+  where a.program_id = of_program_id and a.id = of_application_id;
+  select a.* into application from applications a join programs p on p.id = a.program_id and p.deleted_at is null
+  where a.program_id = of_program_id and a.id = of_application_id for update of a;
+  if application.status <> 'unverified' then
+    outcome := application.status;
+    return;
+  elsif application.id is null or application.applied_at < now() - application_confirmed_within() then
+    return;
+  end if;
+  select s.outcome into outcome from standing_of_applicant(of_program_id, application.email, application.user_id) s;
+  if outcome is not null then
+    delete from applications a where a.program_id = of_program_id and a.id = of_application_id;
+    return;
+  end if;
+  is_first := true;
+  outcome := 'waiting';
+  update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
+  returning a.* into application;
+  -- What else was sent with this address nobody confirms any more.
+  delete from applications a where a.program_id = of_program_id and a.email = application.email and a.status = 'unverified';
+  if wants_webhook(of_program_id, 'partner.applied') then
+    perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
+  end if;
+  select j.* into page from join_pages j where j.program_id = of_program_id;
+  if page.approves_at_once and (page.is_open or application.source = 'api')
+    and not exists (select from partners r where r.program_id = of_program_id and (r.user_id = application.user_id or lower(r.email) = application.email))
+    and not exists (
+      select from applications a where a.program_id = of_program_id and a.status = 'rejected'
+        and (a.email = application.email or a.user_id = application.user_id)
+    )
+  then
+    invited := admit_applicant(application, null, code_digits, invitation_hash, true);
+    outcome := 'approved';
+  end if;
+end $$;
+
+-- Makes the partner of an application that waits and is locked, with a link, or ties it to the partner that the program has for the person already,
+-- whose partnership goes on. Who applied with an account signs in as the partner at once; others are invited, which is answered.
+create or replace function admit_applicant(application applications, in_group_id bigint, code_digits text, invitation_hash bytea, is_at_once boolean)
+returns boolean
+language plpgsql as $$
+declare
+  partner partners;
+  profile partner_profiles;
+begin
+  if is_at_once then
+    -- It is the service's act, whoever opened the link.
+    perform set_config('svc.actor', '', true);
+  end if;
+  select f.* into profile from partner_profiles f where f.user_id = application.user_id;
+  select r.* into partner from partners r
+  where r.program_id = application.program_id and (r.user_id = application.user_id or lower(r.email) = application.email)
+  order by r.user_id = application.user_id desc nulls last limit 1 for update;
+  if partner.id is null then
+    insert into partners (program_id, user_id, group_id, name, email, payout_email)
+    values (application.program_id, application.user_id, in_group_id, coalesce(profile.name, application.name), application.email, profile.payout_email)
+    returning * into partner;
+  elsif partner.closed_at is not null or partner.user_id <> application.user_id then
+    raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_user_key';
+  elsif application.user_id is not null then
+    update partners r set user_id = application.user_id, group_id = coalesce(in_group_id, r.group_id),
+      name = coalesce(profile.name, r.name), payout_email = coalesce(profile.payout_email, r.payout_email),
+      is_active = r.is_active or r.ended_at is not null, ended_at = null, ended_by = null
+    where r.program_id = partner.program_id and r.id = partner.id;
+    update referral_links l set is_active = true
+    where l.program_id = partner.program_id and l.partner_id = partner.id and partner.ended_at is not null;
+    partner.user_id := application.user_id;
+    partner.ended_at := null;
+  elsif in_group_id is not null then
+    update partners r set group_id = in_group_id where r.program_id = partner.program_id and r.id = partner.id;
+  end if;
+  if not exists (select from referral_links l where l.program_id = partner.program_id and l.partner_id = partner.id) then
+    insert into referral_links (code, program_id, partner_id) values (
+      coalesce(nullif(left(regexp_replace(lower(normalize(application.name, nfkd)), '[^a-z0-9]+', '', 'g'), 20), ''), 'partner') || code_digits,
+      partner.program_id, partner.id);
+  end if;
+  update applications a set status = 'approved', partner_id = partner.id, decided_at = now(), decided_by_key = acting_key(),
+    decided_by = acting_user()
+  where a.program_id = application.program_id and a.id = application.id;
+  if partner.user_id is not null and partner.ended_at is null then
+    return false;
+  end if;
+  insert into partner_invitations (program_id, partner_id, email, token_hash, application_id, expires_at)
+  values (partner.program_id, partner.id, application.email, invitation_hash, application.id, now() + interval '14 days')
+  on conflict (program_id, partner_id) where accepted_at is null and declined_at is null and revoked_at is null
+  do update set email = excluded.email, token_hash = excluded.token_hash, invited_by = null, application_id = excluded.application_id,
+    created_at = now(), expires_at = excluded.expires_at;
+  return true;
+end $$;
+
+-- Approves those of these applications that wait: a list of {id, code_digits, invitation_hash}, the hash as hexadecimal digits. Answers for each that the
+-- program has whether this call approved it, and whether the invitation with that token is open now.
+create or replace function approve_applications(of_program_id bigint, in_group_id bigint, given jsonb)
+returns table (application_id bigint, is_first boolean, invited boolean) language plpgsql as $$
+declare
+  application applications;
+  one record;
+begin
+  for one in
+    select g.* from jsonb_to_recordset(given) g (id bigint, code_digits text, invitation_hash text) order by g.id
+  loop
+    select a.* into application from applications a where a.program_id = of_program_id and a.id = one.id for update;
+    continue when not found;
+    application_id := application.id;
+    is_first := application.status = 'waiting';
+    invited := is_first and admit_applicant(application, in_group_id, one.code_digits, decode(one.invitation_hash, 'hex'), false);
+    return next;
+  end loop;
+end $$;
+
+-- Rejects an application that waits. `outcome` is its state then, null where the program has none; `is_first` says whether this call did it.
+create or replace function reject_application(
+  of_program_id bigint, of_application_id bigint, because text, out outcome text, out is_first boolean
+) language plpgsql as $$
+begin
+  update applications a set status = 'rejected', decided_at = now(), decided_by = acting_user(), decided_by_key = acting_key(), note = because
+  where a.program_id = of_program_id and a.id = of_application_id and a.status = 'waiting';
+  is_first := found;
+  outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
+end $$;
+
+-- Deletes applications that nobody confirmed, and rejected ones after a year, at most so many, and returns how many.
+create or replace function delete_old_applications(max_rows integer) returns bigint language plpgsql as $$
+declare
+  deleted bigint;
+begin
+  delete from applications a where (a.program_id, a.id) in (
+    select o.program_id, o.id from applications o
+    where (o.status = 'unverified' and o.applied_at < now() - application_confirmed_within())
+      or (o.status = 'rejected' and o.decided_at < now() - interval '1 year')
+    limit max_rows for update skip locked
+  );
+  get diagnostics deleted = row_count;
+  return deleted;
+end $$;
+
+-- What people change of the page. Texts are not repeated here: the terms are kept by their versions.
+create or replace function audit_join_page() returns trigger language plpgsql as $$
+declare
+  changed jsonb;
+begin
+  select jsonb_object_agg(n.key, case when n.key in ('intro', 'questions') then '"changed"'::jsonb else jsonb_build_array(o.value, n.value) end)
+  into changed
+  from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
+  where n.value is distinct from o.value and n.key <> 'version';
+  if changed is not null then
+    perform write_program_audit(new.program_id, 'join_page.changed', new.slug, changed);
+  end if;
+  return null;
+end $$;
+create or replace trigger join_pages_audit after update on join_pages for each row execute function audit_join_page();
+
+-- Decisions, by the application's number: its name goes with it while the log stays.
+create or replace function audit_application() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, 'application.' || new.status, new.id::text,
+    case when new.status = 'approved' then jsonb_strip_nulls(jsonb_build_object('partner', new.partner_id,
+      'at_once', case when num_nonnulls(new.decided_by, new.decided_by_key) = 0 then true end)) end);
+  return null;
+end $$;
+create or replace trigger applications_audit after update of status on applications
+  for each row when (old.status = 'waiting' and new.status in ('approved', 'rejected')) execute function audit_application();

@@ -1,0 +1,560 @@
+import { describe, expect, test } from 'vitest'
+import { eraseAccount } from '../lib/access/account.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
+import { createPerson, type Person } from '../lib/local/people.ts'
+import {
+  apply,
+  approveApplication,
+  approveApplications,
+  confirmApplication,
+  deleteOldApplications,
+  findApplication,
+  listApplications,
+  listApplicationsOf,
+  readApplication,
+  rejectApplication,
+  withdrawApplication,
+} from '../lib/programs/applications.ts'
+import { makeGroup } from '../lib/programs/groups.ts'
+import {
+  changeJoinPage,
+  findJoinPage,
+  type JoinPageChanges,
+  joinPageChanges,
+  readJoinPage,
+} from '../lib/programs/join-page.ts'
+import { acceptPartnerInvitation, findPartnerInvitation } from '../lib/programs/partner-invitations.ts'
+import { addPartner, listPartners } from '../lib/programs/partners.ts'
+import { endPartnership, listProgramsOfPartner } from '../lib/programs/partnerships.ts'
+import { createProgram, programDefaults } from '../lib/programs/programs.ts'
+import { createWorkspace, deleteWorkspace } from '../lib/programs/workspaces.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, env: databaseEnv } = await startEndpoint()
+const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+
+const newEmail = () => `grace-${crypto.randomUUID()}@example.com`
+const person = (name = 'Grace') => createPerson(db, env, { name, email: newEmail() })
+
+/** A program with an open page. */
+async function joinable(changes: JoinPageChanges = {}) {
+  const owner = await person('Owner')
+  const workspaceId = await createWorkspace(db, { name: 'Analytical', ownerId: owner.userId })
+  const programId = await createProgram(db, workspaceId, { ...programDefaults, name: 'Engine', domain: 'example.com' })
+  const slug = `engine-${crypto.randomUUID().slice(0, 8)}`
+  await changeJoinPage(db, programId, { slug, is_open: true, ...changes })
+  const acting = db.actingAs(owner.userId)
+
+  async function send(email: string, userId: string | null = null, more: { name?: string; version?: number } = {}) {
+    const { version } = await readJoinPage(db, programId)
+    const { name = 'Grace Hopper', version: seen = version } = more
+    const answers = [{ question: 'Where?', answer: 'On my site' }]
+    return await apply(db, { programId, userId, email, name, answers, seen: { version: seen } })
+  }
+  async function confirm(token: string) {
+    const application = await findApplication(db, token)
+    return application && (await confirmApplication(db, application))
+  }
+  /** Somebody without an account whose application waits; returns its id. */
+  async function waiting(email = newEmail()) {
+    const { applicationId, token } = await send(email)
+    expect(await confirm(token)).toMatchObject({ outcome: 'waiting', isFirst: true })
+    return applicationId ?? 0
+  }
+  const partners = () => listPartners(db, programId, { limit: 50 })
+  const states = async () => (await listApplications(db, programId, { limit: 50 })).map(({ status }) => status)
+  return { owner, workspaceId, programId, slug, acting, send, confirm, waiting, partners, states }
+}
+
+const auditOf = async (programId: number) => {
+  const { rows } = await sql.query<{ action: string; user_id: string | null; details: object }>(
+    `select action, user_id, details from audit_log
+    where program_id = $1 and action ~ '^(application|join_page)\\.' order by id`,
+    [programId],
+  )
+  return rows
+}
+
+describe('an application', () => {
+  test('counts once its link is opened, waits, and makes a partner with a link who is invited', async () => {
+    const program = await joinable()
+    const email = newEmail()
+    const { outcome, token, applicationId } = await program.send(email)
+    expect(outcome).toBe('applied')
+    expect(await program.states()).toEqual([])
+    const id = applicationId ?? 0
+    await expect(approveApplication(program.acting, program.programId, id, null)).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('has not confirmed'),
+    })
+    expect(await program.confirm(token)).toMatchObject({ outcome: 'waiting', isFirst: true, invitation: undefined })
+    expect(await program.confirm(token)).toMatchObject({ outcome: 'waiting', isFirst: false })
+    expect(await program.partners()).toEqual([])
+    const {
+      application,
+      isFirst,
+      invitation = '',
+    } = await approveApplication(program.acting, program.programId, id, null)
+    expect({ isFirst, application }).toMatchObject({
+      isFirst: true,
+      application: { status: 'approved', decided_by: 'Owner', answers: [{ question: 'Where?', answer: 'On my site' }] },
+    })
+    expect(await program.partners()).toMatchObject([
+      {
+        id: application.partner_id,
+        name: 'Grace Hopper',
+        email,
+        has_account: false,
+        invited: true,
+        links: [{ is_active: true }],
+      },
+    ])
+    const [partner] = await program.partners()
+    expect(partner?.links[0]?.code).toMatch(/^gracehopper\d{4,}$/)
+    // The invitation is the applicant's, and holds whatever becomes of who approved it.
+    await sql.query('update workspace_members set removed_at = now() where user_id = $1', [program.owner.userId])
+    expect(await findPartnerInvitation(db, invitation)).toEqual({ program_name: 'Engine', email })
+    const grace = await createPerson(db, env, { name: 'Grace', email })
+    await acceptPartnerInvitation(db, { token: invitation }, grace.userId)
+    expect(await program.partners()).toMatchObject([{ has_account: true, invited: false }])
+    expect((await auditOf(program.programId)).filter(({ action }) => action === 'application.approved')).toEqual([
+      { action: 'application.approved', user_id: program.owner.userId, details: { partner: application.partner_id } },
+    ])
+  })
+
+  test('of somebody signed in counts at once, and makes them a partner by their account', async () => {
+    const [program, grace] = [await joinable(), await person()]
+    const { outcome, applicationId } = await program.send(grace.email, grace.userId)
+    expect(outcome).toBe('waiting')
+    const approved = await approveApplication(program.acting, program.programId, applicationId ?? 0, null)
+    expect(approved.invitation).toBeUndefined()
+    expect(await listProgramsOfPartner(db, grace.userId, { limit: 5 })).toMatchObject([
+      { id: program.programId, is_active: true, links: [{ is_active: true }] },
+    ])
+    expect((await program.send(grace.email, grace.userId)).outcome).toBe('partner')
+  })
+
+  test('is approved at once where the program says so, by nobody', async () => {
+    const [program, grace] = [await joinable({ approves_at_once: true }), await person()]
+    const { token } = await program.send(newEmail())
+    const confirmed = await program.confirm(token)
+    expect(confirmed).toMatchObject({ outcome: 'approved', isFirst: true, invitation: expect.any(String) })
+    expect((await program.send(grace.email, grace.userId)).outcome).toBe('approved')
+    expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([
+      { status: 'approved', decided_by: null },
+      { status: 'approved', decided_by: null },
+    ])
+    const approvals = (await auditOf(program.programId)).filter(({ action }) => action === 'application.approved')
+    expect(approvals).toMatchObject([
+      { user_id: null, details: { at_once: true } },
+      { user_id: null, details: { at_once: true } },
+    ])
+  })
+
+  test('of whom the program had ended or rejected waits for a person though others are approved at once', async () => {
+    const [program, ended, rejected] = [await joinable({ approves_at_once: true }), await person(), newEmail()]
+    await program.send(ended.email, ended.userId)
+    const [partner] = await program.partners()
+    await endPartnership(db, { programId: program.programId, partnerId: partner?.id ?? 0 })
+    const again = await program.send(ended.email, ended.userId)
+    expect(again.outcome).toBe('waiting')
+    await changeJoinPage(db, program.programId, { approves_at_once: false })
+    const id = await program.waiting(rejected)
+    await rejectApplication(program.acting, program.programId, id, 'coupons')
+    await changeJoinPage(db, program.programId, { approves_at_once: true })
+    await sql.query(`update applications set decided_at = now() - interval '31 days' where id = $1`, [id])
+    const { token } = await program.send(rejected)
+    expect(await program.confirm(token)).toMatchObject({ outcome: 'waiting' })
+    // Approved, the ended partnership goes on: the same partner with the same link.
+    await approveApplication(program.acting, program.programId, again.applicationId ?? 0, null)
+    expect((await program.partners()).filter(({ email }) => email === ended.email)).toMatchObject([
+      { id: partner?.id, is_active: true, ended_at: null, links: [{ is_active: true, code: partner?.links[0]?.code }] },
+    ])
+  })
+
+  test('of a partner who was added by hand is tied to them', async () => {
+    const [program, email] = [await joinable({ approves_at_once: true }), newEmail()]
+    const { partnerId } = await addPartner(db, {
+      programId: program.programId,
+      name: 'Typed',
+      email: email.toUpperCase(),
+      code: null,
+    })
+    const id = await program.waiting(email)
+    const { application, invitation } = await approveApplication(program.acting, program.programId, id, null)
+    expect([application.partner_id, invitation]).toEqual([partnerId, expect.any(String)])
+    expect(await program.partners()).toMatchObject([{ id: partnerId, name: 'Typed', invited: true, links: [{}] }])
+  })
+
+  test('may come into a group, of this program alone', async () => {
+    const [program, other] = [await joinable(), await joinable()]
+    const theirs = await makeGroup(db, other.programId, { name: 'Theirs', rules: [] })
+    const own = await makeGroup(db, program.programId, { name: 'Own', rules: [] })
+    const id = await program.waiting()
+    const refused = { code: 'conflict', details: [{ field: 'group_id', message: expect.any(String) }] }
+    await expect(approveApplication(program.acting, program.programId, id, theirs.id)).rejects.toMatchObject(refused)
+    expect([await program.states(), await program.partners()]).toEqual([['waiting'], []])
+    await approveApplication(program.acting, program.programId, id, own.id)
+    expect(await program.partners()).toMatchObject([{ group_id: own.id }])
+  })
+
+  test('takes the next code where the made-up one is taken, and says so to nobody', async () => {
+    const program = await joinable()
+    const { partnerId } = await addPartner(db, {
+      programId: program.programId,
+      name: 'Holder',
+      email: null,
+      code: null,
+    })
+    const name = `Codes ${crypto.randomUUID()}`
+    const letters = name
+      .toLowerCase()
+      .replace(/[^a-z0-9]/g, '')
+      .slice(0, 20)
+    await sql.query(
+      `insert into referral_links (code, program_id, partner_id) select $1 || n, $2, $3 from generate_series(1000, 9999) n`,
+      [letters, program.programId, partnerId],
+    )
+    const grace = await person()
+    await changeJoinPage(db, program.programId, { approves_at_once: true })
+    expect((await program.send(grace.email, grace.userId, { name })).outcome).toBe('approved')
+    const [made] = await program.partners()
+    expect(made?.links[0]?.code).toMatch(new RegExp(`^${letters}\\d{5}$`))
+  })
+})
+
+describe('a decision', () => {
+  test.each(['approve', 'reject', 'both'])(
+    'of several at once has one effect: %s',
+    { timeout: 30_000 },
+    async (kind) => {
+      const program = await joinable()
+      const ids = [await program.waiting(), await program.waiting(), await program.waiting()]
+      for (const id of ids) {
+        const tries = Array.from({ length: 6 }, (_, n) =>
+          kind === 'approve' || (kind === 'both' && n % 2 === 0)
+            ? approveApplication(program.acting, program.programId, id, null)
+            : rejectApplication(program.acting, program.programId, id, null),
+        )
+        const settled = await Promise.allSettled(tries)
+        const done = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+        expect(done.filter(({ isFirst }) => isFirst)).toHaveLength(1)
+        const { status } = await readApplication(db, program.programId, id)
+        for (const { application } of done) expect(application.status).toBe(status)
+        for (const one of settled) if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'conflict' })
+      }
+      const approved = (await program.states()).filter((status) => status === 'approved')
+      const { rows } = await sql.query(
+        'select (select count(*)::int from partners where program_id = $1) as partners, (select count(*)::int from referral_links where program_id = $1) as links',
+        [program.programId],
+      )
+      expect(rows).toEqual([{ partners: approved.length, links: approved.length }])
+      const audited = (await auditOf(program.programId)).filter(({ action }) => action.startsWith('application'))
+      expect(audited).toHaveLength(3)
+    },
+  )
+
+  test('on several approves those that wait, and leaves the others and those of another program', async () => {
+    const [program, other] = [await joinable(), await joinable()]
+    const [one, two, rejected, theirs] = [
+      await program.waiting(),
+      await program.waiting(),
+      await program.waiting(),
+      await other.waiting(),
+    ]
+    await rejectApplication(program.acting, program.programId, rejected, null)
+    const { approved } = await approveApplications(
+      program.acting,
+      program.programId,
+      [one, two, rejected, theirs],
+      null,
+    )
+    expect(approved.map(({ application, isFirst }) => [application.id, isFirst])).toEqual([
+      [rejected, false],
+      [two, true],
+      [one, true],
+    ])
+    expect(await other.states()).toEqual(['waiting'])
+    await expect(approveApplication(program.acting, program.programId, theirs, null)).rejects.toMatchObject({
+      code: 'not_found',
+    })
+    await expect(rejectApplication(program.acting, program.programId, theirs, null)).rejects.toMatchObject({
+      code: 'not_found',
+    })
+  })
+
+  test('against somebody lets them apply again after thirty days', async () => {
+    const [program, email] = [await joinable(), newEmail()]
+    const id = await program.waiting(email)
+    await rejectApplication(program.acting, program.programId, id, null)
+    const { outcome, againAt } = await program.send(email)
+    expect([outcome, Math.round(((againAt?.getTime() ?? 0) - Date.now()) / 86_400_000)]).toEqual(['rejected', 30])
+    await sql.query(`update applications set decided_at = now() - interval '31 days' where id = $1`, [id])
+    expect((await program.send(email)).outcome).toBe('applied')
+  })
+
+  test('by a key names the key', async () => {
+    const program = await joinable()
+    await createApiKey(db, program.programId, 'crm')
+    const { rows } = await sql.query<{ id: string }>('select id from api_keys where program_id = $1', [
+      program.programId,
+    ])
+    const byKey = db.actingByKey({ keyId: Number(rows[0]?.id), programId: program.programId })
+    const { application } = await rejectApplication(byKey, program.programId, await program.waiting(), 'no')
+    expect(application).toMatchObject({ status: 'rejected', decided_by: 'crm', note: 'no' })
+  })
+})
+
+describe('an attacker', () => {
+  test('who applies with the address of somebody mails them three times a day at most, and ten from all programs', async () => {
+    const [program, email] = [await joinable(), newEmail()]
+    const outcomes = []
+    for (let n = 0; n < 5; n++) outcomes.push((await program.send(email.toLowerCase())).outcome)
+    expect(outcomes).toEqual(['applied', 'applied', 'applied', 'recipient', 'recipient'])
+    const others = []
+    for (let n = 0; n < 3; n++) {
+      const other = await joinable()
+      for (let mails = 0; mails < 3; mails++) others.push((await other.send(email)).outcome)
+    }
+    expect(others.filter((outcome) => outcome === 'applied')).toHaveLength(7)
+    const { rows } = await sql.query('select count(*)::int as n from applications where email = $1', [email])
+    expect(rows).toEqual([{ n: 10 }])
+  })
+
+  test('who sends at once does not pass the bounds', async () => {
+    const [program, email] = [await joinable(), newEmail()]
+    const outcomes = await Promise.all(Array.from({ length: 8 }, () => program.send(email)))
+    expect(outcomes.filter(({ outcome }) => outcome === 'applied')).toHaveLength(3)
+  })
+
+  test('has 300 strangers of one program mailed a day at most', async () => {
+    const program = await joinable()
+    await sql.query(`insert into application_mails (counted, day, mails) values ($1, utc_day(now()), 299)`, [
+      `applications of program ${program.programId}`,
+    ])
+    const outcomes = [await program.send(newEmail()), await program.send(newEmail())]
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['applied', 'program'])
+    const grace = await person()
+    expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
+  })
+
+  test('whose own text is sent first with an address stands in no way: the owner of the address confirms what they sent', async () => {
+    const [program, email] = [await joinable(), newEmail()]
+    const theirs = await program.send(email, null, { name: 'Buy at eve.example' })
+    const own = await program.send(email)
+    expect(await program.confirm(own.token)).toMatchObject({ outcome: 'waiting' })
+    expect(await findApplication(db, theirs.token)).toBeUndefined()
+    expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ name: 'Grace Hopper' }])
+  })
+
+  test.each([
+    ['older than a week', `applied_at = now() - interval '8 days'`],
+    ['of another', `token_hash = sha256('x')`],
+  ])('with a link %s confirms nothing', async (_, change) => {
+    const program = await joinable()
+    const { token } = await program.send(newEmail())
+    const kept = await findApplication(db, token)
+    await sql.query(`update applications set ${change} where program_id = $1`, [program.programId])
+    expect(await findApplication(db, token)).toBeUndefined()
+    if (kept && change.startsWith('applied')) expect((await confirmApplication(db, kept)).outcome).toBeNull()
+    expect(await program.states()).toEqual([])
+  })
+
+  test('who applies for two accounts of one address makes one application of it', async () => {
+    const [program, grace] = [await joinable(), await person()]
+    const { token } = await program.send(grace.email)
+    expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
+    expect(await findApplication(db, token)).toBeUndefined()
+    const later = await joinable()
+    const tokens = [(await later.send(grace.email)).token, (await later.send(grace.email)).token]
+    await Promise.all(tokens.map((one) => later.confirm(one)))
+    expect(await later.states()).toEqual(['waiting'])
+  })
+})
+
+describe('the page', () => {
+  test('is off until it is turned on, and its former addresses lead to the present one and to no other program', async () => {
+    const [program, other] = [await joinable({ is_open: false }), await joinable()]
+    expect(await findJoinPage(db, program.slug)).toBeUndefined()
+    await changeJoinPage(db, program.programId, { is_open: true })
+    const next = `${program.slug}-next`
+    await changeJoinPage(db, program.programId, { slug: next })
+    expect(await findJoinPage(db, program.slug)).toMatchObject({ slug: next, program_id: program.programId })
+    const taken = { code: 'conflict', details: [{ field: 'slug', message: expect.any(String) }] }
+    await expect(changeJoinPage(db, other.programId, { slug: program.slug })).rejects.toMatchObject(taken)
+    for (const n of [1, 2, 3]) await changeJoinPage(db, program.programId, { slug: `${next}-${n}` })
+    await expect(changeJoinPage(db, program.programId, { slug: `${next}-4` })).rejects.toMatchObject(taken)
+    expect((await changeJoinPage(db, program.programId, { slug: program.slug })).slug).toBe(program.slug)
+  })
+
+  test('takes a slug of the program’s name where none is given', async () => {
+    const owner = await person()
+    const workspaceId = await createWorkspace(db, { name: 'W', ownerId: owner.userId })
+    const made = async (name: string) =>
+      await createProgram(db, workspaceId, { ...programDefaults, name, domain: 'example.com' })
+    for (const [name, slug] of [
+      ['The Analytical  Engine!', 'the-analytical-engine'],
+      ['分析', 'program'],
+    ] as const) {
+      const programId = await made(name)
+      expect(await readJoinPage(db, programId)).toMatchObject({ slug: null, is_open: false })
+      expect((await changeJoinPage(db, programId, {})).slug).toBe(`${slug}-${programId}`)
+    }
+  })
+
+  test('keeps each text of the terms as a version, and with each application the one that was accepted', async () => {
+    const program = await joinable({ terms: 'First.' })
+    const first = await program.waiting()
+    const { version } = await readJoinPage(db, program.programId)
+    expect((await changeJoinPage(db, program.programId, { terms: 'First.', intro: 'x' })).terms_version).toBe(1)
+    expect((await changeJoinPage(db, program.programId, { terms: 'Second.' })).terms_version).toBe(2)
+    expect((await program.send(newEmail(), null, { version })).outcome).toBe('changed')
+    const second = await program.waiting()
+    expect(await changeJoinPage(db, program.programId, { terms: null })).toMatchObject({
+      terms: null,
+      terms_version: null,
+    })
+    expect((await changeJoinPage(db, program.programId, { terms: 'First.' })).terms_version).toBe(3)
+    expect(await readApplication(db, program.programId, first)).toMatchObject({ terms_version: 1, terms: 'First.' })
+    expect(await readApplication(db, program.programId, second)).toMatchObject({ terms_version: 2, terms: 'Second.' })
+    await expect(
+      sql.query('delete from program_terms where program_id = $1 and version = 2', [program.programId]),
+    ).rejects.toThrow(/applications/)
+    expect((await auditOf(program.programId)).map(({ details }) => details)).toContainEqual({ terms_version: [1, 2] })
+  })
+
+  test('asks anew what changed while somebody answered', async () => {
+    const program = await joinable()
+    const { version } = await readJoinPage(db, program.programId)
+    await changeJoinPage(db, program.programId, { questions: [{ label: 'Why?', type: 'long', required: true }] })
+    expect((await program.send(newEmail(), null, { version })).outcome).toBe('changed')
+    await changeJoinPage(db, program.programId, { is_open: false })
+    expect((await program.send(newEmail())).outcome).toBe('closed')
+  })
+
+  const hostile: [what: string, changes: object][] = [
+    ['a logo that is a script', { logo_url: 'javascript:alert(1)' }],
+    ['a logo over http', { logo_url: 'http://img.example/logo.png' }],
+    ['a logo as data', { logo_url: 'data:image/svg+xml,<svg onload=alert(1)>' }],
+    ['a logo of a user', { logo_url: 'https://a:b@img.example/x' }],
+    ['a logo whose host ends a directive of a header', { logo_url: "https://x;script-src 'unsafe-inline'/a" }],
+    ['a logo whose host holds a comma', { logo_url: 'https://a,b/c' }],
+    ['a logo whose host is quoted', { logo_url: "https://'none'/c" }],
+    ['an address that leaves its path', { slug: '../admin' }],
+    ['an address in capitals', { slug: 'Engine' }],
+    ['an address that is too short', { slug: 'ab' }],
+    ['text that runs backwards', { intro: 'a\u202Eb' }],
+    ['control characters', { terms: 'a\u0007b' }],
+    ['a question of two lines', { questions: [{ label: 'a\nb' }] }],
+    ['two questions alike', { questions: [{ label: 'a' }, { label: 'a' }] }],
+    ['eleven questions', { questions: Array.from({ length: 11 }, (_, n) => ({ label: `Question ${n}` })) }],
+    ['a question of an unknown type', { questions: [{ label: 'a', type: 'html' }] }],
+    ['an unknown field', { html: '<b>' }],
+  ]
+  test.each(hostile)('refuses %s', (_, changes) => {
+    expect(joinPageChanges.safeParse(changes).success).toBe(false)
+  })
+
+  test('holds a logo in the database to a host too', async () => {
+    const program = await joinable()
+    for (const logo of [
+      "https://x;script-src 'unsafe-inline'/a",
+      'https://a,b/c',
+      'http://a.example/',
+      'https://a.example/ b',
+    ])
+      await expect(
+        sql.query('update join_pages set logo_url = $2 where program_id = $1', [program.programId, logo]),
+      ).rejects.toThrow(/join_pages_logo_url_check/)
+    expect(joinPageChanges.parse({ logo_url: ' https://CDN.Example.com/a b.png ' })).toEqual({
+      logo_url: 'https://cdn.example.com/a%20b.png',
+    })
+  })
+})
+
+async function joined(program: Awaited<ReturnType<typeof joinable>>, grace: Person) {
+  const { applicationId } = await program.send(grace.email, grace.userId)
+  await approveApplication(program.acting, program.programId, applicationId ?? 0, null)
+  return applicationId ?? 0
+}
+
+describe('what is kept', () => {
+  test('an application is withdrawn with all that was sent, until it is decided', async () => {
+    const program = await joinable()
+    const [first, second] = [await program.send(newEmail()), await program.send(newEmail())]
+    await program.confirm(second.token)
+    await withdrawApplication(db, first.token)
+    await withdrawApplication(db, second.token)
+    const { rows } = await sql.query('select id from applications where program_id = $1', [program.programId])
+    expect(rows).toEqual([])
+    const third = await program.send(newEmail())
+    await program.confirm(third.token)
+    await approveApplication(program.acting, program.programId, third.applicationId ?? 0, null)
+    await withdrawApplication(db, third.token)
+    expect(await program.states()).toEqual(['approved'])
+  })
+
+  test('unconfirmed ones go after a week and rejected ones after a year', async () => {
+    const program = await joinable()
+    await program.send(newEmail())
+    const [waits, rejected, young] = [await program.waiting(), await program.waiting(), await program.waiting()]
+    for (const id of [rejected, young]) await rejectApplication(program.acting, program.programId, id, null)
+    await sql.query(
+      `update applications set applied_at = now() - interval '8 days',
+        decided_at = case when id = $2 then now() - interval '366 days' else decided_at end where program_id = $1`,
+      [program.programId, rejected],
+    )
+    expect(await deleteOldApplications(db, 1000)).toBeGreaterThanOrEqual(2)
+    const { rows } = await sql.query('select id from applications where program_id = $1 order by id', [
+      program.programId,
+    ])
+    expect(rows.map(({ id }) => Number(id))).toEqual([waits, young])
+  })
+
+  test('erasing an account takes its applications, and leaves that somebody accepted the terms', async () => {
+    const [program, other, grace] = [await joinable({ terms: 'Be true.' }), await joinable(), await person()]
+    const id = await joined(program, grace)
+    await other.send(grace.email, grace.userId)
+    const stranger = await createPerson(db, env, { name: 'Eve', email: newEmail() })
+    await eraseAccount(db, grace.userId)
+    expect(await other.states()).toEqual([])
+    expect(await readApplication(db, program.programId, id)).toMatchObject({
+      name: 'Erased partner',
+      email: null,
+      answers: [],
+      terms_version: 1,
+      has_account: false,
+    })
+    // Who claims an address without having proven it erases nothing of it.
+    const third = await joinable()
+    await third.waiting(stranger.email)
+    await sql.query('update users set email_verified = false where id = $1', [stranger.userId])
+    await eraseAccount(db, stranger.userId)
+    expect(await third.states()).toEqual(['waiting'])
+  })
+
+  test('a deleted workspace closes its pages and gives up who only applied', async () => {
+    const program = await joinable()
+    await program.waiting()
+    await deleteWorkspace(db, { STRIPE_SECRET_KEY: '' }, program.workspaceId)
+    expect(await findJoinPage(db, program.slug)).toBeUndefined()
+    expect(await program.states()).toEqual([])
+    const other = await joinable()
+    await expect(changeJoinPage(db, other.programId, { slug: program.slug })).rejects.toMatchObject({
+      code: 'conflict',
+    })
+  })
+
+  test('a person sees their own applications by their verified address, with the terms that they accepted', async () => {
+    const [program, grace] = [await joinable({ terms: 'Be true.' }), await person()]
+    await program.waiting(grace.email)
+    const asked = { id: grace.userId, email: grace.email, emailVerified: true }
+    expect(await listApplicationsOf(db, asked, { limit: 5 })).toMatchObject([{ status: 'waiting', terms: 'Be true.' }])
+    expect(await listApplicationsOf(db, { ...asked, emailVerified: false }, { limit: 5 })).toEqual([])
+    const eve = await person('Eve')
+    const [own] = await listApplicationsOf(db, asked, { limit: 5 })
+    const of = { programId: own?.program_id ?? 0, applicationId: own?.id ?? 0 }
+    const others = { id: eve.userId, email: eve.email, emailVerified: true }
+    expect(await listApplicationsOf(db, others, { limit: 5, of })).toEqual([])
+  })
+})
