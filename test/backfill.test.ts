@@ -297,9 +297,10 @@ describe('many invoices', () => {
 
 /** The command: it ends with this code and what it said. */
 function runCommand(shop: Shop, stripeUrl: string, ...options: string[]) {
+  const { DATABASE_URL, NEON_ENDPOINT } = endpoint.env
   const { EMAIL_HASH_KEY, STRIPE_SECRET_KEY } = env
   const child = spawn(process.execPath, ['lib/commands/backfill.ts', String(shop.programId), ...options], {
-    env: { ...endpoint.env, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, STRIPE_API_URL: stripeUrl, NO_COLOR: '1' },
+    env: { DATABASE_URL, NEON_ENDPOINT, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, STRIPE_API_URL: stripeUrl, NO_COLOR: '1' },
   })
   const ended = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
   return {

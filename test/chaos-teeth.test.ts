@@ -14,7 +14,7 @@ afterAll(async () => {
   await queue.close()
   await stripe.close()
 })
-const { databaseUrl, neon, sql } = await startEndpoint()
+const { databaseUrl, neon, sql } = await startEndpoint('workers')
 
 const functionNames = [
   'commission_of',

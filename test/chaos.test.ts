@@ -10,7 +10,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const [{ databaseUrl, neon }, queue, stripe, service] = await Promise.all([
-  startEndpoint(),
+  startEndpoint('workers'),
   startQueue(),
   startLocalStripe(),
   loadService(),

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, inject, test } from 'vitest'
 import { freePort } from '../lib/local/postgres.ts'
+import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
 
 /** What an operator reads where a command cannot do its work: a sentence with what to do, never a stack. */
@@ -132,7 +133,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
   ],
 ])('%s', async (_, [file = '', ...args], environment, message, code = 1) => {
   const failed = run(process.execPath, [`lib/${file}`, ...args], {
-    env: { PATH: process.env['PATH'], NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, ...environment },
+    env: { ...bareEnvironment, NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, ...environment },
   })
   await expect(failed).rejects.toMatchObject({ code, stderr: expect.stringMatching(message) })
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
@@ -150,7 +151,7 @@ function commandsOfNode(): { name: string; args: string[] }[] {
 test('every command says with --help how it is used, and does nothing', { timeout: 60_000 }, async () => {
   const commands = commandsOfNode()
   expect(commands.length).toBeGreaterThan(15)
-  const env = { PATH: process.env['PATH'], LOCAL_DATA_FOLDER: folder }
+  const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
   const said = await Promise.all(
     commands.map(async ({ name, args }) => {
       const { stdout } = await run(process.execPath, [...args, name.length % 2 ? '--help' : '-h'], { env })
@@ -163,7 +164,7 @@ test('every command says with --help how it is used, and does nothing', { timeou
 test('every command refuses an option that there is not, with 2, and does nothing', { timeout: 60_000 }, async () => {
   // Those two hand what they do not know to wrangler and to the test runner.
   const commands = commandsOfNode().filter(({ name }) => !['deploy', 'test', 'check'].includes(name))
-  const env = { PATH: process.env['PATH'], LOCAL_DATA_FOLDER: folder }
+  const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
   const said = await Promise.all(
     commands.map(async ({ name, args }) => {
       const failed: unknown = await run(process.execPath, [...args, '--nonsense'], { env, timeout: 30_000 }).catch(

@@ -11,6 +11,7 @@ import { buildLambda } from '../lib/commands/deploy/lambda.ts'
 import { readFunctions } from '../lib/local/functions.ts'
 import { startCloudflare } from './support/cloudflare.ts'
 import { createLedgerProgram } from './support/ledger.ts'
+import { bareEnvironment } from './support/spawned.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const wranglerToml = readFileSync('wrangler.toml', 'utf8')
@@ -214,7 +215,7 @@ test.each([
 const run = promisify(execFile)
 const deploy = async (variables: Record<string, string>, ...args: string[]) =>
   await run(process.execPath, ['lib/commands/deploy.ts', ...args], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NO_COLOR: '1', ...variables },
+    env: { ...bareEnvironment, HOME: process.env['HOME'], NO_COLOR: '1', ...variables },
   })
 
 test('wrangler, run twice, leaves what the second run was not given', { timeout: 240_000 }, async () => {
@@ -286,7 +287,7 @@ function unzip(archive: Buffer): Map<string, Buffer> {
 }
 
 test('the consumer for Lambda, as it is zipped, takes a batch and says what failed', { timeout: 60_000 }, async () => {
-  const { neon, databaseUrl, sql, db } = await startEndpoint()
+  const { neon, databaseUrl, sql, db } = await startEndpoint('workers')
   const folder = mkdtempSync(path.join(tmpdir(), 'lambda-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const commands = await buildLambda(folder, 'staging', given('staging')['QUEUE_URL'] ?? '')

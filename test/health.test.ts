@@ -5,7 +5,7 @@ import { openQueue } from '../lib/notifications/queue.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
 
-const stack = await startStack({ functions: ['health'] })
+const stack = await startStack({ on: 'workers', functions: ['health'] })
 const { programId, partnerIds } = await createLedgerProgram(stack.sql, stack.db)
 const authorization = `Bearer ${stack.environment.METRICS_TOKEN}`
 const { AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = stack.environment

@@ -1,8 +1,10 @@
+import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-const stack = await startStack()
+// As at Cloudflare: each call in workerd and over Neon's driver, and what is told through the queue.
+const stack = await startStack({ on: 'workers' })
 const sandbox = await createSandbox(
   stack.db,
   { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment.AUTH_SECRET ?? '' },
@@ -129,4 +131,26 @@ test('twenty equal refunds at once have one effect', async () => {
   )
   expect(answers.filter(({ body }) => body.status === 'refunded')).toHaveLength(1)
   expect(answers.filter(({ body }) => body.status === 'skipped')).toHaveLength(19)
+})
+
+test.each([
+  ['click', 'affiliate_url'],
+  ['lead', 'customer_key'],
+  ['sale', 'transaction_id'],
+  ['refund', 'transaction_id'],
+])('track-%s also answers at the root of its own address', async (name, field) => {
+  const { port } = new URL(stack.baseUrl)
+  const headers = {
+    host: `track-${name}.localhost:${port}`,
+    authorization: `Bearer ${sandbox.apiKey}`,
+    'content-type': 'application/json',
+  }
+  const answered = Promise.withResolvers<string>()
+  const sent = request({ port, host: '127.0.0.1', method: 'POST', path: '/', headers }, (response) => {
+    response.setEncoding('utf8').on('data', answered.resolve)
+  })
+  sent.on('error', answered.reject)
+  sent.end('{}')
+  const refusal = { code: 'invalid_request', message: expect.stringContaining(field) }
+  expect(JSON.parse(await answered.promise)).toMatchObject({ error: refusal })
 })

@@ -6,7 +6,7 @@ import { isTransient } from '../lib/errors.ts'
 import { startEndpoint } from './support/stack.ts'
 import { statement } from './support/statement.ts'
 
-const { db, env, neon, sql: postgres } = await startEndpoint()
+const { db, env, neon, sql: postgres } = await startEndpoint('workers')
 await postgres.query('create table numbers (id int primary key)')
 
 beforeEach(async () => {

@@ -19,6 +19,7 @@ import { freePort } from '../lib/local/postgres.ts'
 import { pages } from '../tracker/dist/served/docs.js'
 import { launchBrowser } from './support/browser.ts'
 import { asRequest } from './support/shop.ts'
+import { bareEnvironment } from './support/spawned.ts'
 import { startStack } from './support/stack.ts'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
@@ -65,7 +66,7 @@ beforeAll(async () => {
   }
   await run(inFolder('node_modules/.bin/svc'), ['init'], {
     cwd: folder,
-    env: { PATH: process.env['PATH'] ?? '', SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl },
+    env: { ...bareEnvironment, SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl },
   })
   const instructions = readFileSync(inFolder('.svc/AGENTS.md'), 'utf8')
   const found = instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)
@@ -109,7 +110,7 @@ async function serve(answer: (request: Request) => Response | Promise<Response>)
 async function start(file: string): Promise<void> {
   const child = spawn(process.execPath, [`--env-file=${inFolder('.svc/.env')}`, path.basename(file)], {
     cwd: path.dirname(inFolder(file)),
-    env: { PATH: process.env['PATH'] ?? '', PORT: String(port) },
+    env: { ...bareEnvironment, PORT: String(port) },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   onTestFinished(async () => {

@@ -16,7 +16,7 @@ import { createShop, type TestShop } from './support/shops.ts'
 import { startStack } from './support/stack.ts'
 import { signatureOf } from './support/webhook.ts'
 
-const stack = await startStack({ functions: ['processor-webhook', 'relay-outbox', 'apply-retention'] })
+const stack = await startStack({ on: 'workers', functions: ['processor-webhook', 'relay-outbox', 'apply-retention'] })
 const { db, sql } = stack
 const stripe = await startLocalStripe()
 afterAll(() => stripe.close())

@@ -39,6 +39,7 @@ async function startLine() {
 const line = await startLine()
 const queuePath = '/000000000000/notifications'
 const stack = await startStack({
+  on: 'workers',
   functions: ['track-click', 'track-sale', 'track-refund', 'relay-outbox', 'deliver-notifications'],
   environment: { QUEUE_URL: line.origin + queuePath },
 })

@@ -8,7 +8,7 @@ import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingAp
 
 // The window begins with the minute of the clock, which can fall between two calls; a limit is met within twice its count anyway.
 const rateLimit = 3
-const api = await startTrackingApi({ rateLimit })
+const api = await startTrackingApi({ on: 'workers', rateLimit })
 const [one, other] = [await api.program(), await api.program()]
 
 const from = (address: string) => ({ 'cf-connecting-ip': address })

@@ -6,7 +6,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { startStack } from './support/stack.ts'
 
-const stack = await startStack({ environment: { MAIL_API_URL: '' } })
+const stack = await startStack({ on: 'workers', environment: { MAIL_API_URL: '' } })
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const program = await createSandbox(stack.db, env)
 const password = 'a-planted-password-of-a-person'

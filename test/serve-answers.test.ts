@@ -6,7 +6,7 @@ import { startStack } from './support/stack.ts'
 
 // The same requests to workerd and to `npm run serve`, on one database: both give the same answers.
 
-const stack = await startStack({ environment: { ...givenSecrets } })
+const stack = await startStack({ on: 'workers', environment: { ...givenSecrets } })
 const port = await freePort()
 const served = await startServe({
   ...settingsOf(port, await startMailApi()),

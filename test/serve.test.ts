@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
-import { afterAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, describe, expect, inject, test, vi } from 'vitest'
 import { audit } from '../lib/commands/audit.ts'
 import { Database } from '../lib/database.ts'
 import { freePort } from '../lib/local/postgres.ts'
@@ -13,6 +13,7 @@ import { makeEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { openPool } from '../lib/serve/postgres.ts'
 import { startReceiver } from './support/receiver.ts'
 import { givenSecrets, type Served, startMailApi, startServe, settingsOf } from './support/serve.ts'
+import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
 
 const mailApi = await startMailApi()
@@ -187,9 +188,9 @@ describe('several processes on one database', async () => {
   afterAll(() => pool.end())
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
   const sandbox = await createSandbox(db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
-  const start = async () => {
+  const start = async (...args: string[]) => {
     const port = await freePort()
-    return await startServe({ ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl })
+    return await startServe({ ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }, args)
   }
   const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
   const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
@@ -197,7 +198,7 @@ describe('several processes on one database', async () => {
   test('one leads; where it is killed the other does, and a limit counts what came to both', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 10_000)
-    const second = await start()
+    const second = await start('--no-migrate')
     // More than the limit of an address go to the first. A minute may begin in between, hence again.
     const ask = async ({ baseUrl }: typeof first) =>
       (await fetch(`${baseUrl}/api/v1/cli/status`, { headers: { authorization: 'Bearer svc_live_x' } })).status
@@ -274,4 +275,50 @@ test('what cannot be started is refused before anything is changed, with all tha
     stderr: expect.stringMatching(/MAIL_API_URL is not set[^]*MAIL_API_KEY[^]*MAIL_FROM[^]*TRUST_PROXY/),
   })
   expect(existsSync(path.join(folder, 'none'))).toBe(false)
+})
+
+describe('where it cannot run it says in a sentence what to do', async () => {
+  const { databaseUrl } = await createDatabase()
+  const port = await freePort()
+  const taken = Number(new URL(mailApi.url).port)
+  const other = (change: Partial<URL>) => Object.assign(new URL(databaseUrl), change).href
+
+  test.each<[what: string, changed: Record<string, string>, said: RegExp, args?: string[]]>([
+    [
+      'its port is taken',
+      { PORT: String(taken) },
+      new RegExp(`^Port ${taken} of 127\\.0\\.0\\.1 is taken by another process\\. .*set PORT to another port`),
+    ],
+    ['HOST is of another machine', { HOST: '192.0.2.1' }, /^192\.0\.2\.1 is no address of this machine\. Set HOST/],
+    ['HOST leads nowhere', { HOST: 'svc.invalid' }, /^HOST names svc\.invalid, which leads nowhere\. Set it/],
+    [
+      'no database answers',
+      { DATABASE_URL: other({ port: String(port) }) },
+      /ECONNREFUSED.* See that it runs, and that DATABASE_URL/,
+    ],
+    ['there is no such host', { DATABASE_URL: other({ hostname: 'db.invalid' }) }, /There is no such host\. See that/],
+    ['there is no such database', { DATABASE_URL: other({ pathname: 'none' }) }, /"none" does not exist\. Make the/],
+    [
+      'the password is wrong',
+      { DATABASE_URL: other({ password: 'wrong' }) },
+      /See that DATABASE_URL has the right user/,
+    ],
+    [
+      'the schema is to be left alone, and there is none',
+      { DATABASE_URL: inject('adminUrl') },
+      /^The database has not the schema of this version: 0001_\w+\.sql is not applied\. Run `npm run migrate`/,
+      ['--no-migrate'],
+    ],
+  ])('%s', async (_, changed, said, args = []) => {
+    const environment = { ...bareEnvironment, ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }
+    const ended = run(process.execPath, ['lib/serve/serve.ts', ...args], { env: { ...environment, ...changed } })
+    const failed: unknown = await ended.catch((error: unknown) => error)
+    expect(failed).toMatchObject({ code: 1, stderr: '' })
+    const lines = (failed as { stdout: string }).stdout.trim().split('\n')
+    const problems = lines
+      .map((line) => JSON.parse(line) as Record<string, string>)
+      .filter(({ level }) => level === 'error')
+    expect(problems).toEqual([expect.objectContaining({ message: expect.stringMatching(said) })])
+    expect(JSON.stringify(problems)).not.toMatch(/frames|\bat file:/)
+  })
 })

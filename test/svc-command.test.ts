@@ -13,6 +13,7 @@ import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
+import { bareEnvironment } from './support/spawned.ts'
 import { startStack } from './support/stack.ts'
 
 const resources = [
@@ -51,7 +52,7 @@ interface Outcome {
 /** Runs the command in the test's folder, with nothing of this process's environment but what is given. */
 function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
   return new Promise((resolve) => {
-    const options = { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...environment } }
+    const options = { cwd: folder, env: { ...bareEnvironment, ...environment } }
     execFile(process.execPath, [command, ...args], options, (error, stdout, stderr) => {
       resolve({ exitCode: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
     })

@@ -36,13 +36,6 @@ await api.stack.sql.query(
 )
 const readKey = await createApiKey(api.stack.db, program.programId, 'reads', { scopes: ['read'], days: 30 })
 
-const names: Record<string, string> = {
-  [clickPath]: 'click',
-  [leadPath]: 'lead',
-  [salePath]: 'sale',
-  [refundPath]: 'refund',
-  [statusPath]: 'status',
-}
 const postPaths = [clickPath, ...keyedPaths]
 const schemas = {
   [clickPath]: clickRequest,
@@ -388,31 +381,6 @@ describe('order of refusals', () => {
     })
     expect(answer.body.error.code).toBe(code)
   })
-})
-
-test.for(postPaths)('%s also answers at the root of its own address', async (path) => {
-  const { port } = new URL(api.stack.baseUrl)
-  const host = `track-${names[path]}.localhost:${port}`
-  const body = JSON.stringify(await goodBody(path))
-  const status = await new Promise((resolve, reject) => {
-    const sent = request(
-      {
-        port,
-        host: '127.0.0.1',
-        method: 'POST',
-        path: '/',
-        headers: {
-          host,
-          'content-type': 'application/json',
-          ...(path !== clickPath && { authorization: `Bearer ${program.apiKey}` }),
-        },
-      },
-      (response) => resolve(response.resume().statusCode),
-    )
-    sent.on('error', reject)
-    sent.end(body)
-  })
-  expect(status).toBe(200)
 })
 
 test('every error code of the table has a status from 400 on and a title', () => {

@@ -47,6 +47,7 @@ const settings = {
   DNS_OVER_HTTPS_URL: `http://127.0.0.1:${(nameService.address() as AddressInfo).port}/dns-query`,
 }
 const api = await startTrackingApi({
+  on: 'workers',
   functions: ['track-click', 'track-lead', 'track-sale', 'track-refund', 'deliver-webhooks', 'relay-outbox'],
   common: settings,
   environment: settings,

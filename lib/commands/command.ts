@@ -110,6 +110,8 @@ export function explain(error: unknown, usage = ''): string {
   }
   // Its message may hold the address with the password.
   if (error.name === 'NeonDbError') return `The database cannot be asked. ${addressOfNeon}`
-  const advice = advices[code] ?? advices[error.name]
+  // What `pg` says without a code.
+  const isLate = error.message === 'timeout expired'
+  const advice = isLate ? advices['ETIMEDOUT'] : (advices[code] ?? advices[error.name])
   return advice ? `${error.message || code}. ${advice}` : (error.stack ?? error.message)
 }

@@ -51,16 +51,48 @@ const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
  * after it was applied, or is older than one applied already; where a function has two signatures.
  */
 export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {
-  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-migrate' })
-  await client.connect()
-  try {
-    await refuseOldServer(client)
+  return await withClient(databaseUrl, async (client) => {
     const numbered = files.filter((file) => !isOfFunctions(file))
     const applied: string[] = []
     for (const migration of numbered) {
       if (await inTransaction(client, () => apply(client, migration, numbered))) applied.push(migration.name)
     }
     return [...applied, ...(await inTransaction(client, () => applyFunctions(client, files.filter(isOfFunctions))))]
+  })
+}
+
+/**
+ * Sees that a database has the schema of this version, or one after it, and changes nothing.
+ * @throws where the server is too old, or a numbered file is not applied.
+ */
+export async function requireSchema(databaseUrl: string): Promise<void> {
+  await withClient(databaseUrl, async (client) => {
+    const { rows } = await client.query<{ is_there: boolean }>(
+      `select to_regclass('schema_migrations') is not null as is_there`,
+    )
+    const applied = rows[0]?.is_there
+      ? await client.query<{ name: string }>('select name from schema_migrations')
+      : undefined
+    const names = new Set(applied?.rows.map(({ name }) => name))
+    const missing = readSqlFiles().find((file) => !isOfFunctions(file) && !names.has(file.name))
+    if (missing)
+      throw new LocalStackError(
+        `The database has not the schema of this version: ${missing.name} is not applied. Run \`npm run migrate\` with this DATABASE_URL.`,
+      )
+  })
+}
+
+/** A connection to a server that is new enough. */
+async function withClient<Result>(databaseUrl: string, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = new Client({
+    connectionString: databaseUrl,
+    application_name: 'svc-migrate',
+    connectionTimeoutMillis: 20_000,
+  })
+  await client.connect()
+  try {
+    await refuseOldServer(client)
+    return await work(client)
   } finally {
     await client.end()
   }

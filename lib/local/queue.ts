@@ -30,9 +30,7 @@ const arn = (queue: string) => `arn:aws:sqs:${localAws.region}:000000000000:${qu
  * An SQS emulator with the notifications queue, its dead-letter queue and the webhooks' queue. What SQS does after five receives without a
  * delete, it does too. Messages outlive a restart where `dataFolder` is given.
  */
-export async function startQueue(
-  options: { dataFolder?: string; visibilityTimeoutSeconds?: number } = {},
-): Promise<Queue> {
+export async function startQueue(options: { dataFolder?: string } = {}): Promise<Queue> {
   const server = await startOnLoopback({
     port: 0,
     logger: false,
@@ -45,7 +43,7 @@ export async function startQueue(
         {
           name,
           attributes: {
-            VisibilityTimeout: String(options.visibilityTimeoutSeconds ?? 30),
+            VisibilityTimeout: '30',
             RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn(deadLetterName), maxReceiveCount: '5' }),
           },
         },

@@ -70,12 +70,16 @@ registerHooks({
  * function is bound to is called directly; the queues are channels of the process.
  */
 export async function loadFunctions(options: {
+  /** All of wrangler.toml unless told. */
+  functions?: FunctionEntry[]
   /** Values for the names in `vars` and `secrets.required`. */
   environment: Record<string, string>
+  /** Values that every function is given. */
+  common?: Record<string, string>
   postgres: Postgres
   rateLimits: RateLimits
 }): Promise<Service> {
-  const { environment, postgres, rateLimits } = options
+  const { functions = readFunctions(), environment, common, postgres, rateLimits } = options
   const loaded = new Map<string, Loaded>()
   const find = (name: string): Loaded => {
     const found = loaded.get(name)
@@ -103,11 +107,12 @@ export async function loadFunctions(options: {
     exports: { lane: entrypointOf(name, 'lane') },
   })
 
-  for (const entry of readFunctions()) {
+  for (const entry of functions) {
     // The leader counts all the time.
     const { COUNT: _, ...services } = entry.services
     const env = {
       ...valuesFor(entry, environment),
+      ...common,
       POSTGRES: postgres,
       CHANNELS: channels,
       OUTSIDE: { fetch: fetchOutside },

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { baseUrl as builtFor } from '../../tracker/dist/served/package.js'
 import { explain, runCommand } from '../commands/command.ts'
-import { migrate } from '../commands/migrate.ts'
+import { migrate, requireSchema } from '../commands/migrate.ts'
 import { LocalStackError, startPostgres } from '../local/postgres.ts'
 import { coordinate } from './coordinator.ts'
 import { loadFunctions, type Service } from './functions.ts'
@@ -61,6 +61,7 @@ async function start(settings: Settings): Promise<void> {
   const placeOf = settings.geoFile === undefined ? () => ({}) : openGeoFile(settings.geoFile)
   const databaseUrl = settings.databaseUrl ?? (await startOwnPostgres(settings))
   if (settings.migrates) console.log(JSON.stringify({ applied: await migrate(databaseUrl) }))
+  else await requireSchema(databaseUrl)
   const postgres = openPool(databaseUrl)
   running.push({ name: 'the connections', stop: () => postgres.end() })
   const rateLimits = openRateLimits()

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, BlockList } from 'node:net'
 import { ApiError, errorResponse } from '../errors.ts'
+import { LocalStackError } from '../local/postgres.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { LightHeaders, LightResponse, makeRequest, useLightMessages } from './messages.ts'
@@ -75,7 +76,11 @@ export async function startServer(options: {
   server.keepAliveTimeout = 75_000
   server.requestTimeout = 60_000
   server.listen(options.port, options.host)
-  await once(server, 'listening')
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    throw new LocalStackError(whyNotListening(options, error))
+  }
   // oxlint-disable-next-line no-unsafe-type-assertion -- it listens on a port
   const { port } = server.address() as AddressInfo
   return {
@@ -93,6 +98,20 @@ export async function startServer(options: {
         console.error(JSON.stringify({ error: 'stopped_early', requests: open.size, background: background.size }))
     },
   }
+}
+
+/** What is wrong with the address, and what to do. */
+function whyNotListening({ host, port }: { host: string; port: number }, error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  const advices: Record<string, string> = {
+    EADDRINUSE: `Port ${port} of ${host} is taken by another process. Stop that one, or set PORT to another port and have the proxy ask there.`,
+    EACCES: `Port ${port} is not for this user to listen on. Set PORT to one above 1023; the proxy has 80 and 443.`,
+    EADDRNOTAVAIL: `${host} is no address of this machine. Set HOST to one that is: 127.0.0.1 for a proxy beside it, 0.0.0.0 for all.`,
+    ENOTFOUND: `HOST names ${host}, which leads nowhere. Set it to an address of this machine, such as 127.0.0.1.`,
+  }
+  return (
+    advices[code] ?? `The service cannot listen on ${host}, port ${port}: ${code}. Set HOST and PORT to where it can.`
+  )
 }
 
 async function closeServer(server: Server): Promise<void> {

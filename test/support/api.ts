@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import { errorCodes } from '../../lib/errors.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import type { ProgramSettings } from '../../lib/programs/programs.ts'
-import { startStack, type TestStack } from './stack.ts'
+import { type StackOptions, startStack, type TestStack, type WorkersStack } from './stack.ts'
 
 export interface Answer {
   status: number
@@ -43,15 +43,12 @@ export const statusPath = '/api/v1/cli/status'
 
 export const keyedPaths = [leadPath, salePath, refundPath] as const
 
-/** The tracking functions in workerd for one test file, and how to call them. */
+/** The tracking functions for one test file, and how to call them. */
 export async function startTrackingApi(
-  options: {
-    rateLimit?: number
-    functions?: string[]
-    common?: Record<string, string>
-    environment?: Record<string, string>
-  } = {},
-): Promise<TrackingApi> {
+  options: StackOptions & { on: 'workers' },
+): Promise<TrackingApi & { stack: WorkersStack }>
+export async function startTrackingApi(options?: StackOptions): Promise<TrackingApi>
+export async function startTrackingApi(options: StackOptions = {}): Promise<TrackingApi> {
   const functions = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status']
   const stack = await startStack({ functions, ...options })
   const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }

@@ -1,11 +1,15 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '../../lib/local/postgres.ts'
 import { readFunctions } from '../../lib/local/functions.ts'
 import { bundleFunctions } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
+
+/** Kept between runs; what it holds is known by the hash of its source. */
+const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled/', import.meta.url))
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -24,6 +28,8 @@ declare module 'vitest' {
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { withFunctions } = project.getProvidedContext()
+  // What tests start as a process of its own reads the same files again and again.
+  process.env['NODE_COMPILE_CACHE'] = compileCache
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-test-'))
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),

@@ -6,12 +6,15 @@ import { answerHelp } from '../../lib/commands/command.ts'
 
 /**
  * `npm test`: formatter, linter, type checkers and bundles, then every test. `npm test -- <part of a file's name>` runs the tests of
- * these files only. `npm run check` leaves out the bundles and every test that starts more than a database. The last line is
+ * these files only. Tests run the service as test/support/stack.ts says: as lib/serve does, or with `RUN_ON=workers` in workerd. `npm run check` leaves out the bundles and every test that starts more than a database. The last line is
  * `N passed, N failed`, where a check counts as one.
  */
-answerHelp(`npm test            checks everything, on a database of its own
-npm test -- NAME    the test files whose names hold that
-npm run check       what needs no stack: formatter, linter, types and the quick tests`)
+answerHelp(`npm test               checks everything, on a database of its own
+npm test -- NAME       the test files whose names hold that
+npm run test:workers   the same with functions in workerd also where a test leaves open how they run
+npm run check          what needs no stack: formatter, linter, types and the quick tests`)
+const { RUN_ON: runOn = 'serve' } = process.env
+if (runOn !== 'serve' && runOn !== 'workers') throw new Error('Set RUN_ON to serve or to workers, or leave it out.')
 const isCheck = process.argv.includes('--check')
 const filters = process.argv.slice(2).filter((argument) => argument !== '--check')
 

@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterAll, expect, vi } from 'vitest'
+import { bareEnvironment } from './spawned.ts'
 
 export interface Mail {
   to: string[]
@@ -87,7 +88,7 @@ export async function startServe(
 ): Promise<Served> {
   const child = spawn(process.execPath, ['lib/serve/serve.ts', ...args], {
     cwd,
-    env: { PATH: process.env['PATH'], ...environment },
+    env: { ...bareEnvironment, ...environment },
   })
   let output = ''
   let errors = ''

@@ -3,12 +3,24 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { Client } from 'pg'
 import { afterAll, inject } from 'vitest'
-import { Database } from '../../lib/database.ts'
+import { Database, type Postgres } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
 import { type NeonEndpoint, startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort } from '../../lib/local/postgres.ts'
-import { type LocalStripe, startLocalStripe } from '../../lib/local/stripe.ts'
 import type { Queue } from '../../lib/local/queue.ts'
+import { type LocalStripe, startLocalStripe } from '../../lib/local/stripe.ts'
+import { openPool } from '../../lib/serve/postgres.ts'
+import { hashPasswordsCheaply } from './cheap-passwords.ts'
+import { type Meter, meter, type MeteredPostgres } from './meter.ts'
+
+/**
+ * The ways of running the service: functions in workerd and Neon's driver to the database, as at Cloudflare; or functions in plain Node
+ * on connections held open, as `npm run serve` has them.
+ */
+export type RunOn = 'workers' | 'serve'
+
+/** How this run of the tests runs the service, where a test does not say: the environment variable `RUN_ON`, `serve` unless set. */
+export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
 export interface TestDatabase {
   databaseUrl: string
@@ -39,91 +51,144 @@ export async function createDatabase(): Promise<TestDatabase> {
 }
 
 export interface TestEndpoint extends TestDatabase {
-  /** Counts requests and injects faults; see lib/local/neon.ts. */
-  neon: NeonEndpoint
+  /** Counts requests to the database and injects faults; see lib/local/neon.ts. */
+  neon: Meter
   /** What functions call `c.get('db')`. */
   db: Database
-  env: { DATABASE_URL: string; NEON_ENDPOINT: string }
+  /** `NEON_ENDPOINT` is for commands, which are always there; functions prefer `POSTGRES`. */
+  env: { DATABASE_URL: string; NEON_ENDPOINT: string; POSTGRES?: Postgres }
 }
 
-/** A database and the Neon endpoint in front of it, without workerd: for tests that call `lib/` or `app.request()`. */
-export async function startEndpoint(): Promise<TestEndpoint> {
+export interface NeonTestEndpoint extends TestEndpoint {
+  neon: NeonEndpoint
+}
+
+export interface PooledTestEndpoint extends TestEndpoint {
+  neon: MeteredPostgres
+}
+
+/**
+ * A database and this run's way to it, or the one that a test is about: for tests that call `lib/` or `app.request()`, without the
+ * functions behind HTTP.
+ */
+export async function startEndpoint(): Promise<TestEndpoint>
+export async function startEndpoint(on: 'workers'): Promise<NeonTestEndpoint>
+export async function startEndpoint(on: 'serve'): Promise<PooledTestEndpoint>
+export async function startEndpoint(on?: RunOn): Promise<TestEndpoint>
+export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
   const database = await createDatabase()
+  const { databaseUrl } = database
   const neon = await startNeonEndpoint()
   afterAll(() => neon.close())
-  const env = { DATABASE_URL: database.databaseUrl, NEON_ENDPOINT: neon.url }
-  return { ...database, neon, env, db: new Database(env) }
+  const env: TestEndpoint['env'] = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neon.url }
+  if (on === 'workers') return { ...database, neon, env, db: new Database(env) }
+  const pool = openPool(databaseUrl)
+  const hashAsElsewhere = hashPasswordsCheaply()
+  afterAll(async () => {
+    hashAsElsewhere()
+    await pool.end()
+  })
+  const metered = meter(pool)
+  env.POSTGRES = metered
+  return { ...database, neon: metered, env, db: new Database(env) }
 }
 
 export interface TestStack extends TestEndpoint {
-  /** Origin of the functions in workerd, routed as wrangler.toml says. `http://<function>.localhost:<port>` works too. */
+  /** Origin of the functions, routed as wrangler.toml says. In workerd, `http://<function>.localhost:<port>` works too. */
   baseUrl: string
-  /** The queue, with `messages()` and `deadLetters()` to look into it. */
-  queue: Queue
-  queueUrl: string
-  deadLetterQueueUrl: string
   /** Stands in for Stripe's API. */
   stripe: LocalStripe
   /** Everything functions were given, secrets included. */
   environment: ReturnType<typeof localEnvironment>
   /** Runs a scheduled function once. */
   scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
+  /** Programs that wait to be looked at for webhooks. */
+  waitingWebhooks(): Promise<number>
   /** What functions wrote with `console.log` and `console.error`. */
-  logs: string[]
+  readonly logs: string[]
+}
+
+/** A stack in workerd, with the queue that functions send to there. */
+export interface WorkersStack extends TestStack {
+  neon: NeonEndpoint
+  /** The queue, with `messages()` and `deadLetters()` to look into it. */
+  queue: Queue
+  queueUrl: string
+  deadLetterQueueUrl: string
+}
+
+export interface StackOptions {
+  /** Where the test is about one of them. */
+  on?: RunOn
+  functions?: string[]
+  environment?: Record<string, string>
+  /** Variables for every function, as those of a local stack alone. */
+  common?: Record<string, string>
+  /** Requests a minute that every limiter lets through. */
+  rateLimit?: number
 }
 
 /**
- * The whole service for one test file: a database, the Neon endpoint, a queue with its dead-letter queue, and functions in
- * workerd. Call it once at the top of a file (`const stack = await startStack()`); everything ends with the file.
+ * The whole service for one test file: a database, Stripe's stand-in, and the functions as this run has them ({@link runOn}). Call it once
+ * at the top of a file (`const stack = await startStack()`); everything ends with the file.
  *
  * `functions` starts only those and what they are bound to, which is quicker. `environment` adds or replaces variables that wrangler.toml names.
  * Rate limits are off unless a number is given, because those of wrangler.toml are too generous to be met in a test.
  */
-export async function startStack(
-  options: {
-    functions?: string[]
-    environment?: Record<string, string>
-    /** Variables for every function, as those of a local stack alone. */
-    common?: Record<string, string>
-    /** Requests a minute that every limiter lets through. */
-    rateLimit?: number
-    visibilityTimeoutSeconds?: number
-  } = {},
-): Promise<TestStack> {
-  const { visibilityTimeoutSeconds, rateLimit } = options
+export async function startStack(options: StackOptions & { on: 'workers' }): Promise<WorkersStack>
+export async function startStack(options?: StackOptions): Promise<TestStack>
+export async function startStack(options: StackOptions = {}): Promise<TestStack> {
+  return (options.on ?? runOn) === 'workers' ? await startInWorkerd(options) : await startServed(options)
+}
+
+async function startServed(options: StackOptions): Promise<TestStack> {
+  const { serveFunctions } = await import('./served.ts')
+  const [endpoint, stripe, port] = await Promise.all([startEndpoint('serve'), startLocalStripe(), freePort()])
+  const { addresses, environment } = surroundings(options, endpoint, { stripe, port })
+  const thread = {
+    functions: await functionsFor(options, ['deliver-notifications']),
+    databaseUrl: endpoint.databaseUrl,
+    environment,
+    common: { ...localOnlyEnvironment(addresses), ...options.common },
+    baseUrl: addresses.baseUrl,
+    port,
+  }
+  const served = await serveFunctions(thread, endpoint.neon)
+  afterAll(async () => {
+    await served.close()
+    await stripe.close()
+  })
+  return {
+    ...endpoint,
+    neon: served.meter,
+    baseUrl: addresses.baseUrl,
+    stripe,
+    environment,
+    // The consumer of notifications is called directly there, and has no schedule.
+    scheduled: async (name, { cron } = {}) =>
+      name === 'deliver-notifications' ? undefined : await served.scheduled(name, cron),
+    waitingWebhooks: () => served.waitingWebhooks(),
+    get logs() {
+      return served.logs()
+    },
+  }
+}
+
+async function startInWorkerd(options: StackOptions): Promise<WorkersStack> {
   // Most files need no workerd and no queue, and loading them takes longer than most tests.
-  const [{ startQueue }, { startWorkers }, { readTestFunctions }] = await Promise.all([
+  const [{ startQueue }, { startWorkers }] = await Promise.all([
     import('../../lib/local/queue.ts'),
     import('../../lib/local/workers.ts'),
-    import('./functions.ts'),
   ])
   const [endpoint, queue, stripe, port] = await Promise.all([
-    startEndpoint(),
-    startQueue(visibilityTimeoutSeconds === undefined ? {} : { visibilityTimeoutSeconds }),
+    startEndpoint('workers'),
+    startQueue(),
     startLocalStripe(),
     freePort(),
   ])
-  const addresses: Addresses = {
-    baseUrl: `http://127.0.0.1:${port}`,
-    databaseUrl: endpoint.databaseUrl,
-    neonEndpoint: endpoint.neon.url,
-    awsEndpoint: queue.endpoint,
-    queueUrl: queue.url,
-    deadLetterQueueUrl: queue.deadLetterUrl,
-    webhookQueueUrl: queue.webhookUrl,
-    stripeApiUrl: stripe.url,
-  }
-  const environment = { ...localEnvironment(addresses, generateSecrets()), ...options.environment }
+  const { addresses, environment } = surroundings(options, endpoint, { stripe, port, queue })
   const logs: string[] = []
-  const all = readTestFunctions()
-  const wanted = all.filter(({ name }) => options.functions?.includes(name) ?? true)
-  const bound = wanted.flatMap(({ services }) => Object.values(services).map(({ name }) => name))
-  const functions = all
-    .filter((entry) => wanted.includes(entry) || bound.includes(entry.name))
-    .map((entry) => ({
-      ...entry,
-      rateLimits: rateLimit === undefined ? [] : entry.rateLimits.map(limitedTo(rateLimit)),
-    }))
+  const functions = await functionsFor(options)
   const scriptsFolder = inject('scriptsFolder')
   const workers = await startWorkers({
     functions,
@@ -147,8 +212,41 @@ export async function startStack(
     stripe,
     environment,
     scheduled: (name, when) => workers.scheduled(name, when),
+    waitingWebhooks: () => Promise.resolve(queue.readyWebhookCount()),
     logs,
   }
+}
+
+/** The functions that a test asked for, and what they are bound to. */
+async function functionsFor({ functions, rateLimit }: StackOptions, alwaysThere: string[] = []) {
+  const { readTestFunctions } = await import('./functions.ts')
+  const all = readTestFunctions()
+  const wanted = all.filter(({ name }) => functions === undefined || [...functions, ...alwaysThere].includes(name))
+  const bound = wanted.flatMap(({ services }) => Object.values(services).map(({ name }) => name))
+  return all
+    .filter((entry) => wanted.includes(entry) || bound.includes(entry.name))
+    .map((entry) => ({
+      ...entry,
+      rateLimits: rateLimit === undefined ? [] : entry.rateLimits.map(limitedTo(rateLimit)),
+    }))
+}
+
+function surroundings(
+  options: StackOptions,
+  endpoint: TestEndpoint,
+  { stripe, port, queue }: { stripe: LocalStripe; port: number; queue?: Queue },
+) {
+  const addresses: Addresses = {
+    baseUrl: `http://127.0.0.1:${port}`,
+    databaseUrl: endpoint.databaseUrl,
+    neonEndpoint: endpoint.env.NEON_ENDPOINT,
+    awsEndpoint: queue?.endpoint,
+    queueUrl: queue?.url ?? '',
+    deadLetterQueueUrl: queue?.deadLetterUrl ?? '',
+    webhookQueueUrl: queue?.webhookUrl ?? '',
+    stripeApiUrl: stripe.url,
+  }
+  return { addresses, environment: { ...localEnvironment(addresses, generateSecrets()), ...options.environment } }
 }
 
 /** Sets a limit for a test; those of an address and of a proxied program in all stay above the others, as in wrangler.toml. */

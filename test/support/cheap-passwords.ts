@@ -1,0 +1,31 @@
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
+
+const { scrypt } = crypto
+
+/**
+ * Hashes passwords at a sixteenth of their cost in this thread, because a test that signs people in is mostly that. Hashes of the one cost
+ * are wrong at the other, so both sides of a test take it or neither.
+ * @returns what sets the cost back
+ */
+export function hashPasswordsCheaply(): () => void {
+  set((password, salt, length, options, callback) =>
+    scrypt(password, salt, length, { ...options, N: Number(options.N) / 16 }, callback),
+  )
+  return () => set(scrypt)
+}
+
+type Scrypt = (
+  ...args: [
+    password: crypto.BinaryLike,
+    salt: crypto.BinaryLike,
+    length: number,
+    options: crypto.ScryptOptions,
+    callback: (error: Error | null, key: NonSharedBuffer) => void,
+  ]
+) => void
+
+function set(value: Scrypt): void {
+  Object.assign(crypto, { scrypt: value })
+  syncBuiltinESMExports()
+}

@@ -1,0 +1,78 @@
+import { NeonDbError } from '@neondatabase/serverless'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { before, type Postgres, type SentStatement } from '../../lib/database.ts'
+import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
+
+/** What was asked of a database, counted as the Neon endpoint counts it, and faults for what is asked next. */
+export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
+
+/** A fault that two meters know, of which it meets one. */
+export interface SharedFault extends Fault {
+  id: number
+}
+
+interface Told {
+  /** First of all, so that faults can come in time. */
+  beforeRequest?: () => void
+  onRequest?: (request: string, statements: number) => void
+  onFault?: (id: number) => void
+}
+
+export interface MeteredPostgres extends Postgres, Meter {
+  /** Who is told of what comes over it. */
+  told: Told
+  inject(fault: Fault | SharedFault): void
+  /** The other meter's request met the fault. */
+  spend(id: number): void
+}
+
+const backendEnds = { text: 'select pg_terminate_backend(pg_backend_pid())', parameters: [] }
+
+/**
+ * Connections that count what goes over them, a batch as one request, and that fail as {@link Fault} says. What breaks in transit breaks
+ * here where a driver says so.
+ */
+export function meter(postgres: Postgres, told: Told = {}): MeteredPostgres {
+  let faults: (Required<Fault> & { id: number })[] = []
+
+  function takeFault(statements: SentStatement[]): Fault | undefined {
+    const fault = faults.find(({ matching }) => statements.some(({ text }) => text.includes(matching)))
+    if (!fault) return undefined
+    metered.spend(fault.id)
+    metered.told.onFault?.(fault.id)
+    return fault
+  }
+
+  const metered: MeteredPostgres = {
+    told,
+    requests: 0,
+    statements: 0,
+    recent: [],
+    inject: (fault) => void faults.push({ id: 0, times: 1, delay_ms: 0, matching: '', ...fault }),
+    clearFaults: () => void (faults = []),
+    spend(id) {
+      const fault = faults.find((one) => one.id === id)
+      if (fault) fault.times -= 1
+      faults = faults.filter(({ times }) => times > 0)
+    },
+    async run(statements, isTransaction, timeout_ms) {
+      metered.told.beforeRequest?.()
+      const request = statements.map(({ text }) => text.slice(0, 60)).join('; ')
+      metered.requests += 1
+      metered.statements += statements.length
+      metered.recent = [...metered.recent.slice(-7), request]
+      metered.told.onRequest?.(request, statements.length)
+      const fault = takeFault(statements)
+      if (fault?.action === 'kill-backend') return await postgres.run([...statements, backendEnds], true, timeout_ms)
+      if (fault?.action === 'drop-before' || fault?.action === 'unavailable') throw broken()
+      if (fault?.action === 'delay')
+        await before(timeout_ms, sleep(fault.delay_ms)).catch(() => Promise.reject(broken()))
+      const results = await postgres.run(statements, isTransaction, timeout_ms)
+      if (fault?.action === 'drop-after' || fault?.action === 'cut') throw broken()
+      return results
+    },
+  }
+  return metered
+}
+
+const broken = () => new NeonDbError('Connection terminated unexpectedly')

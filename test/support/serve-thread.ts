@@ -1,0 +1,136 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { format } from 'node:util'
+import { type MessagePort, parentPort, receiveMessageOnPort } from 'node:worker_threads'
+import type { Postgres } from '../../lib/database.ts'
+import type { FunctionEntry } from '../../lib/local/functions.ts'
+import { type Context, loadFunctions } from '../../lib/serve/functions.ts'
+import { openPool } from '../../lib/serve/postgres.ts'
+import { openRateLimits } from '../../lib/serve/rate-limits.ts'
+import { startServer } from '../../lib/serve/server.ts'
+import { readTrusted } from '../../lib/serve/settings.ts'
+import { hashPasswordsCheaply } from './cheap-passwords.ts'
+import { meter, type SharedFault } from './meter.ts'
+
+/** The service of a test file, as it is to run in the thread. */
+export interface ThreadOptions {
+  functions: FunctionEntry[]
+  databaseUrl: string
+  environment: Record<string, string>
+  common: Record<string, string>
+  baseUrl: string
+  port: number
+}
+
+/** What the test asks for; each is answered by `Done`. */
+export type Order = { id: number } & (
+  { what: 'scheduled'; name: string; cron: string | undefined } | { what: 'waiting' } | { what: 'stop' }
+)
+export interface Done {
+  id: number
+  result?: unknown
+  error?: string
+}
+
+/** What the thread tells unasked. */
+export type Seen = { request: string; statements: number } | { spent: number } | { log: string }
+
+/** What the thread is told of faults. */
+export type OfFaults = { inject: SharedFault } | { spent: number } | { clear: true }
+
+export interface Ports {
+  orders: MessagePort
+  /** Carries {@link OfFaults}, which the thread reads just before each request to the database. */
+  faults: MessagePort
+  seen: MessagePort
+}
+
+/** The list is of what is handed over with it, which is nothing. */
+const tell = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
+
+/** Where the requests of this machine come from; as workerd is told in lib/local/workers.ts. */
+const place = { country: 'US', region: 'California', city: 'San Francisco' }
+
+hashPasswordsCheaply()
+
+/** All that is logged goes to the one service that this thread runs at a time. */
+let seenBy: MessagePort | undefined
+for (const level of ['log', 'info', 'warn', 'error'] as const) {
+  console[level] = (...values: unknown[]) => {
+    if (seenBy) tell(seenBy, { log: format(...values) })
+  }
+}
+
+/** Whether an answer that the work is part of is still to be given. */
+const answering = new AsyncLocalStorage<{ isOver: boolean }>()
+
+/** The database as a test counts it: without what goes on after an answer, which is a queue's consumer at Cloudflare. */
+function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
+  const metered = meter(pool, {
+    beforeRequest() {
+      for (let told = receiveMessageOnPort(faults); told; told = receiveMessageOnPort(faults)) {
+        const { message }: { message: OfFaults } = told
+        if ('inject' in message) metered.inject(message.inject)
+        else if ('spent' in message) metered.spend(message.spent)
+        else metered.clearFaults()
+      }
+    },
+    onRequest: (request, statements) => tell(seen, { request, statements }),
+    onFault: (id) => tell(seen, { spent: id }),
+  })
+  return {
+    run: async (...asked) => await (answering.getStore()?.isOver ? pool : metered).run(...asked),
+  }
+}
+
+async function open(options: ThreadOptions, ports: Ports): Promise<void> {
+  const { functions, databaseUrl, environment, common, baseUrl, port } = options
+  const { orders } = ports
+  seenBy = ports.seen
+  const pool = openPool(databaseUrl)
+  const loaded = {
+    functions,
+    environment,
+    common,
+    rateLimits: openRateLimits(),
+    postgres: countedPostgres(pool, ports),
+  }
+  const service = await loadFunctions(loaded)
+  const answer = (request: Request, context: Context) => {
+    const state = { isOver: false }
+    return answering.run(state, () => service.answer(request, context).finally(() => (state.isOver = true)))
+  }
+  const { trusted } = readTrusted('127.0.0.1')
+  const server = await startServer({
+    service: { answer },
+    baseUrl,
+    host: '127.0.0.1',
+    port,
+    trusted,
+    placeOf: () => place,
+  })
+
+  async function follow(order: Order): Promise<unknown> {
+    if (order.what === 'waiting') return service.channels.waiting()
+    if (order.what === 'scheduled') await service.scheduled(order.name, order.cron)
+    else {
+      await server.stop()
+      service.channels.stop()
+      await pool.end()
+    }
+    return undefined
+  }
+  orders.on('message', (order: Order) => void settle(order.id, follow(order), orders))
+}
+
+/** Answers an order. */
+async function settle(id: number, work: Promise<unknown>, orders: MessagePort): Promise<void> {
+  const done: Done = await work.then(
+    (result) => ({ id, result }),
+    (error: unknown) => ({ id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
+  )
+  tell(orders, done)
+}
+
+parentPort?.on('message', ({ options, ports }: { options: ThreadOptions; ports: Ports }) => {
+  void settle(0, open(options, ports), ports.orders)
+})

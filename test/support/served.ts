@@ -1,0 +1,113 @@
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
+import { bareEnvironment } from './spawned.ts'
+import type { Meter, MeteredPostgres } from './meter.ts'
+import type { Done, OfFaults, Order, Ports, Seen, ThreadOptions } from './serve-thread.ts'
+
+/** The functions as lib/serve runs them, for one test file. */
+export interface ServedFunctions {
+  scheduled(name: string, cron?: string): Promise<void>
+  /** Programs that wait to be looked at for webhooks. */
+  waitingWebhooks(): Promise<number>
+  meter: Meter
+  /** What functions wrote with `console`. */
+  logs(): string[]
+  close(): Promise<void>
+}
+
+let thread: Worker | undefined
+
+/**
+ * A thread that is as Node's own process is to `npm run serve`: without vitest, its transforms and its variables. It runs one service
+ * after the other, because reading the functions takes longer than most tests.
+ */
+function threadOfThisProcess(): Worker {
+  thread ??= new Worker(new URL('./serve-thread.ts', import.meta.url), {
+    execArgv: [],
+    env: { ...bareEnvironment, TZ: 'UTC', NODE_ENV: 'production' },
+  })
+  thread.unref()
+  return thread
+}
+
+/** `own` is the test's own way to the database: what goes there counts too, and a fault meets a request here or there. */
+export async function serveFunctions(options: ThreadOptions, own: MeteredPostgres): Promise<ServedFunctions> {
+  const [orders, faults, seen] = [new MessageChannel(), new MessageChannel(), new MessageChannel()]
+  const ports: Ports = { orders: orders.port2, faults: faults.port2, seen: seen.port2 }
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  let [lastId, lastFault] = [0, 0]
+
+  orders.port1.on('message', ({ id, result, error }: Done) => {
+    if (error === undefined) waiting.get(id)?.resolve(result)
+    else waiting.get(id)?.reject(new Error(error))
+    waiting.delete(id)
+  })
+  const answerTo = async (id: number): Promise<unknown> => {
+    const answer = Promise.withResolvers<unknown>()
+    waiting.set(id, answer)
+    return await answer.promise
+  }
+  type Asked<One> = One extends unknown ? Omit<One, 'id'> : never
+  const ask = async (order: Asked<Order>): Promise<unknown> => {
+    lastId += 1
+    const id = lastId
+    orders.port1.postMessage({ id, ...order })
+    return await answerTo(id)
+  }
+
+  const counted = { requests: 0, statements: 0, recent: [] as string[] }
+  const logs: string[] = []
+  // Whatever the thread told before an answer came is here when it is asked for.
+  const look = () => {
+    for (let told = receiveMessageOnPort(seen.port1); told; told = receiveMessageOnPort(seen.port1)) {
+      const { message }: { message: Seen } = told
+      if ('log' in message) logs.push(message.log)
+      else if ('spent' in message) own.spend(message.spent)
+      else {
+        counted.requests += 1
+        counted.statements += message.statements
+        counted.recent = [...counted.recent.slice(-7), message.request]
+      }
+    }
+    return counted
+  }
+
+  own.told = {
+    beforeRequest: look,
+    onFault: (spent) => faults.port1.postMessage({ spent } satisfies OfFaults),
+  }
+  threadOfThisProcess().postMessage({ options, ports }, Object.values(ports))
+  await answerTo(0)
+  return {
+    scheduled: async (name, cron) => void (await ask({ what: 'scheduled', name, cron })),
+    waitingWebhooks: async () => Number(await ask({ what: 'waiting' })),
+    meter: {
+      get requests() {
+        return own.requests + look().requests
+      },
+      get statements() {
+        return own.statements + look().statements
+      },
+      get recent() {
+        return [...own.recent, ...look().recent]
+      },
+      inject(fault) {
+        lastFault += 1
+        const inject = { ...fault, id: lastFault }
+        own.inject(inject)
+        faults.port1.postMessage({ inject } satisfies OfFaults)
+      },
+      clearFaults() {
+        own.clearFaults()
+        faults.port1.postMessage({ clear: true } satisfies OfFaults)
+      },
+    },
+    logs() {
+      look()
+      return logs
+    },
+    async close() {
+      await ask({ what: 'stop' })
+      for (const { port1 } of [orders, faults, seen]) port1.close()
+    },
+  }
+}
