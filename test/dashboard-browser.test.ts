@@ -422,7 +422,8 @@ test.each(refusedForms)(
     await page.locator('form', { has: input }).getByRole('button', { name: button, exact: true }).click()
     await page.locator('[aria-invalid="true"], .message.bad').first().waitFor()
     const isInForm = !path.startsWith('/sign-in')
-    expect(await input.evaluate((element) => element === document.activeElement)).toBe(isInForm)
+    // The page gives it the focus once it is drawn.
+    await expect.poll(() => input.evaluate((element) => element === document.activeElement)).toBe(isInForm)
     expect(await input.getAttribute('aria-invalid')).toBe(isInForm ? 'true' : null)
     expect(await input.inputValue()).toBe(typed)
     expect((await page.reload())?.request().method()).toBe('GET')

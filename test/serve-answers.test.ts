@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { freePort } from '../lib/local/postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { givenSecrets, startMailApi, startServe, settingsOf } from './support/serve.ts'
+import { startMailApi, startServe, settingsOf } from './support/serve.ts'
+import { givenSecrets } from './support/serve-process.ts'
 import { startStack } from './support/stack.ts'
 
 // The same requests to workerd and to `npm run serve`, on one database: both give the same answers.

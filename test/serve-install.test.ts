@@ -19,7 +19,8 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import * as z from 'zod/mini'
 import { freePort } from '../lib/local/postgres.ts'
-import { givenSecrets, settingsOf, startMailApi } from './support/serve.ts'
+import { settingsOf, startMailApi } from './support/serve.ts'
+import { givenSecrets } from './support/serve-process.ts'
 import { createDatabase } from './support/stack.ts'
 
 /**

@@ -13,7 +13,7 @@ import { openRateLimits } from '../lib/serve/rate-limits.ts'
 import { startServer } from '../lib/serve/server.ts'
 import { readSettings, readTrusted } from '../lib/serve/settings.ts'
 import { visitorAddress } from '../lib/serve/visitor-address.ts'
-import { givenSecrets } from './support/serve.ts'
+import { givenSecrets } from './support/serve-process.ts'
 import { mmdb } from './support/mmdb.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-serve-parts-'))

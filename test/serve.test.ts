@@ -11,8 +11,10 @@ import { freePort } from '../lib/local/postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { makeEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { openPool } from '../lib/serve/postgres.ts'
+import { lossesOf, startCallers } from './chaos/serve.ts'
 import { startReceiver } from './support/receiver.ts'
-import { givenSecrets, type Served, startMailApi, startServe, settingsOf } from './support/serve.ts'
+import { startMailApi, startServe, settingsOf } from './support/serve.ts'
+import { givenSecrets, type Served } from './support/serve-process.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
 
@@ -162,6 +164,17 @@ describe('with a database of its own', async () => {
       await withDatabase((sql) => sql.query('select from customers where click_id = $1', [last.body.click_id])),
     ).toMatchObject({ rowCount: 1 })
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
+
+    // Its PostgreSQL killed under load is started again, and callers who come again are answered.
+    const callers = startCallers(() => third.baseUrl, [{ apiKey: key, partnerCode: 'bob' }])
+    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 20_000)
+    process.kill(Number.parseInt(readFileSync(path.join(dataFolder, 'postgres/postmaster.pid'), 'utf8')), 'SIGKILL')
+    const before = callers.count()
+    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 50), 30_000)
+    const heard = await callers.stop()
+    expect(heard.refusals).toBeGreaterThan(0)
+    expect(await withDatabase((sql) => lossesOf(sql, heard))).toEqual([])
+    expect(JSON.stringify(third.logs())).toContain('Postgres runs again.')
     expect(third.errors()).toBe('')
   }, 180_000)
 
@@ -193,7 +206,6 @@ describe('several processes on one database', async () => {
     return await startServe({ ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }, args)
   }
   const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
-  const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
 
   test('one leads; where it is killed the other does, and a limit counts what came to both', async () => {
     const first = await start()
@@ -218,45 +230,19 @@ describe('several processes on one database', async () => {
   }, 180_000)
 
   test.each(['SIGTERM', 'SIGKILL'] as const)(
-    'one that gets %s under load loses nothing that it acknowledged, and the next goes on',
+    'one that gets %s under load beside a new one loses nothing that it acknowledged, and the other goes on',
     async (signal) => {
-      const served = await start()
-      const acknowledged: string[] = []
-      const sales: string[] = []
-      const broken: number[] = []
-      let stopping = false
-      const clicking = async () => {
-        for (;;) {
-          try {
-            const click = await post(served.baseUrl, '/api/v1/track/click', { affiliate_url })
-            if (click.status === 200) acknowledged.push(click.body.click_id)
-            else broken.push(click.status)
-            const transaction_id = crypto.randomUUID()
-            const { click_id } = click.body
-            const sale = { transaction_id, customer_key: click_id, click_id, amount_cents: 1000 }
-            const { status } = await post(served.baseUrl, '/api/v1/track/sale', sale, sandbox.apiKey)
-            if (status === 200) sales.push(transaction_id)
-            else broken.push(status)
-          } catch {
-            if (stopping) return
-            throw new Error('A request broke before the stop.')
-          }
-        }
-      }
-      const calls = Promise.all(Array.from({ length: 16 }, clicking))
-      await vi.waitFor(() => expect(sales.length).toBeGreaterThan(50), 20_000)
-      stopping = true
-      expect(await served.end(signal)).toBe(signal === 'SIGTERM' ? 0 : null)
-      await calls
-      expect(broken).toEqual([])
-      const { rows } = await sql.query<{ clicks: string; sales: string }>(
-        `select (select count(*) from customers where click_id = any ($1)) as clicks,
-          (select count(*) from sales where transaction_id = any ($2)) as sales`,
-        [acknowledged, sales],
-      )
-      expect(rows).toEqual([{ clicks: String(acknowledged.length), sales: String(sales.length) }])
-      expect(new Set(acknowledged).size).toBe(acknowledged.length)
-      expect((await audit(sql)).filter(({ total }) => total > 0)).toEqual([])
+      let serving = await start()
+      const old = serving
+      const callers = startCallers(() => serving.baseUrl, [sandbox])
+      await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(50), 20_000)
+      serving = await start()
+      expect(await old.end(signal)).toBe(signal === 'SIGTERM' ? 0 : null)
+      const before = callers.count()
+      await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 50), 20_000)
+      expect(await lossesOf(sql, await callers.stop())).toEqual([])
+      expect(await serving.end('SIGTERM')).toBe(0)
+      expect([old.errors(), serving.errors()]).toEqual(['', ''])
     },
     120_000,
   )

@@ -22,7 +22,7 @@ export interface PostgresOptions {
   password: string
   /** Settings beside the ones below, as `name=value`. */
   settings?: string[]
-  /** Told when the server ends without having been stopped, and will not start again. */
+  /** Told when the server ended without having been stopped, and could not be started again. Without it, only a full disk is waited for. */
   onExit?: (message: string) => void
   /** Told in a sentence what an operator should know: that the disk is full, or has room again. The console, unless given. */
   onProblem?: (sentence: string) => void
@@ -35,6 +35,9 @@ interface Identity {
   uid?: number
   gid?: number
 }
+
+/** How often one that ended for another reason than a full disk is started again before somebody has to look. */
+const killedAttempts = 30
 
 /**
  * Starts the PostgreSQL that npm installed, on a free port of the loopback interface, and makes the data folder on first
@@ -90,23 +93,28 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     stopWithThisProcess(launched)
     launched.once('close', (code: number | null, signal: string | null) => {
       if (stopping) return
-      if (lastLines.includes('No space left on device')) relaunching = relaunch()
-      else options.onExit?.(`Postgres ended by itself (${signal ?? `code ${code}`}). See ${logFile}.`)
+      const isFull = lastLines.includes('No space left on device')
+      const ended = `Postgres ended by itself (${signal ?? `code ${code}`}).`
+      if (isFull) relaunching = relaunch(fullDisk, Infinity)
+      else if (options.onExit) relaunching = relaunch(`${ended} ${meanwhile} It is started again.`, killedAttempts)
     })
   }
-  /** Postgres ends where its log of transactions cannot be written, and recovers what was committed when it starts. */
-  async function relaunch(): Promise<void> {
-    onProblem(
-      `The disk of ${dataFolder} is full, so Postgres ended. Calls are answered 503, and nothing that was acknowledged is lost. Make room there: Postgres then starts again by itself.`,
-    )
-    for (;;) {
+  const meanwhile = 'Calls are answered 503, and nothing that was acknowledged is lost.'
+  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Make room there: Postgres then starts again by itself.`
+  /** Postgres recovers what was committed when it starts, whether it was killed or could not write its log of transactions. */
+  async function relaunch(problem: string, attempts: number): Promise<void> {
+    onProblem(problem)
+    for (let attempt = 1; ; attempt++) {
       await sleep(1000)
       if (stopping) return
       try {
+        // What is left of a server that was killed ends by itself.
+        await waitUntilUnused(dataFolder)
         await launch()
         return onProblem('Postgres runs again.')
-      } catch {
-        // There is no room yet.
+      } catch (error) {
+        if (attempt >= attempts)
+          return options.onExit?.(`Postgres ended by itself and does not start. See ${logFile}. ${String(error)}`)
       }
     }
   }
@@ -120,12 +128,12 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     urlOf: (database) => `postgresql://postgres:${password}@127.0.0.1:${port}/${database}`,
     async stop() {
       stopping = true
+      await relaunching
       if (server.exitCode === null && server.signalCode === null) {
         const exited = once(server, 'exit')
         server.kill('SIGINT')
         await exited
       }
-      await relaunching
     },
   }
 }

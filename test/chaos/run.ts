@@ -1,9 +1,13 @@
 import { readOptions } from '../../lib/commands/command.ts'
 import color from 'picocolors'
+import { Database } from '../../lib/database.ts'
+import { createSandbox } from '../../lib/local/sandbox.ts'
+import { givenSecrets } from '../support/serve-process.ts'
 import { loadService } from './bundle.ts'
 import { deliverEverything, differences, runHistory } from './history.ts'
 import { startFaultyQueue } from './queue-faults.ts'
 import { seeded } from './random.ts'
+import { runServeChaos } from './serve.ts'
 import { startStand } from './stand.ts'
 import { runWebhookChaos } from './webhooks.ts'
 import { openWorld, type World } from './world.ts'
@@ -11,8 +15,8 @@ import { openWorld, type World } from './world.ts'
 /**
  * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: histories under faults, eight programs at once with up to twelve
  * calls at once each. A twentieth of the seeds goes through workerd, the rest through the same apps in this process. Postgres is
- * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. After them webhooks go to dead and broken endpoints, with `--seeds 0` these
- * alone. The last line is the figure; 1 is the exit code where anything is wrong.
+ * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. After them webhooks go to dead and broken endpoints, and two processes of
+ * `npm run serve` are killed, replaced, robbed of their database and of the right time, with `--seeds 0` these alone. The last line is the figure; 1 is the exit code where anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    random histories under faults, each audited'
@@ -109,6 +113,30 @@ wrong.push(...webhooks.wrong, ...(await differences(world)))
 console.log(
   color.dim(
     `${webhooks.events} webhooks in ${webhooks.requests} requests, ${webhooks.databaseFaults} faults of the database and ${webhooks.queueFaults} of the queue; told after ${webhooks.beside_ms} ms at most beside endpoints that hang, ${webhooks.alone_ms} ms alone, ${seconds()} s`,
+  ),
+)
+const servedEnvironment = {
+  ...givenSecrets,
+  AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '',
+  // Nobody is written to.
+  MAIL_API_URL: 'http://127.0.0.1:9',
+  MAIL_API_KEY: 'none',
+  MAIL_FROM: 'Chaos <chaos@example.com>',
+}
+const db = new Database({ DATABASE_URL: databaseUrl, NEON_ENDPOINT: neon.url })
+const served = await runServeChaos({
+  sql: world.pool,
+  environment: { ...servedEnvironment, DATABASE_URL: databaseUrl },
+  programs: await Promise.all(Array.from({ length: 4 }, () => createSandbox(db, servedEnvironment))),
+  killPostgres: () => stand.killPostgres(),
+  random: seeded(firstSeed, 6),
+  rounds: values.nightly ? 200 : 15,
+})
+wrong.push(...served.wrong)
+const befallen = Object.entries(served.strokes).map(([stroke, count]) => `${count} × ${stroke}`)
+console.log(
+  color.dim(
+    `${served.acknowledged} calls acknowledged by two processes of npm run serve, ${served.refusals} told to come again: ${befallen.join(', ')}, ${seconds()} s`,
   ),
 )
 const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')

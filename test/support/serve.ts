@@ -1,9 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
-import { afterAll, expect, vi } from 'vitest'
+import { afterAll } from 'vitest'
+import { type Served, spawnServe } from './serve-process.ts'
 import { bareEnvironment } from './spawned.ts'
 
 export interface Mail {
@@ -52,17 +52,6 @@ export async function startMailApi(): Promise<MailApi> {
   return api
 }
 
-export interface Served {
-  process: ChildProcess
-  baseUrl: string
-  /** The lines that it logged, all of them JSON. */
-  logs(): Record<string, unknown>[]
-  /** What it wrote on standard error, where nothing of a running service goes. */
-  errors(): string
-  /** Sends the signal and resolves with the code that it ended with. */
-  end(signal: NodeJS.Signals): Promise<number | null>
-}
-
 /** What a service needs on a machine without a proxy. */
 export const settingsOf = (port: number, mailApi: MailApi): Record<string, string> => ({
   BASE_URL: `http://127.0.0.1:${port}`,
@@ -72,53 +61,16 @@ export const settingsOf = (port: number, mailApi: MailApi): Record<string, strin
   MAIL_FROM: 'Partners <partners@example.com>',
 })
 
-/** What is given in place of the secrets that one with a database of its own makes. */
-export const givenSecrets: Record<string, string> = Object.fromEntries(
-  ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'].map((name) => [
-    name,
-    `${name.toLowerCase()}-${'x'.repeat(24)}`,
-  ]),
-)
-
-/** `npm run serve` with nothing of this process's environment but what is given. */
+/** `npm run serve` with nothing of this process's environment but what is given; it ends with the test file at the latest. */
 export async function startServe(
   environment: Record<string, string>,
   args: string[] = [],
   cwd: string = process.cwd(),
 ): Promise<Served> {
-  const child = spawn(process.execPath, ['lib/serve/serve.ts', ...args], {
-    cwd,
-    env: { ...bareEnvironment, ...environment },
-  })
-  let output = ''
-  let errors = ''
-  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()))
-  const ended = once(child, 'exit')
+  const served = await spawnServe({ ...bareEnvironment, ...environment }, args, cwd)
   afterAll(() => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+    const { exitCode, signalCode } = served.process
+    if (exitCode === null && signalCode === null) served.process.kill('SIGKILL')
   })
-  await vi.waitFor(
-    () => {
-      if (child.exitCode !== null) return
-      expect(output + errors).toContain('"serving"')
-    },
-    { timeout: 120_000, interval: 100 },
-  )
-  expect(`${child.exitCode} ${errors}`).toBe('null ')
-  return {
-    process: child,
-    baseUrl: environment['BASE_URL'] ?? '',
-    logs: () =>
-      output
-        .split('\n')
-        .slice(0, -1)
-        .map((line) => JSON.parse(line) as Record<string, unknown>),
-    errors: () => errors,
-    async end(signal) {
-      child.kill(signal)
-      const [code] = (await ended) as [number | null]
-      return code
-    },
-  }
+  return served
 }

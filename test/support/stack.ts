@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { afterAll, inject } from 'vitest'
 import { Database, type Postgres } from '../../lib/database.ts'
@@ -164,9 +165,15 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     baseUrl: addresses.baseUrl,
     stripe,
     environment,
-    // The consumer of notifications is called directly there, and has no schedule.
-    scheduled: async (name, { cron } = {}) =>
-      name === 'deliver-notifications' ? undefined : await served.scheduled(name, cron),
+    async scheduled(name, { cron } = {}) {
+      if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
+      // The consumer of notifications has no schedule there: it is called after the answer that caused them.
+      for (let looks = 0; looks < 40; looks++) {
+        const { rowCount } = await endpoint.sql.query('select from outbox where delivered_at is null')
+        if (rowCount === 0) return
+        await sleep(50)
+      }
+    },
     waitingWebhooks: () => served.waitingWebhooks(),
     get logs() {
       return served.logs()

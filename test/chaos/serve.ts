@@ -1,0 +1,196 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { ClientBase, Pool } from 'pg'
+import { findDifferences } from '../../lib/commands/audit.ts'
+import { freePort } from '../../lib/local/postgres.ts'
+import type { Sandbox } from '../../lib/local/sandbox.ts'
+import { type Served, spawnServe } from '../support/serve-process.ts'
+import { bareEnvironment } from '../support/spawned.ts'
+import type { Random } from './random.ts'
+
+/** Callers that click, refer, sell and refund at a service whatever befalls it, and what it acknowledged to them. */
+export interface Callers {
+  /** Sales so far. */
+  count(): number
+  /** Ends them, and says what they heard. */
+  stop(): Promise<Heard>
+}
+
+interface Heard {
+  clicks: string[]
+  sales: string[]
+  refunds: string[]
+  /** How often nobody answered, or the answer was to come again. */
+  refusals: number
+  /** Answers that a caller should never get. */
+  wrong: string[]
+}
+
+/** A program, as far as its callers know it. */
+type Caller = Pick<Sandbox, 'apiKey' | 'partnerCode'>
+
+/** `addressOf` names the process that is called next; a call that nobody answered, or with 503, is made again as callers are told to. */
+export function startCallers(addressOf: () => string, programs: Caller[], count = 16): Callers {
+  const heard: Heard = { clicks: [], sales: [], refunds: [], refusals: 0, wrong: [] }
+  const over = new AbortController()
+
+  /** What was answered; undefined where it is over before there was an answer. */
+  async function call(name: string, body: object, key?: string): Promise<{ click_id?: string } | undefined> {
+    for (let tries = 0; tries === 0 || !over.signal.aborted; tries++) {
+      try {
+        const response = await fetch(`${addressOf()}/api/v1/track/${name}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) },
+          body: JSON.stringify(body),
+          signal: AbortSignal.timeout(30_000),
+        })
+        const text = await response.text()
+        const isKnown = response.status === 409 && tries > 0
+        if (response.ok || isKnown) return JSON.parse(text) as { click_id?: string }
+        if (response.status !== 503) heard.wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`)
+      } catch {
+        // The process ended, or another is not there yet.
+      }
+      heard.refusals += 1
+      await sleep(50)
+    }
+    return undefined
+  }
+
+  async function shop({ partnerCode, apiKey }: Caller): Promise<void> {
+    const click = await call('click', { affiliate_url: `https://shop.example.com/?aff=${partnerCode}` })
+    if (click?.click_id === undefined) return
+    heard.clicks.push(click.click_id)
+    const id = crypto.randomUUID()
+    const sale = { transaction_id: id, customer_key: id, click_id: click.click_id, amount_cents: 1000 }
+    if (!(await call('sale', sale, apiKey))) return
+    heard.sales.push(id)
+    if (await call('refund', { transaction_id: id, refund_amount_cents: 250, refund_id: id }, apiKey))
+      heard.refunds.push(id)
+  }
+
+  const calling = Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      const program = programs[index % programs.length]
+      if (program) while (!over.signal.aborted) await shop(program)
+    }),
+  )
+  return {
+    count: () => heard.sales.length,
+    async stop() {
+      over.abort()
+      await calling
+      return heard
+    },
+  }
+}
+
+/** What was acknowledged and is not there, or is there twice, or was answered wrongly; and what the audit finds. */
+export async function lossesOf(sql: ClientBase | Pool, heard: Heard): Promise<string[]> {
+  const lost = async (what: string, ids: string[], query: string) => {
+    const { rows } = await sql.query<{ id: string }>(query, [ids])
+    const found = rows.map(({ id }) => id)
+    const times = found.length === new Set(found).size ? [] : [`a ${what} is there twice`]
+    const there = new Set(found)
+    return [...times, ...ids.filter((id) => !there.has(id)).map((id) => `lost: ${what} ${id}`)]
+  }
+  return [
+    ...heard.wrong,
+    ...(await lost('click', heard.clicks, 'select click_id as id from customers where click_id = any ($1)')),
+    ...(await lost('sale', heard.sales, 'select transaction_id as id from sales where transaction_id = any ($1)')),
+    ...(await lost(
+      'refund',
+      heard.refunds,
+      'select transaction_id as id from sales where refunded_cents = 250 and transaction_id = any ($1)',
+    )),
+    ...(await findDifferences(sql as ClientBase)),
+  ]
+}
+
+/** What befalls the service. */
+const strokes = ['kill the leader', 'kill another', 'upgrade', 'kill Postgres', 'a jump of the clock'] as const
+
+/** Whether a process holds the lock of lib/serve/coordinator.ts. */
+async function isLed(sql: Pool): Promise<boolean> {
+  const { rowCount } = await sql
+    .query(
+      `select from pg_locks join pg_stat_activity using (pid)
+      where locktype = 'advisory' and granted and application_name = 'svc-coordinator'`,
+    )
+    .catch(() => ({ rowCount: 0 }))
+  return rowCount === 1
+}
+
+const isLeader = (served: Served) => served.logs().some(({ leader }) => leader === true)
+const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
+
+/**
+ * Two processes of `npm run serve` on one database under callers. In each round one is killed, or gives way to a new one beside it, or
+ * Postgres is killed, or a clock jumps by an hour; then somebody leads and everybody is answered again.
+ */
+export async function runServeChaos(options: {
+  sql: Pool
+  /** Of `npm run serve`, without BASE_URL and PORT. */
+  environment: Record<string, string>
+  programs: Sandbox[]
+  killPostgres: () => Promise<void>
+  random: Random
+  rounds: number
+}): Promise<{ wrong: string[]; acknowledged: number; refusals: number; strokes: Record<string, number> }> {
+  const { sql, programs, killPostgres, random, rounds } = options
+  const wrong: string[] = []
+  const counts: Record<string, number> = {}
+  async function start(): Promise<Served> {
+    const port = await freePort()
+    return await spawnServe({
+      ...bareEnvironment,
+      ...options.environment,
+      BASE_URL: `http://127.0.0.1:${port}`,
+      PORT: String(port),
+      NODE_OPTIONS: `--import=${clock}`,
+    })
+  }
+  let running: Served[] = await Promise.all([start(), start()])
+  const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
+  const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)
+
+  async function strike(stroke: (typeof strokes)[number]): Promise<void> {
+    if (stroke === 'kill Postgres') return await killPostgres()
+    const leader = running.find(isLeader)
+    const other = running.find((one) => one !== leader)
+    const struck = stroke === 'kill another' ? other : (leader ?? other)
+    if (!struck) return
+    if (stroke === 'a jump of the clock') return void struck.process.kill('SIGUSR2')
+    if (stroke === 'upgrade') {
+      const next = await start()
+      replace(struck, next)
+      const code = await struck.end('SIGTERM')
+      if (code !== 0) wrong.push(`a stop ended with ${code}`)
+    } else {
+      await struck.end('SIGKILL')
+      replace(struck, await start())
+    }
+  }
+
+  for (let round = 0; round < rounds; round++) {
+    const stroke = strokes[round % strokes.length] ?? 'upgrade'
+    counts[stroke] = (counts[stroke] ?? 0) + 1
+    await sleep(random.integer(200, 1500))
+    await strike(stroke)
+    const before = callers.count()
+    for (let waited = 0; callers.count() < before + 50 || !(await isLed(sql)); waited++) {
+      if (waited > 600) {
+        wrong.push(`after ${stroke} nobody leads, or nobody is answered`)
+        break
+      }
+      await sleep(100)
+    }
+  }
+  const heard = await callers.stop()
+  const codes = await Promise.all(running.map((served) => served.end('SIGTERM')))
+  for (const served of running) if (served.errors() !== '') wrong.push(`on standard error: ${served.errors()}`)
+  for (const code of codes) if (code !== 0) wrong.push(`a stop ended with ${code}`)
+  wrong.push(...(await lossesOf(sql, heard)))
+  const acknowledged = heard.clicks.length + heard.sales.length + heard.refunds.length
+  return { wrong, acknowledged, refusals: heard.refusals, strokes: counts }
+}
