@@ -136,10 +136,13 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     plants: [
       {
         file: 'lib/access/api-keys.ts',
-        from: `  return hex(await sha256(key))
-}`,
-        to: `  return ((globalThis.keyCache ??= {})[key.slice(0, prefix.length)] ??= hex(await sha256(key)))
-}`,
+        from: 'knownHashes.get(key)',
+        to: 'knownHashes.get(key.slice(0, prefix.length))',
+      },
+      {
+        file: 'lib/access/api-keys.ts',
+        from: 'knownHashes.set(key, hash)',
+        to: 'knownHashes.set(key.slice(0, prefix.length), hash)',
       },
     ],
   },

@@ -34,7 +34,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
     password: 'test',
-    settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off'],
+    // Nobody vacuums databases that live for seconds.
+    settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'autovacuum=off'],
   })
   const cleanUp = async () => {
     await postgres.stop()
