@@ -41,9 +41,10 @@ for (const path of ['/', '/api/v1/track/click']) {
     accept('json', clickRequest, checkCaller, { textFromBrowsers: true }),
     async (c) => {
       const body = c.req.valid('json')
-      const aff = affOf(body.affiliate_url)
+      const parameters = URL.parse(body.affiliate_url)?.searchParams
+      const aff = parameters && affOf(parameters)
       await countVisitor(c, c.env.RATE_LIMIT, String(aff))
-      if (aff === undefined) {
+      if (!parameters || aff === undefined) {
         throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
       }
       const db = openDatabase(c.env)
@@ -56,7 +57,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const isTest = saysTest || tested !== undefined
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
-      const click = asClick(body, code, c.req.raw, visitor)
+      const click = asClick(body, { code, parameters }, c.req.raw, visitor)
       if (isTest) {
         const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
         return c.json({
@@ -79,19 +80,17 @@ for (const path of ['/', '/api/v1/track/click']) {
 }
 
 /**
- * The `aff` parameter of the referral URL's query, the first where there are several, without what a chat, a mail or a campaign tool put
- * after it or around it: `ann/`, `ann%26utm_source=x`, `ann)`. Undefined where it is no URL.
+ * The `aff` parameter of the referral URL, the first where there are several, without what a chat, a mail or a campaign tool put
+ * after it or around it: `ann/`, `ann%26utm_source=x`, `ann)`.
  */
-function affOf(affiliateUrl: string): string | null | undefined {
-  const url = URL.parse(affiliateUrl)
-  if (!url) return undefined
-  const aff = url.searchParams.get('aff')
+function affOf(parameters: URLSearchParams): string | null {
+  const aff = parameters.get('aff')
   return aff && (aff.replace(/[?&#;/][^]*|^[^\w.@-]+|[^\w.@-]+$/g, '') || aff)
 }
 
 function asClick(
   body: ClickRequest,
-  partnerCode: string,
+  link: { code: string; parameters: URLSearchParams },
   request: Request,
   visitor: ProxiedVisitor | undefined,
 ): Click {
@@ -99,7 +98,7 @@ function asClick(
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   return {
     affiliate_url: body.affiliate_url,
-    partner_code: partnerCode,
+    partner_code: link.code,
     page_url: body.page_url ?? null,
     page_title: body.page_title ?? null,
     referrer_url: body.referrer_url ?? null,
@@ -111,7 +110,7 @@ function asClick(
     timezone: body.timezone ?? null,
     ...visitorLocation(request, visitor),
     ...visitorDevice(userAgent),
-    campaign: campaignOf(body.affiliate_url),
+    campaign: campaignOf(link.parameters),
     additional_data: visitor
       ? { ...body.additional_data, program_id: visitor.programId }
       : (body.additional_data ?? null),

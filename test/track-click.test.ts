@@ -1,3 +1,4 @@
+import { UAParser } from 'ua-parser-js'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import trackClick from '../functions/track-click.ts'
 import { addLink } from '../lib/programs/links.ts'
@@ -310,10 +311,39 @@ describe('a bot, by its user agent,', () => {
     ],
     ['node', null],
     ['curl/8.5.0', null],
+    [
+      'Mozilla/5.0 (Windows NT 10.0; Win64; x64; Xbox; Xbox One) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
+      'console',
+    ],
     ['python-requests/2.32.0', null],
     ['', null],
   ] as const)('is not %s', ([agent, device]) => {
     expect(visitorDevice(agent).device_type).toBe(device)
+  })
+
+  test('is not any browser of a desktop, of which the parser knows no device', () => {
+    const systems = [
+      'Windows NT 6.1',
+      'Windows NT 10.0; Win64; x64',
+      'Macintosh; Intel Mac OS X 10_15_7',
+      'X11; Linux x86_64',
+    ]
+    const browsers = ['Chrome/126.0.0.0 Safari/537.36', 'Version/17.5 Safari/605.1.15', 'Safari/605.1.15'].flatMap(
+      (browser) =>
+        ['', ' Edg/126.0.0.0', ' OPR/112.0.0.0'].map(
+          (more) => `AppleWebKit/537.36 (KHTML, like Gecko) ${browser}${more}`,
+        ),
+    )
+    for (const system of systems) {
+      const agents = [
+        `(${system}; rv:127.0) Gecko/20100101 Firefox/127.0`,
+        ...browsers.map((browser) => `(${system}) ${browser}`),
+      ]
+      for (const agent of agents.map((rest) => `Mozilla/5.0 ${rest}`)) {
+        expect([agent, visitorDevice(agent).device_type]).toEqual([agent, 'desktop'])
+        expect([agent, new UAParser(agent).getDevice().type]).toEqual([agent, undefined])
+      }
+    }
   })
 
   test('is answered as anybody, marked, and counted apart', async () => {

@@ -135,7 +135,8 @@ export function textsOf(sent: unknown): Record<string, string> {
   return Object.fromEntries(texts)
 }
 
-const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/
+/** Postgres stores neither NUL nor lone surrogates. */
+const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /**
  * Details for what no schema field sees, anywhere in the value: text that Postgres cannot hold (NUL, lone surrogates; in keys too),
@@ -143,7 +144,7 @@ const loneSurrogateOrNul = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\u
  */
 function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
   if (typeof value === 'string') {
-    return loneSurrogateOrNul.test(value) ? [{ field, message: 'must be text without NUL and lone surrogates' }] : []
+    return isStorable(value) ? [] : [{ field, message: 'must be text without NUL and lone surrogates' }]
   }
   if (typeof value === 'number') {
     return Math.abs(value) > Number.MAX_SAFE_INTEGER
@@ -154,8 +155,8 @@ function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
   if (depth >= maxBodyDepth) return [{ field, message: `must not be nested deeper than ${maxBodyDepth} levels` }]
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = field === '' ? key : `${field}.${key}`
-    return loneSurrogateOrNul.test(key)
-      ? [{ field, message: 'must have names without NUL and lone surrogates' }]
-      : unstorable(inner, path, depth + 1)
+    return isStorable(key)
+      ? unstorable(inner, path, depth + 1)
+      : [{ field, message: 'must have names without NUL and lone surrogates' }]
   })
 }

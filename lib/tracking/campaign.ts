@@ -15,13 +15,12 @@ export type Campaign = { [Name in (typeof campaignNames)[number]]?: string }
 
 const maxLength = 200
 
-/** What the address that a visitor came to names; the first of each where there are several, and null where there is none. */
-export function campaignOf(affiliateUrl: string): Campaign | null {
-  const parameters = URL.parse(affiliateUrl)?.searchParams
+/** What the parameters of the address that a visitor came to name; the first of each where there are several, and null where there is none. */
+export function campaignOf(parameters: URLSearchParams): Campaign | null {
   const campaign: Campaign = {}
   for (const name of campaignNames) {
     // Postgres stores no NUL, and the cut can fall inside a character.
-    const value = parameters?.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed()
+    const value = parameters.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed()
     if (value) campaign[name] = value
   }
   return Object.keys(campaign).length > 0 ? campaign : null

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 
 /** A statement as it goes over the wire; every value is text or null. */
@@ -192,35 +193,56 @@ export interface Side<Item> {
 
 export interface Measured {
   loads: Load[]
-  /** CPU time for each call, of each process that was asked about. */
+  /** CPU time for each call, of each process that was asked about, round by round; and the medians of these. */
+  rounds_us: Record<string, number[]>
   cpu_us: Record<string, number>
 }
 
 /**
  * Measures sides in turns, each in every round and the order turned round each time, so that what else the machine does meets
- * all of them. The first round warms up and is not counted. `cpu` reads how much CPU time a process has used so far.
+ * all of them. The first rounds warm up, until compiled code is there, and are not counted. `cpu` reads how much CPU time a process has used
+ * so far; what it does until `settle_ms` after the last answer belongs to the calls.
  */
 export async function interleave<Item>(
   sides: Side<Item>[],
-  { rounds, count, cpu }: { rounds: number; count: number; cpu: Record<string, () => number> },
+  options: {
+    rounds: number
+    count: number
+    cpu: Record<string, () => number>
+    warmUps?: number
+    settle_ms?: number
+  },
 ): Promise<Map<string, Measured>> {
-  const measured = new Map<string, Measured>(sides.map(({ name }) => [name, { loads: [], cpu_us: {} }]))
+  const { rounds, count, cpu, warmUps = 1, settle_ms = 0 } = options
+  const measured = new Map<string, Measured>(sides.map(({ name }) => [name, { loads: [], rounds_us: {}, cpu_us: {} }]))
   const readCpu = () => Object.entries(cpu).map(([process, read]) => [process, read()] as const)
-  for (let round = 0; round <= rounds; round++) {
+  for (let round = 0; round < warmUps + rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
       const calls = await side.calls(count)
       const before = Object.fromEntries(readCpu())
       const load = await drive(side.carriers, calls)
+      await sleep(settle_ms)
       const result = measured.get(side.name)
-      if (round === 0 || !result) continue
+      if (round < warmUps || !result) continue
       result.loads.push(load)
-      for (const [process, used_us] of readCpu()) {
-        const each = (used_us - (before[process] ?? NaN)) / load.calls
-        result.cpu_us[process] = (result.cpu_us[process] ?? 0) + each / rounds
-      }
+      for (const [process, used_us] of readCpu())
+        (result.rounds_us[process] ??= []).push((used_us - (before[process] ?? NaN)) / load.calls)
     }
   }
+  for (const { rounds_us, cpu_us } of measured.values())
+    for (const [process, each] of Object.entries(rounds_us)) cpu_us[process] = quantile(each, 0.5)
   return measured
+}
+
+/** The CPU time that these processes took for a call of `base`, by that of those for one of `side`, round by round; the median. */
+export function cpuRatio(
+  [side, ...processes]: [Measured | undefined, ...string[]],
+  [base, ...baseProcesses]: [Measured | undefined, ...string[]],
+): number {
+  const sum = (measured: Measured | undefined, names: string[], round: number) =>
+    names.reduce((total, name) => total + (measured?.rounds_us[name]?.[round] ?? NaN), 0)
+  const ratios = side?.loads.map((_, round) => sum(base, baseProcesses, round) / sum(side, processes, round))
+  return quantile(ratios ?? [], 0.5)
 }
 
 /** The rate of one side by that of another, round by round; the median. */

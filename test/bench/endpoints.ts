@@ -26,10 +26,8 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
   await seedCounters(sql, programId)
   const keyed = { authorization: `Bearer ${sandbox.apiKey}` }
   const reader = { authorization: `Bearer ${sandbox.dashboardToken}` }
-  const post = (path: string, headers: Record<string, string>, body: (n: number) => object) => {
-    let n = 0
-    return () => httpCall('POST', baseUrl + path, { headers, body: body(++n) })
-  }
+  const post = (path: string, headers: Record<string, string>, body: (n: number) => object) =>
+    posts(baseUrl + path, headers, body)
   const get = (path: string, headers: Record<string, string> = {}) => {
     const call = httpCall('GET', baseUrl + path, { headers })
     return () => call
@@ -82,6 +80,18 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
     { name: 'status', function: 'cli-status', next: get('/api/v1/cli/status', keyed) },
     { name: 'script', function: 'tracker-script', next: get('/js/svc-tracker.js') },
   ]
+}
+
+/** The same clicks to a Worker of the bench's own, by its name: see process.ts. */
+export const clicksTo = ({ baseUrl }: BenchStack, name: string): Endpoint => ({
+  name,
+  function: name,
+  next: posts(baseUrl.replace('127.0.0.1', `${name}.localhost`), clickHeaders, clickBody),
+})
+
+function posts(url: string, headers: Record<string, string>, body: (n: number) => object) {
+  let n = 0
+  return () => httpCall('POST', url, { headers, body: body(++n) })
 }
 
 const clickHeaders = { 'user-agent': clickOn('').user_agent ?? '' }

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { loggedPart } from '../../lib/api/app.ts'
 import { Database } from '../../lib/database.ts'
 import type { Secrets } from '../../lib/local/environment.ts'
 import { type Addresses, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
@@ -24,16 +25,18 @@ interface Options {
   secrets: Secrets
   /** Of the program that the bare server calls for. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
+  /** Leaves out what a refund causes after its answer. */
+  tellsNobody?: boolean
 }
 
 /** What workerd answers when a function does nothing at all: the end of what any function can reach. */
 const emptyScript = `export default { fetch() { return Response.json({ success: true }) } }`
-const empty: FunctionEntry = {
-  name: 'empty',
-  workerName: 'empty',
+const ownEntry = (name: string, more: Partial<FunctionEntry> = {}): FunctionEntry => ({
+  name,
+  workerName: name,
   main: '',
   routes: [],
-  paths: ['/empty'],
+  paths: [`/${name}`],
   crons: [],
   vars: {},
   secrets: [],
@@ -41,7 +44,17 @@ const empty: FunctionEntry = {
   services: {},
   compatibilityDate: '2026-11-01',
   compatibilityFlags: [],
-}
+  ...more,
+})
+const ownEntries = [
+  ownEntry('empty'),
+  ownEntry('bare-worker', { main: 'test/bench/bare-worker.ts', secrets: ['DATABASE_URL'] }),
+  ownEntry('logged-click', {
+    main: 'functions/track-click.ts',
+    secrets: ['DATABASE_URL', 'PROXY_SECRET'],
+    vars: { LOGGED_PART: '1' },
+  }),
+]
 
 const [options] = (await once(process, 'message')) as [Options]
 const parts = { neon: startNeon, workers: startFunctions, served: startServed, bare: startBare }
@@ -57,7 +70,7 @@ async function startNeon(): Promise<void> {
 async function startFunctions(): Promise<void> {
   const queue = await startQueue()
   const port = await freePort()
-  const functions = [...readTestFunctions().map((entry) => ({ ...entry, rateLimits: [] })), empty]
+  const functions = [...readTestFunctions().map((entry) => ({ ...entry, rateLimits: [] })), ...ownEntries]
   const addresses: Addresses = {
     baseUrl: `http://127.0.0.1:${port}`,
     databaseUrl: options.database.DATABASE_URL,
@@ -74,7 +87,8 @@ async function startFunctions(): Promise<void> {
       functions,
       scripts: scripts.set('empty', emptyScript),
       environment: localEnvironment(addresses, options.secrets),
-      common: { ...localOnlyEnvironment(addresses), WEBHOOK_LOOPBACK: 'on' },
+      // As many lines as a deployed one logs.
+      common: { ...localOnlyEnvironment(addresses), WEBHOOK_LOOPBACK: 'on', LOGGED_PART: String(loggedPart) },
       port,
     })
   let workers = await start()
@@ -125,6 +139,7 @@ async function startServed(): Promise<void> {
     postgres,
     rateLimits: { ...limits, limiter: (name, simple) => limits.limiter(name, { ...simple, limit: Infinity }) },
   })
+  if (options.tellsNobody) service.channels.tell = (messages) => Promise.resolve(messages)
   const { trusted } = readTrusted('127.0.0.1')
   logAsJson()
   const server = await startServer({ service, baseUrl, host: '127.0.0.1', port: 0, trusted, placeOf: () => ({}) })

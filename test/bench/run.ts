@@ -17,6 +17,7 @@ import { limit } from './limit.ts'
 import { serve } from './serve.ts'
 import { retention } from './retention.ts'
 import { webhooks } from './webhooks.ts'
+import { worker } from './worker.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
@@ -40,6 +41,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   backfill,
   cost,
   serve,
+  worker,
 }
 
 const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1]    every bench, or those of ${Object.keys(benches).join(', ')}`

@@ -1,0 +1,14 @@
+import { type DatabaseEnv, openDatabase } from '../../lib/database.ts'
+import { type Click, recordClick } from '../../lib/tracking/clicks.ts'
+import { clickOn } from './calls.ts'
+
+const click = clickOn('')
+
+/** A click as a Worker takes it that checks nothing and has no framework: JSON in, the same call over the same driver, JSON out. */
+export default {
+  async fetch(request: Request, env: DatabaseEnv): Promise<Response> {
+    const sent: Partial<Click> & { affiliate_url: string } = await request.json()
+    const partner_code = sent.affiliate_url.slice(sent.affiliate_url.indexOf('aff=') + 4, -'&utm_source=blog'.length)
+    return Response.json(await recordClick(openDatabase(env), { ...click, ...sent, partner_code }, null))
+  },
+}
