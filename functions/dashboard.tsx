@@ -36,6 +36,7 @@ import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
 import { adjustmentPages } from './dashboard/program/adjustments.tsx'
 import { checkPages } from './dashboard/program/check.tsx'
+import { codePages } from './dashboard/program/codes.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { customerPages } from './dashboard/program/customer.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
@@ -151,6 +152,7 @@ const groups = [
   partnerWithdrawalPages,
   adjustmentPages,
   checkPages,
+  codePages,
   commissionPages,
   customerPages,
   eventPages,

@@ -195,6 +195,8 @@ create table commission_rules (
 );
 create unique index commission_rules_key on commission_rules (program_id, group_id, partner_id, product_id, sale_type) nulls not distinct
   where ended_at is null;
+-- A sale reads those of its partner, their group and everybody, of however many there are and were.
+create index commission_rules_holder_idx on commission_rules (program_id, partner_id, group_id);
 
 -- What a person says of themselves to the programs they accepted; null is what each program typed.
 create table partner_profiles (

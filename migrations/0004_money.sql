@@ -49,7 +49,7 @@ create table sales (
   product_ids text[],
   -- What was named as its code, whether or not there is one; and the code that it has its partner by, or that is this partner's. No foreign key, as with
   -- rules.
-  coupon id_text,
+  coupon text,
   code_id bigint,
   -- How it got its customer, or got none, as it was decided then: the steps in their order with what each found, and the click, the link, the
   -- window and the hold that counted at that moment (with_step and record_sale). Nothing in it names a person.

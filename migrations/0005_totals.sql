@@ -72,6 +72,7 @@ create table grouped_days (
 
 -- All days of a link.
 create index grouped_days_link_idx on grouped_days (program_id, value) where grouping_name = 'link';
+create index grouped_days_code_idx on grouped_days (program_id, value) where grouping_name = 'code';
 
 -- The same of whole months, so that what came first in three of them is not looked for among the rows of ninety days.
 create table grouped_months (

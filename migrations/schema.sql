@@ -347,6 +347,7 @@ create table commission_rules (
   constraint commission_rules_program_id_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
   constraint commission_rules_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
+CREATE INDEX commission_rules_holder_idx ON public.commission_rules USING btree (program_id, partner_id, group_id);
 CREATE UNIQUE INDEX commission_rules_key ON public.commission_rules USING btree (program_id, group_id, partner_id, product_id, sale_type) NULLS NOT DISTINCT WHERE (ended_at IS NULL);
 CREATE TRIGGER commission_rules_audit AFTER INSERT OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION audit_commission_rule();
 CREATE TRIGGER commission_rules_stay BEFORE DELETE OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION refuse_rule_change();
@@ -485,6 +486,7 @@ create table grouped_days (
   refunded_cents bigint not null,
   constraint grouped_days_pkey PRIMARY KEY (program_id, grouping_name, day, value, currency)
 ) with (fillfactor=70);
+CREATE INDEX grouped_days_code_idx ON public.grouped_days USING btree (program_id, value) WHERE (grouping_name = 'code'::grouping_name);
 CREATE INDEX grouped_days_link_idx ON public.grouped_days USING btree (program_id, value) WHERE (grouping_name = 'link'::grouping_name);
 
 create table grouped_months (
@@ -1136,7 +1138,7 @@ create table sales (
   commission_cap_cents bigint,
   terms_among terms_choice,
   product_ids text[],
-  coupon id_text,
+  coupon text,
   code_id bigint,
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
@@ -2021,7 +2023,7 @@ begin
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
   loop
-    waiting := apply_purchase(waiting, '{}', stem);
+    waiting := apply_purchase(waiting, '{"promotion_code_ids": []}', stem);
     update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits
@@ -2043,7 +2045,19 @@ declare
   known customers;
   buyer customers;
   identified record;
+  promotion_ids text[];
+  came_by_code boolean := false;
+  given sales;
 begin
+  -- What was paid says by what it was discounted, unless it has its partner already.
+  if is_told and fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids' and knows_promotions(event.account_id)
+    and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
+    return became(event, null, 'discounts');
+  elsif answer ? 'promotion_code_ids' and fact ? 'asks_discounts_of' then
+    fact := fact - 'asks_discounts_of' || jsonb_build_object('promotion_code_ids', answer->'promotion_code_ids');
+    event.fact := fact;
+  end if;
+  promotion_ids := array(select jsonb_array_elements_text(fact->'promotion_code_ids'));
   -- All that are known, since events that waited for this one may be applied with it.
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
@@ -2057,7 +2071,12 @@ begin
     event.fact := fact;
   end if;
   program := program_of_purchase(event.account_id, fact);
+  if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing then
+    program := program_of_promotion(event.account_id, promotion_ids);
+    came_by_code := program.id is not null;
+  end if;
   event.resolution := steps_of_source(fact, case
+    when came_by_code then 'by_code'
     when program.id is not null and fact->>'program_id' is null then 'by_click'
     when program.id is not null then 'named'
     when fact->>'program_id' is not null then 'not_connected'
@@ -2103,11 +2122,11 @@ begin
   if known.id is not null and not program.attribute_known_customers then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     return leave_out(event);
-  elsif (known.id is not null or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
+  elsif (known.id is not null or came_by_code or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata or earlier payments say.');
+    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata, earlier payments or its code say.');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
@@ -2119,6 +2138,20 @@ begin
     event.resolution := identified.resolution;
   else
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
+  end if;
+  if is_told and cardinality(promotion_ids) > 0 then
+    given.program_id := program.id;
+    given.customer_key := fact->>'customer_key';
+    given.resolution := event.resolution;
+    given := with_code(given, promotion_ids, (fact->>'started_at')::timestamptz);
+    event.resolution := given.resolution;
+    fact := jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
+    event.fact := fact;
+    if buyer.id is null and given.code_id is not null and event.livemode
+      and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
+      given.customer_id := add_customer_of_code(given, stem, decode(fact->>'email_hash', 'hex'), (fact->>'started_at')::timestamptz);
+      select c.* into buyer from customers c where c.program_id = program.id and c.id = given.customer_id for no key update;
+    end if;
   end if;
   if event.livemode and buyer.id is not null then
     perform keep_buyer(buyer, fact);
@@ -4904,6 +4937,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.knows_promotions(of_account_id text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM partner_codes k WHERE ((k.account_id = knows_promotions.of_account_id) AND (k.promotion_code_id IS NOT NULL))))
+;
+
 CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
  RETURNS text[]
  LANGUAGE sql
@@ -6075,6 +6115,22 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.program_of_promotion(of_account_id text, promotion_ids text[])
+ RETURNS programs
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  program programs;
+begin
+  if cardinality(promotion_ids) > 0 then
+    select p.* into program from partner_codes k join programs p on p.id = k.program_id and p.processor_account_id = k.account_id
+    where k.account_id = of_account_id and k.promotion_code_id = any (promotion_ids) order by k.program_id, k.id limit 1;
+  end if;
+  return program;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.program_of_purchase(of_account_id text, fact jsonb)
  RETURNS programs
  LANGUAGE plpgsql
@@ -6684,6 +6740,7 @@ AS $function$
 declare
   customer record;
   partner record;
+  rule record;
   was_attributed boolean := false;
   is_first_purchase boolean;
   is_counted_now boolean;
@@ -6693,7 +6750,7 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, c.code_id,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, p.currency, c.code_id,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
@@ -6717,8 +6774,20 @@ begin
     given.commission_bp := customer.commission_bp;
     given.commission_months := customer.commission_duration_months;
     if customer.rules_version > 0 and partner.closed_at is null then
+      -- As with_terms, to which giving a whole sale costs a twentieth of one.
       given.terms_among := (customer.rules_version, partner.group_id, customer.commission_bp, customer.commission_duration_months);
-      given := with_terms(given);
+      select r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0) as fixed_cents, r.lifetime_cap_cents as cap_cents
+      into rule
+      from terms_of(given.program_id, customer.rules_version, given.partner_id, partner.group_id, given.product_ids, given.sale_type) r;
+      if rule.id is not null then
+        given.commission_rule_id := rule.id;
+        given.commission_bp := rule.commission_bp;
+        given.commission_months := rule.commission_duration_months;
+        if customer.currency = given.currency then
+          given.commission_fixed_cents := rule.fixed_cents;
+          given.commission_cap_cents := rule.cap_cents;
+        end if;
+      end if;
     end if;
   end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
@@ -6818,7 +6887,7 @@ begin
     end if;
   end if;
   -- One told late leaves less for those that came after it under a cap.
-  if customer.rules_version > 0 then
+  if customer.rules_version > 0 and customer.first_purchase_date is not null then
     if exists (
       select from sales s
       where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
@@ -8033,8 +8102,7 @@ CREATE OR REPLACE FUNCTION public.terms_of(of_program_id bigint, version integer
 AS $function$
   select r.* from commission_rules r
   where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and (r.partner_id is null or r.partner_id = of_partner_id)
-    and (r.group_id is null or r.group_id = of_group_id)
+    and (r.partner_id = of_partner_id or r.partner_id is null and (r.group_id = of_group_id or r.group_id is null))
     and (r.product_id is null or r.product_id = any (terms_of.product_ids))
     and (r.sale_type is null or r.sale_type = terms_of.sale_type)
   order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
@@ -8625,7 +8693,7 @@ CREATE OR REPLACE FUNCTION public.webhook_sale(sale sales)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id, 'customer_id', (sale).customer_id, 'amount_cents', (sale).amount_cents, 'currency', (sale).currency, 'sale_type', (sale).sale_type, 'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id)
+RETURN jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id, 'customer_id', (sale).customer_id, 'amount_cents', (sale).amount_cents, 'currency', (sale).currency, 'sale_type', (sale).sale_type, 'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id, 'coupon', (sale).coupon, 'code_id', (sale).code_id)
 ;
 
 CREATE OR REPLACE FUNCTION public.webhooks_at_once()

@@ -391,6 +391,7 @@ test("a first program makes a workspace of its own, and goes into no other's", a
     hold_days: '14',
     lead_auth_policy: 'server_verified',
     attribution_model: 'last_click',
+    attribution_priority: 'code',
   }
   const nameless = await post('/programs/new', { ...program, name: '' }, founder.token)
   expect(refusalIn(nameless.headers)).toContain('Give the program a name.')

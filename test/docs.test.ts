@@ -24,6 +24,7 @@ const run = promisify(execFile)
 const stack = await startStack({
   functions: [
     'dashboard',
+    'codes',
     'docs',
     'api-reference',
     'tracker-package',
@@ -160,6 +161,12 @@ test.each(['partners.mjs', 'groups.mjs'])('%s of the program API runs as it stan
   const args = ['--input-type=module', '--eval', await codeOf('program-api', file)]
   const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
   expect(stdout).toMatch(file === 'groups.mjs' ? /^1$/m : /^\d+\nNora Field \[\]\n/)
+})
+
+test('a code is given and named as the page of codes says', async () => {
+  const args = ['--input-type=module', '--eval', await codeOf('codes', 'codes.mjs')]
+  const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
+  expect(stdout).toMatch(/^true true$/m)
 })
 
 test('the walk runs as it stands: told to another process as it says there, and explained as JSON and in the dashboard', async () => {

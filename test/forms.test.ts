@@ -49,6 +49,7 @@ const program = {
   hold_days: '30',
   lead_auth_policy: 'server_verified',
   attribution_model: 'last_click',
+  attribution_priority: 'code',
   workspace_id: workspaceId,
 }
 const forms: [what: string, page: string, action: string, fields: Record<string, string>, counted: string][] = [

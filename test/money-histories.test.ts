@@ -37,7 +37,7 @@ const stepsPerHistory = 40
 type Step =
   | { do: 'nothing' }
   | { do: 'lead'; customer: number }
-  | { do: 'sale'; customer: number; amount: number; currency: number; type: string }
+  | { do: 'sale'; customer: number; amount: number; currency: number; type: string; code: number | null }
   | { do: 'rules'; holder: string; rules: ModelRule[] }
   | { do: 'move'; partner: number; group: number | null }
   | { do: 'repeat sale'; pick: number }
@@ -68,6 +68,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
       amount: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })),
       currency: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat({ max: 2 }) }),
       type: fc.constantFrom('payment', 'upgrade'),
+      code: fc.constantFrom(null, null, null, 0, 1),
     }),
   },
   {
@@ -278,12 +279,18 @@ class World {
         const customer = await this.customer(step.customer)
         const currency = currencies[step.currency] ?? 'usd'
         const id = randomUUID()
-        const sale = await program.sale({ ...step, id, currency, customerKey: customer.key, clickId: customer.clickId })
-        const amount = model.commissionOf({ ...step, currency })
+        const sale = await program.sale({
+          ...step,
+          id,
+          currency,
+          customerKey: customer.key,
+          clickId: customer.clickId,
+          coupon: step.code === null ? 'NOBODYS' : `CODE-${step.code}`,
+        })
+        const partner = model.partnerOf(step.customer, step.code)
+        const amount = model.commissionOf(partner, { ...step, currency })
         const commission =
-          sale.commission_id === null
-            ? undefined
-            : { id: sale.commission_id, partner: step.customer % 2, currency, amount, ...untouched }
+          sale.commission_id === null ? undefined : { id: sale.commission_id, partner, currency, amount, ...untouched }
         model.sales.push({ ...step, id, currency, refunded: 0, refunds: new Map(), commission })
         return { answer: { cents: sale.commission_cents }, expected: { cents: amount } }
       }

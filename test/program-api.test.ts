@@ -97,6 +97,10 @@ const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
   ['/api/v1/partners', (n) => post('/api/v1/partners', { name: `Partner ${n}` })],
   ['/api/v1/groups', (n) => post('/api/v1/groups', { name: `Group ${n} ${crypto.randomUUID()}` })],
   ['/api/v1/applications', () => applying()],
+  [
+    '/api/v1/codes',
+    (n) => post('/api/v1/codes', { partner_id: program.partnerId, code: `CODE-${n}-${crypto.randomUUID()}` }),
+  ],
   ['/api/v1/links', () => post('/api/v1/links', { partner_id: program.partnerId })],
   ['/api/v1/customers', () => api.click(program)],
   ['/api/v1/sales', sell],
@@ -496,6 +500,55 @@ test('a group is made with its rules once, changed by the field, and pays its pa
     expect(await post('/api/v1/partners', { name: 'Half', group_id })).toMatchObject(refused)
   }
   expect((await get(ofPartner)).body.partner.name).toBe('Grouped')
+})
+
+test('a code is given once, found by its text, and revoked', async () => {
+  const asked = { partner_id: program.partnerId, code: 'Spring-20' }
+  const made = await post('/api/v1/codes', asked, withKey('spring'))
+  expect(made).toMatchObject({
+    status: 200,
+    body: { code: { ...asked, status: 'active', promotion_code_id: null, revoked_at: null } },
+  })
+  expect((await post('/api/v1/codes', asked, withKey('spring'))).body).toEqual(made.body)
+  expect((await get('/api/v1/codes?code=SPRING-20')).body.data).toEqual([made.body.code])
+  const partner = (await post('/api/v1/partners', { name: 'Coded' })).body.partner
+  const taken = { status: 409, body: { error: { code: 'conflict', details: [{ field: 'code' }] } } }
+  expect(await post('/api/v1/codes', { partner_id: partner.id, code: 'spring-20' })).toMatchObject(taken)
+  const address = `/api/v1/codes/${made.body.code.id}`
+  const revoked = await api.call(address, undefined, { method: 'DELETE', key: program.apiKey, databaseRequests: 2 })
+  expect(revoked.body.code).toMatchObject({ status: 'revoked', revoked_at: expect.any(String) })
+  expect(
+    (await api.call(address, undefined, { method: 'DELETE', key: program.apiKey, databaseRequests: 2 })).body,
+  ).toEqual(revoked.body)
+  expect(await post('/api/v1/codes', { partner_id: partner.id, code: 'spring-20' })).toMatchObject(taken)
+  expect((await get('/api/v1/codes?status=active&code=spring-20')).body.data).toEqual([])
+  expect((await post('/api/v1/codes', asked)).body.code).toMatchObject({ id: made.body.code.id, status: 'active' })
+  expect(await post('/api/v1/codes', { partner_id: 999_999_999, code: 'NOBODYS' })).toMatchObject({ status: 409 })
+  const discounted = { ...asked, stripe: { percent_off: 20, duration: 'once' } }
+  expect((await post('/api/v1/codes', discounted, { databaseRequests: 3 })).body.code).toMatchObject({
+    id: made.body.code.id,
+    promotion_code_id: expect.stringMatching(/^promo_/),
+  })
+})
+
+test.each([
+  ['none', {}, 'code'],
+  ['one with a space', { code: 'A B' }, 'code'],
+  ['one that is too long', { code: 'x'.repeat(65) }, 'code'],
+  ['one with a line break', { code: 'A\nB' }, 'code'],
+  ['one that Stripe does not take', { code: 'CAFÉ', stripe: { coupon_id: 'c' } }, 'code'],
+  ['a code beside a promotion code', { code: 'A', stripe: { promotion_code_id: 'promo_1' } }, 'code'],
+  ['no id of a promotion code', { stripe: { promotion_code_id: 'cou_1' } }, 'stripe'],
+  ['a discount of nothing', { code: 'A', stripe: { duration: 'once' } }, 'stripe'],
+  ['a discount of both', { code: 'A', stripe: { percent_off: 1, amount_off_cents: 1, duration: 'once' } }, 'stripe'],
+  [
+    'months of a discount on one',
+    { code: 'A', stripe: { percent_off: 1, duration: 'once', duration_in_months: 2 } },
+    'stripe',
+  ],
+])('a code is refused: %s', async (_, code, field) => {
+  const answer = await post('/api/v1/codes', { partner_id: program.partnerId, ...code }, { databaseRequests: 1 })
+  expect([answer.status, answer.body.error.details?.[0].field.split('.')[0]]).toEqual([400, field])
 })
 
 test.each([

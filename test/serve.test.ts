@@ -97,6 +97,7 @@ describe('with a database of its own', async () => {
         hold_days: '0',
         cookie_window_days: '30',
         attribution_model: 'last_click',
+        attribution_priority: 'code',
         lead_auth_policy: 'server_verified',
       },
       cookie,

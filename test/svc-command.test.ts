@@ -20,6 +20,7 @@ const resources = [
   'partners',
   'groups',
   'applications',
+  'codes',
   'links',
   'sales',
   'commissions',

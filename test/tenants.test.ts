@@ -10,6 +10,7 @@ import { sessionCookie } from '../lib/access/sessions.ts'
 import { makePayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../lib/money/withdrawals.ts'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
+import { makeCode } from '../lib/programs/codes.ts'
 import { makeGroup } from '../lib/programs/groups.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
@@ -43,6 +44,10 @@ const routes = {
     'GET /programs/:programId/partners/:partnerId': 'partner:list',
     'POST /programs/:programId/partners/:partnerId': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/note': 'partner:manage',
+    'POST /programs/:programId/partners/:partnerId/codes': 'partner:manage',
+    'GET /programs/:programId/codes': 'partner:list',
+    'GET /programs/:programId/codes.csv': 'partner:list',
+    'POST /programs/:programId/codes/:codeId/revoke': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/invite': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/activate': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/end': 'partner:manage',
@@ -211,6 +216,10 @@ const routes = {
     'PATCH /api/v1/applications/:application_id',
     'GET /api/v1/join-page',
     'PATCH /api/v1/join-page',
+    'GET /api/v1/codes',
+    'POST /api/v1/codes',
+    'GET /api/v1/codes/:code_id',
+    'DELETE /api/v1/codes/:code_id',
     'GET /api/v1/performance',
     'GET /api/v1/links',
     'POST /api/v1/links',
@@ -395,6 +404,12 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
   const application = await findApplication(stack.db, applied.token)
   if (!application) throw new Error('the application is missing')
   await confirmApplication(stack.db, application)
+  const code = await makeCode(stack.db, programId, {
+    partner_id: partnerId,
+    code: 'SECRET-CODE',
+    promotion_code_id: null,
+    account_id: null,
+  })
   const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -413,6 +428,8 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     ':application_id': String(application.id),
     ':applicationId': String(application.id),
     ':slug': 'secret-slug',
+    ':code_id': String(code.id),
+    ':codeId': String(code.id),
     ':link_id': String(ids.rows[0]?.link),
     ':customerId': String(ids.rows[0]?.customer),
     ':customer': 'secret-customer',
@@ -482,6 +499,9 @@ const fields = {
   to: own[':groupId'],
   group_id: own[':groupId'],
   page: '',
+  new_code: 'EVE-CODE',
+  way: 'own',
+  duration: 'once',
   current: 'x',
   new: 'a new password',
   kind: 'deduction',
@@ -687,6 +707,7 @@ const changes: Record<string, object> = {
   'POST /api/v1/applications': { name: 'Eve', email: 'eve@evil.example' },
   'PATCH /api/v1/applications/:application_id': { status: 'rejected' },
   'PATCH /api/v1/join-page': { intro: 'Buy at evil.example' },
+  'POST /api/v1/codes': { partner_id: victim.partnerId, code: 'EVE' },
   'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
   'PATCH /api/v1/links/:link_id': { status: 'inactive' },
   'PATCH /api/v1/commissions': { ids: [Number(own[':commission_id'])], status: 'rejected', reason: 'no' },
@@ -707,8 +728,13 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
     expect([name, status]).toEqual([name, 401])
   }
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
-  // A link for another's partner is refused as one for nobody, nobody of the other program is due, and it has no join page.
-  const conflicts = ['POST /api/v1/links', 'POST /api/v1/payout-runs', 'POST /api/v1/applications']
+  // A link or a code for another's partner is refused as one for nobody, nobody of the other program is due, and it has no join page.
+  const conflicts = [
+    'POST /api/v1/codes',
+    'POST /api/v1/links',
+    'POST /api/v1/payout-runs',
+    'POST /api/v1/applications',
+  ]
   const isNamed = /\/:|^POST .*(preview|adjustments)$/.test(route)
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : 200)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])

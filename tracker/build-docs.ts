@@ -24,6 +24,7 @@ const names = [
   'stripe',
   'own-calls',
   'refunds',
+  'codes',
   'own-domain',
   'several-programs',
   'consent',

@@ -1,6 +1,7 @@
 import { adjustmentOperations } from './adjustments.ts'
 import { applicationOperations } from './applications.ts'
 import { cliStatus } from './cli-status.ts'
+import { codeOperations } from './codes.ts'
 import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
 import { eventOperations } from './events.ts'
@@ -31,6 +32,7 @@ export const operations = [
   ...partnerOperations(),
   ...groupOperations(),
   ...applicationOperations(),
+  ...codeOperations(),
   ...linkOperations(),
   ...customerOperations(),
   ...saleOperations(),

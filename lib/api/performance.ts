@@ -175,7 +175,7 @@ export const groupedPerformance = (): Operation => ({
   path: '/api/v1/performance',
   summary: 'Read performance by group',
   description:
-    'The figures of a program by partner, link, country, device, browser, referrer, page, campaign or sub-id, and by hour, day, week or month of a time zone. A lead or sale counts for the click that its customer had when they were first counted. All of it is counted half a minute after the click, lead, sale or refund, and at the latest with the run of every half hour: `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots count in `bot_clicks` alone.',
+    'The figures of a program by partner, link, code, country, device, browser, referrer, page, campaign or sub-id, and by hour, day, week or month of a time zone. A lead or sale counts for the click that its customer had when they were first counted. All of it is counted half a minute after the click, lead, sale or refund, and at the latest with the run of every half hour: `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots count in `bot_clicks` alone.',
   auth: 'key',
   scope: 'read',
   parameters: [
@@ -235,8 +235,8 @@ export const groupedPerformance = (): Operation => ({
     description: 'The figures asked for: of the whole, and of each value.',
     fields: {
       value:
-        'The id of a partner or link as text, a country of two letters, a device type, a name; null for what had none.',
-      label: 'The name of the partner, the code of the link.',
+        'The id of a partner, link or code as text, a country of two letters, a device type, a name; null for what had none.',
+      label: 'The name of the partner, the code of the link, or the code.',
       is_rest: 'On the group of all values that are not kept apart.',
       start: 'The day on which the interval begins, for hours the time with its offset.',
       bot_clicks: 'Clicks of bots, which say so in their user agent. No other figure has them.',

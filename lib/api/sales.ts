@@ -38,6 +38,8 @@ const sale = () =>
     payment_status: z.string(),
     is_recurring: z.boolean(),
     subscription_id: text(),
+    coupon: text(),
+    code_id: z.nullable(id()),
     commission: z.nullable(
       z.object({ id: id(), status: z.enum(commissionStatuses), amount_cents: cents(), reversed_cents: cents() }),
     ),
@@ -58,10 +60,14 @@ const example = {
   payment_status: 'paid',
   is_recurring: false,
   subscription_id: null,
+  coupon: null,
+  code_id: null,
   commission: { id: 1, status: 'pending', amount_cents: 980, reversed_cents: 0 },
 }
 const fields = {
   partner_id: 'Null where no partner brought the buyer; the sale earns nothing then.',
+  coupon: 'What was named as its code, whether or not a partner has it.',
+  code_id: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
   refunded_cents: 'How much of it was refunded or charged back.',
   commission: 'What it earned the partner, and how much of that was reversed.',
 }

@@ -15,6 +15,8 @@ const sale = () => ({
   sale_type: z.string(),
   is_recurring: z.boolean(),
   subscription_id: maybe.text(),
+  coupon: maybe.text(),
+  code_id: maybe.id(),
 })
 const commission = () => ({
   commission_id: id(),
@@ -90,6 +92,8 @@ export const webhookFields: Record<string, string> = {
   sale_type: 'What was sold, as the sale call or Stripe’s payment says.',
   status: 'What the payout is now.',
   subscription_id: 'The subscription that the payment belongs to.',
+  coupon: 'What was named as its code.',
+  code_id: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
   transaction_id: 'The transaction id of the sale.',
 }
 

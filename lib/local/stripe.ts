@@ -12,8 +12,10 @@ export interface LocalStripe {
   invoices: Map<string, string>
   /** Charge to its refunds, for `GET /v1/refunds`. */
   refunds: Map<string, object[]>
-  /** Refunds and charges by their ids, as they are answered where they are asked for one by one. */
+  /** Refunds, charges, sessions and invoices by their ids, as they are answered where they are asked for one by one. */
   objects: Map<string, object>
+  /** What was made of coupons and promotion codes here, by their ids. */
+  promotions: Map<string, Promotion>
   /** What an account has, oldest first, by account and path, `acct_1 /v1/invoices`: listed newest first, as Stripe does. */
   lists: Map<string, Record<string, unknown>[]>
   /** Code to account, for `POST /oauth/token`; a code works once. */
@@ -23,6 +25,12 @@ export interface LocalStripe {
   /** Paths that are answered with this status until they are taken out. */
   failing: Map<string, number>
   close(): Promise<void>
+}
+
+/** A coupon or a promotion code as it is answered, and the account that has it. */
+interface Promotion {
+  account: string
+  body: Record<string, unknown>
 }
 
 /** What can be sent to it, so that it knows it. */
@@ -60,7 +68,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
       const start = after === null ? 0 : refunds.findIndex((refund) => 'id' in refund && refund.id === after) + 1
       return list(pathname, refunds.slice(start, start + 1), start + 1 < refunds.length)
     }
-    const [, objectId = ''] = /^\/v1\/(?:refunds|charges)\/(.+)$/.exec(pathname) ?? []
+    const [, objectId = ''] = /^\/v1\/(?:refunds|charges|invoices|checkout\/sessions)\/(.+)$/.exec(pathname) ?? []
     const object = stripe.objects.get(objectId)
     if (object) return { status: 200, body: object }
     if (pathname === '/oauth/token') {
@@ -81,8 +89,46 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     if (pathname === '/oauth/deauthorize') {
       return { status: 200, body: { stripe_user_id: new URLSearchParams(body).get('stripe_user_id') } }
     }
+    const address = new URL(request.url ?? '/', 'http://localhost')
+    const promotion = promotionOf(request.method ?? '', address, accountId, new URLSearchParams(body))
+    if (promotion) return promotion
     const message = `Unrecognized request URL (${request.method}: ${pathname}).`
     return { status: 404, body: { error: { type: 'invalid_request_error', message } } }
+  }
+
+  /** Coupons and promotion codes: made, read, listed by their text, and switched off and on. */
+  function promotionOf(method: string, address: URL, account: string, sent: URLSearchParams) {
+    const { pathname, searchParams: query } = address
+    const [, kind, objectId] = /^\/v1\/(coupons|promotion_codes)(?:\/(\w+))?$/.exec(pathname) ?? []
+    if (kind === undefined) return undefined
+    const ofAccount = [...stripe.promotions.values()].filter((one) => one.account === account).map(({ body }) => body)
+    if (objectId !== undefined) {
+      const found = ofAccount.find(({ id }) => id === objectId)
+      if (!found) return refused(404, `No such ${kind}: '${objectId}'`)
+      if (method === 'POST' && sent.has('active')) found['active'] = sent.get('active') === 'true'
+      return { status: 200, body: found }
+    }
+    if (method === 'GET') return list(pathname, ofAccount.filter(hasText(query.get('code'))), false)
+    const coupon = sent.get('promotion[coupon]')
+    if (kind === 'promotion_codes') {
+      if (!ofAccount.some(({ id }) => id === coupon)) return refused(400, `No such coupon: '${coupon}'`)
+      const code = sent.get('code')
+      if (ofAccount.some(hasText(code))) {
+        return refused(400, `An active promotion code with \`code: ${code}\` already exists.`)
+      }
+    }
+    const body = {
+      id: `${kind === 'coupons' ? 'cou' : 'promo'}_${stripe.promotions.size + 1}`,
+      object: kind === 'coupons' ? 'coupon' : 'promotion_code',
+      active: true,
+      ...Object.fromEntries([...sent].filter(([name]) => !name.includes('['))),
+      metadata: Object.fromEntries(
+        [...sent].flatMap(([name, value]) => (name.startsWith('metadata[') ? [[name.slice(9, -1), value]] : [])),
+      ),
+      ...(coupon && { promotion: { type: 'coupon', coupon } }),
+    }
+    stripe.promotions.set(body.id, { account, body })
+    return { status: 200, body }
   }
 
   const server = createServer((request, response) => {
@@ -122,6 +168,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     invoices: new Map(),
     refunds: new Map(),
     objects: new Map(),
+    promotions: new Map(),
     lists: new Map(),
     accounts: new Map(),
     failing: new Map(),
@@ -134,6 +181,14 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   }
   return stripe
 }
+
+const hasText = (asked: string | null) => (body: Promotion['body']) =>
+  body['active'] === true && String(body['code']).toLowerCase() === asked?.toLowerCase()
+
+const refused = (status: number, message: string) => ({
+  status,
+  body: { error: { type: 'invalid_request_error', message } },
+})
 
 const listPaths: ReadonlySet<string> = new Set([
   '/v1/customers',

@@ -57,6 +57,8 @@ function salesStatement(programId: number, list: SaleList) {
       's.payment_status',
       's.is_recurring',
       's.subscription_id',
+      's.coupon',
+      's.code_id',
       jsonObjectFrom(
         eb
           .selectFrom('commissions as m')

@@ -1,10 +1,10 @@
-import { type InferResult, sql } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
-import { kysely } from '../kysely.ts'
+import { containing, kysely } from '../kysely.ts'
 import { isName } from '../names.ts'
 
 /** A code as it is typed: up to 64 characters without spaces, of any script. */
@@ -24,30 +24,67 @@ interface CodeList extends Part {
   partnerId?: number | undefined
   /** A code, in letters of either case. */
   code?: string | undefined
+  /** Somewhere in the code. */
+  search?: string | undefined
   /** Whether revoked ones are listed; unless it is given, they are. */
   isRevoked?: boolean | undefined
 }
 
 /** Codes of a program's partners, the newest first. */
 export function codesStatement(programId: number, list: CodeList) {
-  const { codeId, partnerId, code, isRevoked, ...part } = list
+  const { codeId, partnerId, code, search, isRevoked, ...part } = list
   let query = kysely
     .selectFrom('partner_codes as k')
     .innerJoin('partners as r', (join) =>
       join.onRef('r.program_id', '=', 'k.program_id').onRef('r.id', '=', 'k.partner_id'),
     )
-    .select(['k.id', 'k.code', 'k.partner_id', 'r.name as partner_name', 'k.promotion_code_id'])
+    .innerJoin('programs as g', 'g.id', 'k.program_id')
+    .select((eb) => eb('g.processor_account_id', '=', eb.ref('k.account_id')).as('is_connected'))
+    .select(['k.id', 'k.code', 'k.partner_id', 'r.name as partner_name', 'k.promotion_code_id', 'k.account_id'])
     .select(['k.created_at', 'k.revoked_at'])
     .where('k.program_id', '=', programId)
   if (codeId !== undefined) query = query.where('k.id', '=', codeId)
   if (partnerId !== undefined) query = query.where('k.partner_id', '=', partnerId)
   if (code !== undefined) query = query.where(sql`lower(normalize(k.code))`, '=', sql`lower(normalize(${code}::text))`)
+  if (search !== undefined) query = query.where('k.code', 'ilike', containing(search))
   if (isRevoked !== undefined) query = query.where('k.revoked_at', isRevoked ? 'is not' : 'is', null)
   return partOf(query, sql.ref<number>('k.id'), part)
 }
 
 export async function listCodes(db: Database, programId: number, list: CodeList): Promise<PartnerCode[]> {
   return await db.query(codesStatement(programId, list))
+}
+
+/** The same with what each brought at any time: sales (in any currency) and commission (after reversals, in the program's currency), within a minute. */
+export async function listCodeFigures(db: Database, programId: number, list: CodeList) {
+  return await db.query(codeFiguresStatement(programId, list))
+}
+export type CodeWithFigures = InferResult<ReturnType<typeof codeFiguresStatement>>[number]
+
+export const codeFiguresStatement = (programId: number, list: CodeList) =>
+  codesStatement(programId, list).select(figures)
+
+const figures = [totalOf('sales').as('sales'), totalOf('commission_cents').as('commission_cents')] as const
+
+/** Of the code `k` a total of all days; of money what is in the program's currency. */
+function totalOf(metric: 'sales' | 'commission_cents') {
+  const currency = sql` and t.currency = (select p.currency from programs p where p.id = k.program_id)`
+  return sql<number>`(
+    select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_days t
+    where t.program_id = k.program_id and t.grouping_name = 'code' and t.value = k.id::text${metric === 'sales' ? sql`` : currency}
+  )`
+}
+
+/** A partner's codes that are not revoked, with the same figures, the oldest first. */
+export function codesOf(programId: Expression<number>, partnerId: Expression<number>) {
+  return kysely
+    .selectFrom('partner_codes as k')
+    .select(['k.id', 'k.code', ...figures])
+    .where('k.program_id', '=', programId)
+    .where('k.partner_id', '=', partnerId)
+    .where('k.revoked_at', 'is', null)
+    .orderBy('k.id')
+    .limit(sql.lit(100))
 }
 
 /** One of them. Refuses with `not_found`. */
@@ -69,8 +106,8 @@ export interface NewCode {
 }
 
 /**
- * Gives a partner a code; one of theirs that was revoked is valid again. Refuses with `not_found` where the program has no such partner, and with
- * `conflict` a code that another partner has or had: what is told late of it, and the books, mean one person.
+ * Gives a partner a code; one of theirs that was revoked is valid again. Refuses with `conflict` where the program has no such
+ * partner, and a code that another partner has or had: what is told late of it, and the books, mean one person.
  */
 export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
   const [[answer], [made]] = await db.batch([
@@ -88,17 +125,18 @@ export async function makeCode(db: Database, programId: number, code: NewCode): 
 }
 
 function refuse(refusal: string, heldBy: string | null): never {
-  if (refusal === 'no_partner') throw new ApiError('not_found', 'This program has no such partner.')
   const [field, message, rule] =
-    refusal === 'promotion_code_taken'
-      ? ['promotion_code_id', 'This promotion code is another code here.', 'must be of no other code']
-      : refusal === 'revoked'
-        ? [
-            'code',
-            `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
-            'must never have been a code of another partner',
-          ]
-        : ['code', `${heldBy} has this code.`, 'must be of no other partner of the program']
+    refusal === 'no_partner'
+      ? ['partner_id', 'This program has no such partner.', 'must be a partner of the program']
+      : refusal === 'promotion_code_taken'
+        ? ['promotion_code_id', 'This promotion code is another code here.', 'must be of no other code']
+        : refusal === 'revoked'
+          ? [
+              'code',
+              `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
+              'must never have been a code of another partner',
+            ]
+          : ['code', `${heldBy} has this code.`, 'must be of no other partner of the program']
   throw new ApiError('conflict', message, { details: [{ field, message: rule }] })
 }
 

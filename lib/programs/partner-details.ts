@@ -8,6 +8,7 @@ import { balancesOf } from '../money/balances.ts'
 import { commissionsStatement } from '../money/commission-list.ts'
 import { withdrawalsStatement } from '../money/withdrawals.ts'
 import { asNotification, notificationsStatement } from '../notifications/notification-list.ts'
+import { codeFiguresStatement } from './codes.ts'
 import { rulesForPartner, termsOfPartner } from './commission-rules.ts'
 import { groupNamesStatement } from './groups.ts'
 import { linkFiguresOf } from './links.ts'
@@ -19,7 +20,7 @@ export const newest = 10
 export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
- * A partner of a program with all that the program has of them, in one request: their links with figures, their money, the newest of their
+ * A partner of a program with all that the program has of them, in one request: their links and codes with figures, their money, the newest of their
  * commissions, adjustments and withdrawals, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
  */
 export async function readPartnerDetails(
@@ -33,6 +34,7 @@ export async function readPartnerDetails(
     [partner],
     [typed],
     links,
+    codes,
     balances,
     commissions,
     adjustments,
@@ -50,6 +52,7 @@ export async function readPartnerDetails(
       .where('program_id', '=', program.id)
       .where('id', '=', partnerId),
     linkFiguresOf(sql.val(program.id), sql.val(partnerId)),
+    codeFiguresStatement(program.id, { limit: 100, partnerId }),
     balancesOf(program.id, partnerId),
     commissionsStatement(of, part),
     adjustmentsStatement(of, part),
@@ -70,6 +73,7 @@ export async function readPartnerDetails(
     ...partner,
     ...typed,
     links,
+    codes,
     balances,
     commissions,
     adjustments,

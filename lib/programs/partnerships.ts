@@ -5,6 +5,7 @@ import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { balancesOf } from '../money/balances.ts'
 import { rulesForPartner } from './commission-rules.ts'
+import { codesOf } from './codes.ts'
 import { linkFiguresOf, linksFollow } from './links.ts'
 
 /**
@@ -30,6 +31,7 @@ export async function listProgramsOfPartner(
     .select(['p.id as partner_id', 'p.is_active', 'p.ended_at', 'p.ended_by'])
     .select((eb) => [
       jsonArrayFrom(linkFiguresOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('links'),
+      jsonArrayFrom(codesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('codes'),
       jsonArrayFrom(rulesForPartner(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('p.group_id'))).as('rules'),
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
     ])

@@ -47,6 +47,8 @@ export const programSettings = z.object({
   commission_duration_months: z.nullable(wholeNumber(1, 1200, 'months')),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
+  /** Which decides where a sale names a partner's code and another's link brought the customer. */
+  attribution_priority: z.enum(['code', 'click']),
   /** Whether payments that say nothing of their buyer are theirs whom earlier ones of the same customer name. */
   attribute_known_customers: z.boolean(),
 })
@@ -62,6 +64,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   commission_duration_months: null,
   lead_auth_policy: 'server_verified',
   attribution_model: 'last_click',
+  attribution_priority: 'code',
   attribute_known_customers: false,
 }
 

@@ -3,7 +3,7 @@ import { call, type Database } from '../database.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import { newClickIdStem } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
-import { askConversions, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
+import { askConversions, discountedBy, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
 import { inEachCurrency } from './conversions.ts'
 import type { WebhookEvent, Reversal } from './facts.ts'
 import { reversalsOf } from './read-refund.ts'
@@ -24,6 +24,8 @@ interface StripeAnswer {
   is_converted?: boolean
   /** The invoice that the payment intent paid; null where it paid none. */
   invoice_id?: string | null
+  /** The promotion codes of its discounts. */
+  promotion_code_ids?: string[]
 }
 
 /**
@@ -56,6 +58,13 @@ async function ask(
     fact.kind === 'purchase' ? fact.asks_invoice_of : 'payment_intent_id' in fact ? fact.payment_intent_id : null
   if (question === 'invoice' && intentId !== null && answer.invoice_id === undefined) {
     answer.invoice_id = await invoiceOfPaymentIntent(stripe, accountId, intentId)
+  } else if (
+    question === 'discounts' &&
+    fact.kind === 'purchase' &&
+    fact.asks_discounts_of &&
+    !answer.promotion_code_ids
+  ) {
+    answer.promotion_code_ids = await discountedBy(stripe, accountId, fact.asks_discounts_of)
   } else if (question === 'conversion' && 'charge_id' in fact && !answer.is_converted) {
     const { charge_id: chargeId } = fact
     const told = answer.reversals ?? (fact.kind === 'reversals' ? fact.reversals : [])

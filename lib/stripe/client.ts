@@ -2,6 +2,7 @@ import { Stripe } from 'stripe'
 import { ApiError } from '../errors.ts'
 import { type Conversion, conversionsOf } from './conversions.ts'
 import { ownAccount } from './facts.ts'
+import { discountsOf } from './read-discounts.ts'
 
 /** The variables by which a function reaches Stripe's API. */
 export interface StripeEnv {
@@ -47,6 +48,17 @@ export async function invoiceOfPaymentIntent(
   )
   const invoice = payments?.data[0]?.invoice
   return typeof invoice === 'string' ? invoice : (invoice?.id ?? null)
+}
+
+/** The promotion codes that a checkout session or an invoice was discounted by. */
+export async function discountedBy(stripe: Stripe, accountId: string, objectId: string): Promise<string[]> {
+  const options = of(accountId)
+  const object = await answered<unknown>(() =>
+    objectId.startsWith('cs_')
+      ? stripe.checkout.sessions.retrieve(objectId, { expand: ['total_details.breakdown'] }, options)
+      : stripe.invoices.retrieve(objectId, { expand: ['discounts'] }, options),
+  )
+  return object === undefined ? [] : discountsOf(object).promotion_code_ids
 }
 
 /** The refunds of a charge, each as Stripe's API shows it now. */

@@ -20,7 +20,7 @@ const stateMinutes = 15
 /**
  * Where Stripe asks the advertiser; it leads back to `returnAddress` with `code` and `state`. The state is a random secret that
  * works once, for a quarter of an hour, and in the session that asked, so that nobody can be led into connecting another's account.
- * The access is for reading only.
+ * The access is for reading only, unless the service is to `write` promotion codes there.
  */
 export async function connectAddress(
   db: Database,
@@ -28,6 +28,7 @@ export async function connectAddress(
   programId: number,
   sessionToken: string,
   returnAddress: string,
+  { write = false } = {},
 ): Promise<string> {
   const state = newToken()
   await db.query(
@@ -41,7 +42,7 @@ export async function connectAddress(
   const address = new URL('https://connect.stripe.com/oauth/authorize')
   address.searchParams.set('response_type', 'code')
   address.searchParams.set('client_id', env.STRIPE_CLIENT_ID ?? '')
-  address.searchParams.set('scope', 'read_only')
+  address.searchParams.set('scope', write ? 'read_write' : 'read_only')
   address.searchParams.set('redirect_uri', returnAddress)
   address.searchParams.set('state', state)
   return address.href

@@ -47,6 +47,10 @@ export interface Purchase {
   told_alone: boolean
   /** The payment intent of which Stripe must be asked whether it paid an invoice, where nothing else told it. */
   asks_invoice_of: string | null
+  /** The promotion codes that it was discounted by, as far as the payload says; absent where it says none. */
+  promotion_code_ids?: string[]
+  /** The session or invoice that Stripe must be asked for, where the payload has discounts and does not say by what, and the account's programs have codes. */
+  asks_discounts_of?: string
   sale: PurchaseSale | null
 }
 

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { stripeAmount, untaxedOfSession } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Purchase } from './facts.ts'
+import { discountFacts } from './read-discounts.ts'
 import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 /** A checkout session as far as it is read, in payloads of every API version. */
@@ -60,6 +61,7 @@ export async function readCheckout(
     payment_ids: [checkout.id, checkout.payment_intent, checkout.invoice].filter((one) => one !== null),
     told_alone: true,
     asks_invoice_of: null,
+    ...discountFacts(object, checkout.id),
     sale: null,
   }
   const isFree = total === 0 || (!succeeded && checkout.payment_status === 'no_payment_required')

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { paidOfInvoice } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored } from './facts.ts'
+import { discountFacts } from './read-discounts.ts'
 import {
   amount,
   currency,
@@ -113,6 +114,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
       paid.collection_method === 'send_invoice' ||
       (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
     asks_invoice_of: null,
+    ...discountFacts(object, paid.id),
     sale: {
       transaction_id: paid.id,
       amount_cents: brought.amount,

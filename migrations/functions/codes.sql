@@ -22,6 +22,22 @@ begin
   outcome := coalesce(outcome, 'unknown');
 end $$;
 
+-- The program of an account that has one of these promotion codes.
+create or replace function program_of_promotion(of_account_id text, promotion_ids text[]) returns programs language plpgsql stable as $$
+declare
+  program programs;
+begin
+  if cardinality(promotion_ids) > 0 then
+    select p.* into program from partner_codes k join programs p on p.id = k.program_id and p.processor_account_id = k.account_id
+    where k.account_id = of_account_id and k.promotion_code_id = any (promotion_ids) order by k.program_id, k.id limit 1;
+  end if;
+  return program;
+end $$;
+
+-- Whether a program of the account has one of Stripe's promotion codes, so that it is worth asking what a discount is by.
+create or replace function knows_promotions(of_account_id text) returns boolean language sql stable
+return exists (select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id is not null);
+
 -- A sale that names a code, with the one that counts (or null) and the step about it in its resolution.
 create or replace function with_code(given sales, promotion_ids text[], bought_at timestamptz) returns sales language plpgsql stable as $$
 declare

@@ -53,6 +53,7 @@ create or replace function record_sale(
 declare
   customer record;
   partner record;
+  rule record;
   was_attributed boolean := false;
   is_first_purchase boolean;
   is_counted_now boolean;
@@ -62,7 +63,7 @@ begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
   select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
       or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, c.code_id,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, p.currency, c.code_id,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
@@ -86,8 +87,20 @@ begin
     given.commission_bp := customer.commission_bp;
     given.commission_months := customer.commission_duration_months;
     if customer.rules_version > 0 and partner.closed_at is null then
+      -- As with_terms, to which giving a whole sale costs a twentieth of one.
       given.terms_among := (customer.rules_version, partner.group_id, customer.commission_bp, customer.commission_duration_months);
-      given := with_terms(given);
+      select r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0) as fixed_cents, r.lifetime_cap_cents as cap_cents
+      into rule
+      from terms_of(given.program_id, customer.rules_version, given.partner_id, partner.group_id, given.product_ids, given.sale_type) r;
+      if rule.id is not null then
+        given.commission_rule_id := rule.id;
+        given.commission_bp := rule.commission_bp;
+        given.commission_months := rule.commission_duration_months;
+        if customer.currency = given.currency then
+          given.commission_fixed_cents := rule.fixed_cents;
+          given.commission_cap_cents := rule.cap_cents;
+        end if;
+      end if;
     end if;
   end if;
   -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
@@ -187,7 +200,7 @@ begin
     end if;
   end if;
   -- One told late leaves less for those that came after it under a cap.
-  if customer.rules_version > 0 then
+  if customer.rules_version > 0 and customer.first_purchase_date is not null then
     if exists (
       select from sales s
       where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null

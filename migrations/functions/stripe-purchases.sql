@@ -10,7 +10,19 @@ declare
   known customers;
   buyer customers;
   identified record;
+  promotion_ids text[];
+  came_by_code boolean := false;
+  given sales;
 begin
+  -- What was paid says by what it was discounted, unless it has its partner already.
+  if is_told and fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids' and knows_promotions(event.account_id)
+    and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
+    return became(event, null, 'discounts');
+  elsif answer ? 'promotion_code_ids' and fact ? 'asks_discounts_of' then
+    fact := fact - 'asks_discounts_of' || jsonb_build_object('promotion_code_ids', answer->'promotion_code_ids');
+    event.fact := fact;
+  end if;
+  promotion_ids := array(select jsonb_array_elements_text(fact->'promotion_code_ids'));
   -- All that are known, since events that waited for this one may be applied with it.
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
@@ -24,7 +36,12 @@ begin
     event.fact := fact;
   end if;
   program := program_of_purchase(event.account_id, fact);
+  if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing then
+    program := program_of_promotion(event.account_id, promotion_ids);
+    came_by_code := program.id is not null;
+  end if;
   event.resolution := steps_of_source(fact, case
+    when came_by_code then 'by_code'
     when program.id is not null and fact->>'program_id' is null then 'by_click'
     when program.id is not null then 'named'
     when fact->>'program_id' is not null then 'not_connected'
@@ -70,11 +87,11 @@ begin
   if known.id is not null and not program.attribute_known_customers then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     return leave_out(event);
-  elsif (known.id is not null or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
+  elsif (known.id is not null or came_by_code or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata or earlier payments say.');
+    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata, earlier payments or its code say.');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
@@ -86,6 +103,20 @@ begin
     event.resolution := identified.resolution;
   else
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
+  end if;
+  if is_told and cardinality(promotion_ids) > 0 then
+    given.program_id := program.id;
+    given.customer_key := fact->>'customer_key';
+    given.resolution := event.resolution;
+    given := with_code(given, promotion_ids, (fact->>'started_at')::timestamptz);
+    event.resolution := given.resolution;
+    fact := jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
+    event.fact := fact;
+    if buyer.id is null and given.code_id is not null and event.livemode
+      and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
+      given.customer_id := add_customer_of_code(given, stem, decode(fact->>'email_hash', 'hex'), (fact->>'started_at')::timestamptz);
+      select c.* into buyer from customers c where c.program_id = program.id and c.id = given.customer_id for no key update;
+    end if;
   end if;
   if event.livemode and buyer.id is not null then
     perform keep_buyer(buyer, fact);
@@ -161,7 +192,7 @@ begin
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
   loop
-    waiting := apply_purchase(waiting, '{}', stem);
+    waiting := apply_purchase(waiting, '{"promotion_code_ids": []}', stem);
     update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits

@@ -53,7 +53,8 @@ return jsonb_build_object('commission_id', (commission).id, 'kind', (commission)
 create or replace function webhook_sale(sale sales) returns jsonb language sql immutable
 return jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id,
   'customer_id', (sale).customer_id, 'amount_cents', (sale).amount_cents, 'currency', (sale).currency, 'sale_type', (sale).sale_type,
-  'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id);
+  'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id, 'coupon', (sale).coupon,
+  'code_id', (sale).code_id);
 
 create or replace function webhook_payout(withdrawal withdrawals) returns jsonb language sql immutable
 return jsonb_build_object('payout_id', (withdrawal).id, 'partner_id', (withdrawal).partner_id, 'payout_run_id', (withdrawal).payout_run_id,

@@ -209,6 +209,24 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
     order by "l"."id") as agg) as "links", (
   select coalesce(json_agg(agg), '[]')
   from (
+    select "k"."id", "k"."code", (
+      select coalesce(sum(t."sales"), 0)::bigint
+      from grouped_days t
+      where t.program_id = k.program_id and t.grouping_name = 'code' and t.value = k.id::text
+  ) as "sales", (
+      select coalesce(sum(t."commission_cents"), 0)::bigint
+      from grouped_days t
+      where t.program_id = k.program_id and t.grouping_name = 'code' and t.value = k.id::text and t.currency = (
+        select p.currency
+        from programs p
+        where p.id = k.program_id)
+  ) as "commission_cents"
+    from "partner_codes" as "k"
+    where "k"."program_id" = "p"."program_id" and "k"."partner_id" = "p"."id" and "k"."revoked_at" is null
+    order by "k"."id"
+    limit 100) as agg) as "codes", (
+  select coalesce(json_agg(agg), '[]')
+  from (
     select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
     from "commission_rules" as "c"
     where "c"."program_id" = "p"."program_id" and "c"."ended_at" is null and ("c"."partner_id" is null or "c"."partner_id" = "p"."id") and ("c"."group_id" is null or "c"."group_id" = "p"."group_id")

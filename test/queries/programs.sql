@@ -1,10 +1,10 @@
 -- createProgram
-insert into "programs" ("workspace_id", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribute_known_customers", "name", "domain")
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+insert into "programs" ("workspace_id", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "attribute_known_customers", "name", "domain")
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 returning "id";
 
 -- readProgram
-select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribute_known_customers", "processor_account_id"
+select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "attribute_known_customers", "processor_account_id"
 from "programs"
 where "id" = $1;
 

@@ -9,7 +9,7 @@ import { type AppliedRefund, refundSale } from '../../lib/money/refunds.ts'
 import { webhookTypes } from '../../lib/notifications/webhook-types.ts'
 import { statement } from './statement.ts'
 
-/** A program with two partners, for tests of money: its verbs as one call each, scoped to it. */
+/** A program with two partners, who have the codes CODE-0 and CODE-1, for tests of money: its verbs as one call each, scoped to it. */
 export interface LedgerProgram {
   programId: number
   partnerIds: number[]
@@ -58,7 +58,11 @@ export async function createLedgerProgram(
       insert into partners (program_id, name, email)
       select program.id, 'Partner ' || n, n || '-' || $6 || '@example.com' from program, generate_series(0, 1) n returning program_id, id
     ),
-    link as (insert into referral_links (code, program_id, partner_id) select $6 || '-' || id, program_id, id from partner)
+    link as (insert into referral_links (code, program_id, partner_id) select $6 || '-' || id, program_id, id from partner),
+    code as (
+      insert into partner_codes (program_id, partner_id, code)
+      select program_id, id, 'CODE-' || row_number() over (order by id) - 1 from partner
+    )
     select program.id as program_id, array_agg(partner.id order by partner.id) as partner_ids from program, partner group by program.id`,
     [
       settings.commissionBp ?? 2000,

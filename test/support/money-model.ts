@@ -74,6 +74,8 @@ export class Model {
   /** Of each partner. */
   readonly groups: (number | null)[] = [null, null]
   #creditedSoFar = 0
+  /** Of each customer who bought, the partner whose code their first purchase named. */
+  readonly #byCode = new Map<number, number | null>()
 
   get commissions(): ModelCommission[] {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
@@ -87,14 +89,19 @@ export class Model {
     })
   }
 
-  /** What a sale made now brings, by the first rule that is for it. */
-  commissionOf({
-    customer,
-    amount,
-    currency,
-    type,
-  }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>): number {
-    const rule = this.#rulesFor(customer % 2).find(({ sale_type: of }) => of === null || of === type)
+  /** Whose a sale made now is: the partner's whose code it names, or whose code their first purchase named, or whose click brought the customer. */
+  partnerOf(customer: number, coupon: number | null): number {
+    const isFirst = !this.#byCode.has(customer)
+    if (isFirst) this.#byCode.set(customer, coupon)
+    return coupon ?? this.#byCode.get(customer) ?? customer % 2
+  }
+
+  /** What a sale made now brings this partner, by the first rule that is for it. */
+  commissionOf(
+    partner: number,
+    { customer, amount, currency, type }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
+  ): number {
+    const rule = this.#rulesFor(partner).find(({ sale_type: of }) => of === null || of === type)
     const percentage = Math.floor((amount * (rule?.commission_bp ?? commissionBp) + 5000) / 10_000)
     if (!rule || currency !== 'usd') return percentage
     const brought = this.sales.flatMap((sale) =>

@@ -604,6 +604,102 @@ export interface ApiOperations {
       }
     }
   }
+  /** Add a code. */
+  createCode: {
+    query: undefined
+    body: {
+      /** Whose it is. */
+      partner_id: number
+      /** 1 to 64 characters without spaces, in letters of either case. Absent where `promotion_code_id` names it. */
+      code?: string | undefined
+      /** Absent: a code of your own. Else `promotion_code_id` of an existing promotion code of the connected account, or `coupon_id` of an existing coupon, or what a new coupon takes off: `percent_off` or `amount_off_cents` in the program's currency, and of which payments of a subscription, as its `duration`: `once` of the first, `repeating` of those of `duration_in_months`, `forever` of all. */
+      stripe?:
+        | { promotion_code_id: string }
+        | { coupon_id: string }
+        | {
+            percent_off?: number | undefined
+            amount_off_cents?: number | undefined
+            duration: 'once' | 'repeating' | 'forever'
+            duration_in_months?: number | undefined
+          }
+        | undefined
+    }
+    answer: {
+      success: true
+      code: {
+        id: number
+        code: string
+        partner_id: number
+        status: 'active' | 'revoked'
+        promotion_code_id: string | null
+        created_at: string
+        revoked_at: string | null
+      }
+    }
+  }
+  /** List codes. */
+  listCodes: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only codes of this partner. */
+      partner_id?: number | undefined
+      /** Only this one, in letters of either case. */
+      code?: string | undefined
+      /** Only codes in this state. */
+      status?: 'active' | 'revoked' | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        code: string
+        partner_id: number
+        status: 'active' | 'revoked'
+        promotion_code_id: string | null
+        created_at: string
+        revoked_at: string | null
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read a code. */
+  getCode: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      code: {
+        id: number
+        code: string
+        partner_id: number
+        status: 'active' | 'revoked'
+        promotion_code_id: string | null
+        created_at: string
+        revoked_at: string | null
+      }
+    }
+  }
+  /** Revoke a code. */
+  revokeCode: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      code: {
+        id: number
+        code: string
+        partner_id: number
+        status: 'active' | 'revoked'
+        promotion_code_id: string | null
+        created_at: string
+        revoked_at: string | null
+      }
+    }
+  }
   /** Add a link. */
   createLink: {
     query: undefined
@@ -794,6 +890,8 @@ export interface ApiOperations {
         payment_status: string
         is_recurring: boolean
         subscription_id: string | null
+        coupon: string | null
+        code_id: number | null
         commission: {
           id: number
           status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'
@@ -828,6 +926,8 @@ export interface ApiOperations {
         payment_status: string
         is_recurring: boolean
         subscription_id: string | null
+        coupon: string | null
+        code_id: number | null
         commission: {
           id: number
           status: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'

@@ -23,6 +23,7 @@ export type RulePreview = One<'previewRules'>
 export type PartnerGroup = Item<'listGroups'>
 export type Application = Item<'listApplications'>
 export type JoinPage = One<'getJoinPage'>
+export type PartnerCode = Item<'listCodes'>
 export type Link = Item<'listLinks'>
 export type Customer = Item<'listCustomers'>
 export type Sale = Item<'listSales'>
@@ -137,6 +138,14 @@ export class SvcApi {
   readonly joinPage = {
     get: () => this.#one<JoinPage>('GET', 'join-page'),
     update: (changes: Body<'updateJoinPage'>) => this.#one<JoinPage>('PATCH', 'join-page', changes),
+  }
+
+  readonly codes = {
+    list: (query?: Query<'listCodes'>) => this.#list<PartnerCode>('codes', query),
+    get: (id: number) => this.#one<PartnerCode>('GET', `codes/${id}`),
+    create: (code: Body<'createCode'>, options?: CreateOptions) => this.#create<PartnerCode>('codes', code, options),
+    /** Ends a code; what it attributed stays its partner's. */
+    revoke: (id: number) => this.#one<PartnerCode>('DELETE', `codes/${id}`),
   }
 
   readonly links = {

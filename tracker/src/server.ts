@@ -35,6 +35,8 @@ export interface SaleInput {
   subscriptionId?: string | undefined
   /** For a customer who never was a lead, such as a guest at the checkout. */
   clickId?: string | null | undefined
+  /** The code that the buyer named. A partner's makes the sale theirs, with or without a click; any other changes nothing. */
+  coupon?: string | null | undefined
   /** The program that the sale is meant for: where the key is another's, the sale is refused. */
   programId?: number | undefined
 }
@@ -123,6 +125,7 @@ export class SvcClient {
         sale_type: sale.saleType,
         subscription_id: sale.subscriptionId,
         click_id: sale.clickId,
+        coupon: sale.coupon,
         additional_data: sale.programId ? { program_id: sale.programId } : undefined,
       }
     })

@@ -15,6 +15,8 @@ export interface WebhookData {
     sale_type: string
     is_recurring: boolean
     subscription_id?: string | undefined
+    coupon?: string | undefined
+    code_id?: number | undefined
   }
   /** A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was reversed. */
   'sale.refunded': {
@@ -27,6 +29,8 @@ export interface WebhookData {
     sale_type: string
     is_recurring: boolean
     subscription_id?: string | undefined
+    coupon?: string | undefined
+    code_id?: number | undefined
     refunded_by_cents: number
     refunded_cents: number
     reason: 'refund' | 'chargeback'

@@ -63,6 +63,15 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           </p>
         </div>
       ))}
+      {program.is_active &&
+        program.codes.map(({ code, sales, commission_cents: cents }) => (
+          <div class="stack tight">
+            <Copy text={code} label={`code ${code}`} />
+            <p class="muted small">
+              Your code for buyers: {formatNumber(sales)} sales, {formatMoney(cents, program.currency)} earned
+            </p>
+          </div>
+        ))}
       {program.links.length === 0 && <p class="muted">No links yet. Create one below.</p>}
       {program.ended_at === null && (
         <PostButton

@@ -16,6 +16,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
     { href: `${base}/partners`, label: 'Partners', action: 'partner:list' },
     { href: `${base}/groups`, label: 'Groups', action: 'partner:list' },
+    { href: `${base}/codes`, label: 'Codes', action: 'partner:list' },
     { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list' },
     { href: `${base}/payouts`, label: 'Payout runs', action: 'withdrawal:list' },
     { href: `${base}/withdrawals`, label: 'Payouts', action: 'withdrawal:list' },

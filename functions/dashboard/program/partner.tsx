@@ -18,6 +18,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
+import { PartnerCodes } from './codes.tsx'
 import { linkColumns } from '../parts/link.tsx'
 import { notificationColumns } from '../parts/notification.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
@@ -65,6 +66,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
           note={`Of all time; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
         />
       </Card>
+      <PartnerCodes program={program} partner={partner} form={shown} />
       {sees('commission:list') && (
         <Newest
           title="Commissions"

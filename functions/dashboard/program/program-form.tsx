@@ -59,6 +59,17 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             form={form}
           />
           <Field
+            name="attribution_priority"
+            label="Code or click"
+            value={settings.attribution_priority}
+            options={[
+              ['code', 'A code that the buyer names'],
+              ['click', 'The click, where one counts'],
+            ]}
+            hint="Decides where they are of two partners."
+            form={form}
+          />
+          <Field
             name="hold_days"
             label="Hold, days"
             value={String(settings.hold_days)}

@@ -320,6 +320,14 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
             required
           />
         )}
+        {way === 'consent' && (
+          <label class="choice">
+            <input type="checkbox" name="write" />
+            <span>
+              Let codes of partners be created there <span class="muted small">otherwise the access is read-only</span>
+            </span>
+          </label>
+        )}
         <button type="submit" class="primary">
           Connect Stripe
         </button>
@@ -333,6 +341,8 @@ const backfillForm = z.object({ months: z.enum(pastMonths, 'Choose how far back 
 
 const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
 const connectForm = z.object({
+  /** Whether the service may make promotion codes there. */
+  write: z.optional(z.string()),
   /** Where the account is named here and not chosen on Stripe's page. */
   account_id: z.optional(z.string().check(z.trim(), z.regex(/^acct_[A-Za-z0-9_]{1,100}$/, noAccount))),
 })
@@ -348,12 +358,17 @@ stripeConnectionPages.post(
   form(connectForm, settingsPage),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { account_id: accountId } = c.req.valid('form')
+    const { account_id: accountId, write } = c.req.valid('form')
     const way = wayToConnect(c.env)
     if (way === undefined) throw new ApiError('conflict', 'Connecting Stripe is not set up here.')
     if (way === 'consent') {
       const returnAddress = `${c.env.BASE_URL}/processor/callback`
-      return c.redirect(await connectAddress(c.get('db'), c.env, programId, await sessionOf(c), returnAddress), 303)
+      return c.redirect(
+        await connectAddress(c.get('db'), c.env, programId, await sessionOf(c), returnAddress, {
+          write: write === 'on',
+        }),
+        303,
+      )
     }
     if (accountId === undefined) return await refuseForm(c, settingsPage(c), { errors: { account_id: noAccount } })
     try {

@@ -6,7 +6,7 @@ import { connect, type ConnectionFlags, request } from './service.ts'
 type Answer = ApiOperations['performanceByGroup']['answer']
 
 const options = {
-  'group-by': 'partner, link, country, device, browser, referrer, page, utm_source, …, sub1 to sub3.',
+  'group-by': 'partner, link, code, country, device, browser, referrer, page, utm_source, …, sub1 to sub3.',
   from: 'First day, YYYY-MM-DD.',
   to: 'Last day, included; today.',
   'time-zone': 'Where the days are, as Europe/Berlin; UTC.',

@@ -82,6 +82,18 @@ const lists = [
       ['PARTNER', ({ partner_id: partner }) => partner],
     ],
   }),
+  kinds<Row<'listCodes'>>({
+    noun: 'codes',
+    path: 'codes',
+    filters: { 'partner-id': "a partner's id", code: 'a code', status: 'active or revoked' },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['CODE', ({ code }) => code],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['STATUS', ({ status }) => status],
+      ['STRIPE', ({ promotion_code_id: promotion }) => promotion],
+    ],
+  }),
   kinds<Row<'listLinks'>>({
     noun: 'links',
     path: 'links',
@@ -317,10 +329,10 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     // oxlint-disable-next-line no-unsafe-type-assertion -- each list's columns are of its own rows
     addList(noun, list as List<unknown>, subcommand, print)
   }
-  const [partners, groups, links] = [nouns.get('partners'), nouns.get('groups'), nouns.get('links')]
+  const [partners, groups, codes, links] = ['partners', 'groups', 'codes', 'links'].map((noun) => nouns.get(noun))
   const applications = nouns.get('applications')
-  if (!partners || !groups || !links || !applications)
-    throw new Error('partners, groups, links or applications are missing')
+  if (!partners || !groups || !codes || !links || !applications)
+    throw new Error('partners, groups, codes, links or applications are missing')
   addDecisions(applications, subcommand, print)
 
   const sales = nouns.get('sales')
@@ -402,6 +414,58 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
         method: 'DELETE',
       })
       print(flags, answer, `${green('✓')} Group ${id} is removed.`)
+    })
+
+  subcommand(codes, 'create', 'Give a partner a code; a sale that names it is theirs.')
+    .requiredOption('--partner-id <id>', 'Whose code it is.', wholeNumber)
+    .option('--code <code>', '1 to 64 characters without spaces.')
+    .option('--stripe-promotion-code <id>', 'An existing promotion code of Stripe, in place of --code.')
+    .option('--stripe-coupon <id>', 'Create a promotion code of this coupon of Stripe.')
+    .option(
+      '--percent-off <number>',
+      'Create a coupon and a promotion code of Stripe that take so much off.',
+      hundredths,
+    )
+    .option('--duration <duration>', 'Of that coupon: once, forever, or a number of months.', 'once')
+    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc codes create --partner-id 2 --code JANE20\n  $ svc codes create --partner-id 2 --code JANE20 --percent-off 20',
+    )
+    .action(
+      async (
+        flags: Flags & {
+          partnerId: number
+          stripePromotionCode?: string
+          stripeCoupon?: string
+          percentOff?: number
+          duration: string
+        },
+      ) => {
+        const { stripePromotionCode: promotion, stripeCoupon: coupon, percentOff: percent, duration } = flags
+        const months = Number(duration)
+        const stripe = promotion
+          ? { promotion_code_id: promotion }
+          : coupon
+            ? { coupon_id: coupon }
+            : percent !== undefined && {
+                percent_off: percent / 100,
+                ...(months > 0 ? { duration: 'repeating', duration_in_months: months } : { duration }),
+              }
+        const body = { ...given(flags, ['code']), partner_id: flags.partnerId, ...(stripe && { stripe }) }
+        const made = await create<ApiOperations['createCode']['answer']>(flags, 'codes', body)
+        print(flags, made, `${green('✓')} Code ${made.code.id}, ${plain(made.code.code)}`)
+      },
+    )
+
+  subcommand(codes, 'revoke', 'End a code. What it attributed stays its partner’s.')
+    .argument('<id>', 'Of the code.', wholeNumber)
+    .addHelpText('after', '\nExamples:\n  $ svc codes revoke 7')
+    .action(async (id: number, flags: Flags) => {
+      const answer = await request<ApiOperations['revokeCode']['answer']>(connect(flags), `/api/v1/codes/${id}`, {
+        method: 'DELETE',
+      })
+      print(flags, answer, `${green('✓')} Code ${plain(answer.code.code)} is revoked.`)
     })
 
   subcommand(links, 'create', 'Add a link to a partner.')

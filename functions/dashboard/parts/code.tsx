@@ -1,0 +1,24 @@
+import { formatMoney } from '../../../lib/money.ts'
+import type { CodeWithFigures } from '../../../lib/programs/codes.ts'
+import { Badge } from './blocks.tsx'
+import { formatNumber } from './format.tsx'
+import type { Column } from './table.tsx'
+
+/** What a list of codes says of each, with what it brought. */
+export function codeColumns({ currency }: { currency: string }): Column<CodeWithFigures>[] {
+  return [
+    { label: 'Code', cell: (code) => <CodeName code={code} /> },
+    { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
+    { label: 'Commission', right: true, cell: ({ commission_cents: cents }) => formatMoney(cents, currency) },
+  ]
+}
+
+function CodeName({ code }: { code: CodeWithFigures }) {
+  return (
+    <div class="row">
+      <code>{code.code}</code>
+      {code.promotion_code_id !== null && <span class="muted small">at Stripe</span>}
+      {code.revoked_at !== null && <Badge tone="bad">Revoked</Badge>}
+    </div>
+  )
+}

@@ -1,0 +1,262 @@
+import * as z from 'zod/mini'
+import { toCsv } from '../../../lib/csv.ts'
+import { majorUnits } from '../../../lib/money.ts'
+import { may } from '../../../lib/access/roles.ts'
+import { type CodeWithFigures, codeText, listCodeFigures } from '../../../lib/programs/codes.ts'
+import { makePartnerCode, type Promotion, revokePartnerCode } from '../../../lib/programs/promotion-codes.ts'
+import { idInPath } from '../parts/address.ts'
+import { Card } from '../parts/blocks.tsx'
+import { codeColumns } from '../parts/code.tsx'
+import { CountingHelp } from '../parts/counting.tsx'
+import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, type FormState, optionalText, refuseConflict, refuseForm } from '../parts/form.ts'
+import { renderProgram } from '../parts/layout.tsx'
+import { askedOf, asQuery, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Table } from '../parts/table.tsx'
+import { partnerAddress } from './partner-columns.tsx'
+
+/** The codes of a program's partners, with what each brought. */
+export const codePages = createPages()
+
+const addressIn = (programId: number) => `/programs/${programId}/codes`
+
+codePages.get('/programs/:programId/codes', requireProgram('partner:list'), async (c) => {
+  const program = c.get('program')
+  const address = addressIn(program.id)
+  const asked = askedOf(c, {})
+  const page = await readPage(
+    { address, filters: asQuery(asked), place: placeIn(c), cursorOf: ({ id }: CodeWithFigures) => id },
+    (options) => listCodeFigures(c.get('db'), program.id, { ...options, ...chosenBy(asked) }),
+  )
+  const manages = may(program.roles, 'partner:manage')
+  return renderProgram(c, {
+    title: 'Codes',
+    current: '/codes',
+    children: (
+      <ListPage
+        title="Codes"
+        lead="A sale that names one of these is its partner's, with or without a click. Add codes on a partner's page."
+        csv={`${address}.csv`}
+        find={<Find address={address} query={asQuery(asked)} what="Code" />}
+        page={page}
+        caption="Codes, newest first"
+        columns={[
+          ...codeColumns(program),
+          {
+            label: 'Partner',
+            cell: ({ partner_id: id, partner_name: name }) => <a href={partnerAddress(program.id, id)}>{name}</a>,
+          },
+          manages && { label: 'Actions', right: true, cell: (code) => <Revoke code={code} address={address} /> },
+        ]}
+        empty={
+          asked.search === undefined
+            ? { title: 'No codes yet', text: 'Open a partner and give them a code, here alone or at Stripe as well.' }
+            : noneFits(address, 'codes')
+        }
+      />
+    ),
+  })
+})
+
+const chosenBy = ({ search, partner_id: partnerId }: ReturnType<typeof askedOf>) => ({ search, partnerId })
+
+codePages.get('/programs/:programId/codes.csv', requireProgram('partner:list'), async (c) => {
+  const { id: programId, currency } = c.get('program')
+  const codes = await listCodeFigures(c.get('db'), programId, { limit: csvRows })
+  const columns = [
+    'id',
+    'code',
+    'partner_id',
+    'partner',
+    'promotion_code_id',
+    'created',
+    'revoked',
+    'sales',
+    'commission',
+  ] as const
+  const rows = codes.map((code) => ({
+    id: code.id,
+    code: code.code,
+    partner_id: code.partner_id,
+    partner: code.partner_name,
+    promotion_code_id: code.promotion_code_id,
+    created: code.created_at,
+    revoked: code.revoked_at,
+    sales: code.sales,
+    commission: majorUnits(code.commission_cents, currency),
+  }))
+  return await exportCsv(c, `codes-${programId}`, toCsv(columns, rows))
+})
+
+function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {
+  if (code.revoked_at !== null) return null
+  return (
+    <PostButton
+      action={`${address}/${code.id}/revoke`}
+      class="compact danger"
+      label={`Revoke the code ${code.code}`}
+      confirm={`Revoke ${code.code}? Sales that name it from now on are not its partner's${code.promotion_code_id === null ? '' : ', and Stripe no longer takes it'}.`}
+    >
+      Revoke
+    </PostButton>
+  )
+}
+
+interface PartnerCodesProps {
+  program: { id: number; currency: string; roles: Parameters<typeof may>[0] }
+  partner: { id: number; codes: CodeWithFigures[] }
+  form: FormState
+}
+
+/** The codes of one partner, on their page, with the form that gives them another. */
+export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProps) {
+  const manages = may(program.roles, 'partner:manage')
+  const address = addressIn(program.id)
+  if (partner.codes.length === 0 && !manages) return null
+  return (
+    <Card title="Codes">
+      {partner.codes.length === 0 ? (
+        <p class="muted">None yet. A sale that names a partner's code is theirs, with or without a click.</p>
+      ) : (
+        <>
+          <Table
+            caption="Codes of this partner"
+            rows={partner.codes}
+            columns={[
+              ...codeColumns(program),
+              ...(manages
+                ? [
+                    {
+                      label: 'Actions',
+                      right: true,
+                      cell: (code: CodeWithFigures) => <Revoke code={code} address={address} />,
+                    },
+                  ]
+                : []),
+            ]}
+          />
+          <CountingHelp
+            names={['Sales', 'Commission']}
+            note={`Of all time, counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
+          />
+        </>
+      )}
+      {manages && <AddCode address={`${partnerAddress(program.id, partner.id)}/codes`} form={shown} />}
+    </Card>
+  )
+}
+
+const ways = [
+  ['own', 'Your own checkout, which sends it as coupon'],
+  ['discount', 'Stripe: a new coupon'],
+  ['promotion', 'Stripe: a promotion code that exists'],
+] as const
+
+function AddCode({ address, form: shown }: { address: string; form: FormState }) {
+  const isShown = ['new_code', 'way', 'percent_off', 'promotion_code_id'].some((name) => shown.errors[name])
+  return (
+    <details class="more" open={isShown}>
+      <summary>Add a code</summary>
+      <form method="post" action={address} class="stack">
+        <Problem form={shown} />
+        <div class="fields">
+          <Field
+            name="new_code"
+            label="Code"
+            hint="64 characters at most, without spaces; capitals make no difference. Leave it empty for a promotion code that exists."
+            form={shown}
+          />
+          <Field name="way" label="Where buyers enter it" options={ways} form={shown} />
+          <Field
+            name="percent_off"
+            label="Percent off"
+            inputmode="decimal"
+            hint="Of a new coupon of Stripe."
+            form={shown}
+          />
+          <Field
+            name="duration"
+            label="Of a subscription"
+            options={[
+              ['once', 'The first payment'],
+              ['forever', 'All payments'],
+            ]}
+            hint="Of a new coupon of Stripe."
+            form={shown}
+          />
+          <Field
+            name="promotion_code_id"
+            label="Promotion code id"
+            placeholder="promo_…"
+            hint="Of a promotion code that exists at Stripe."
+            form={shown}
+          />
+        </div>
+        <Submit>Add code</Submit>
+      </form>
+    </details>
+  )
+}
+
+const codeForm = z.object({
+  new_code: z.union([z.literal(''), codeText]),
+  way: z.enum(['own', 'discount', 'promotion']),
+  percent_off: optionalText,
+  duration: z.enum(['once', 'forever']),
+  promotion_code_id: optionalText,
+})
+
+/** What the form asks of Stripe, or what is wrong with it by its field. */
+function promotionOf(typed: z.output<typeof codeForm>): { promotion?: Promotion } | { errors: Record<string, string> } {
+  if (typed.way === 'promotion') {
+    const id = typed.promotion_code_id.trim()
+    if (!/^promo_\w{1,250}$/.test(id))
+      return { errors: { promotion_code_id: 'Enter the id of a promotion code, promo_….' } }
+    if (typed.new_code !== '') return { errors: { new_code: 'Leave this empty: the promotion code has its own.' } }
+    return { promotion: { promotion_code_id: id } }
+  }
+  if (typed.new_code === '') return { errors: { new_code: 'Enter a code.' } }
+  if (typed.way === 'own') return {}
+  if (!/^[A-Za-z0-9-]+$/.test(typed.new_code))
+    return { errors: { new_code: 'Stripe takes letters, digits and - only.' } }
+  const percent = Number(typed.percent_off.replace(',', '.').replace('%', ''))
+  if (!(percent > 0 && percent <= 100)) return { errors: { percent_off: 'Enter a percentage above 0, 100 at most.' } }
+  return { promotion: { percent_off: percent, duration: typed.duration } }
+}
+
+const partnerOf = (c: { req: ProgramContext['req'] }) =>
+  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
+
+codePages.post(
+  '/programs/:programId/partners/:partnerId/codes',
+  requireProgram('partner:manage'),
+  form(codeForm, partnerOf),
+  async (c) => {
+    const typed = c.req.valid('form')
+    const asked = promotionOf(typed)
+    if ('errors' in asked) return await refuseForm(c, partnerOf(c), asked)
+    try {
+      const code = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
+        partner_id: idInPath(c, 'partnerId', 'There is no such partner in this program.'),
+        code: typed.new_code || undefined,
+        stripe: asked.promotion,
+      })
+      return redirectWith(c, partnerOf(c), `The code ${code.code} is theirs now.`)
+    } catch (error) {
+      return await refuseConflict(c, partnerOf(c), typed.way === 'promotion' ? 'promotion_code_id' : 'new_code', error)
+    }
+  },
+)
+
+codePages.post('/programs/:programId/codes/:codeId/revoke', requireProgram('partner:manage'), async (c) => {
+  const { id: programId } = c.get('program')
+  const code = await revokePartnerCode(
+    c.get('db'),
+    c.env,
+    programId,
+    idInPath(c, 'codeId', 'There is no such code in this program.'),
+  )
+  return redirectWith(c, addressIn(programId), `The code ${code.code} is revoked.`)
+})

@@ -1,0 +1,197 @@
+import * as z from 'zod/mini'
+import type { Made } from '../idempotency.ts'
+import { maxAmountCents } from '../money.ts'
+import { codeText, type PartnerCode } from '../programs/codes.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { id, success, text, time } from './response-fields.ts'
+
+const states = ['active', 'revoked'] as const
+
+export const codesQuery = listQuery({
+  partner_id: z.optional(idIn()),
+  code: z.optional(z.string()),
+  status: z.optional(oneOf(states)),
+})
+export const codePath = z.object({ code_id: idIn() })
+
+const whole = (minimum: number, maximum: number, message: string) =>
+  z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
+
+const discount = z.strictObject({
+  percent_off: z.optional(z.number().check(z.gt(0, 'must be above 0'), z.lte(100, 'must be 100 at most'))),
+  amount_off_cents: z.optional(whole(1, maxAmountCents, `must be an integer from 1 to ${maxAmountCents}`)),
+  duration: oneOf(['once', 'repeating', 'forever']),
+  duration_in_months: z.optional(whole(1, 1200, 'must be 1 to 1200 months')),
+})
+
+const stripe = z.union([
+  z.strictObject({
+    promotion_code_id: z.string().check(z.regex(/^promo_\w{1,250}$/, 'must be the id of a promotion code, promo_…')),
+  }),
+  z.strictObject({ coupon_id: z.string().check(z.regex(/^[\w-]{1,200}$/, 'must be the id of a coupon')) }),
+  discount.check(
+    z.refine(
+      ({ percent_off: percent, amount_off_cents: amount }) => (percent === undefined) !== (amount === undefined),
+      {
+        path: ['percent_off'],
+        error: 'or amount_off_cents must be given, and not both',
+      },
+    ),
+    z.refine(({ duration, duration_in_months: months }) => (duration === 'repeating') === (months !== undefined), {
+      path: ['duration_in_months'],
+      error: 'goes with the duration `repeating`, and that with it',
+    }),
+  ),
+])
+
+const notAnId = 'must be the id of a partner'
+
+/** Body of POST /api/v1/codes. */
+export const newCode = z
+  .strictObject({
+    partner_id: z.int(notAnId).check(z.positive(notAnId)),
+    code: z.optional(codeText),
+    stripe: z.optional(stripe),
+  })
+  .check(
+    z.refine(({ code, stripe: of }) => (code === undefined) === (of !== undefined && 'promotion_code_id' in of), {
+      path: ['code'],
+      error: 'must be given, unless a promotion_code_id names it',
+    }),
+    z.refine(({ code, stripe: of }) => code === undefined || of === undefined || /^[A-Za-z0-9-]+$/.test(code), {
+      path: ['code'],
+      error: 'must be letters, digits and - only, as Stripe takes no others',
+    }),
+  )
+
+/** A code as the API answers it, read just now or as it was made. */
+export function asCode(code: PartnerCode | Made<PartnerCode>) {
+  return {
+    id: code.id,
+    code: code.code,
+    partner_id: code.partner_id,
+    status: code.revoked_at === null ? ('active' as const) : ('revoked' as const),
+    promotion_code_id: code.promotion_code_id,
+    created_at: new Date(code.created_at).toISOString(),
+    revoked_at: code.revoked_at === null ? null : new Date(code.revoked_at).toISOString(),
+  }
+}
+
+const code = () =>
+  z.object({
+    id: id(),
+    code: z.string(),
+    partner_id: id(),
+    status: z.enum(states),
+    promotion_code_id: text(),
+    created_at: time(),
+    revoked_at: z.nullable(time()),
+  })
+const one = () => z.object({ success: success(), code: code() })
+
+const example = {
+  id: 1,
+  code: 'JANE20',
+  partner_id: 1,
+  status: 'active',
+  promotion_code_id: null,
+  created_at: '2026-01-01T12:00:00.000Z',
+  revoked_at: null,
+}
+const fields = {
+  promotion_code_id: "Stripe's promotion code that it is; null for a code of your own.",
+  status: 'A `revoked` code attributes nothing that is bought later.',
+}
+const path = '/api/v1/codes'
+const pathParameter = () => idParameter('code_id', 'Id of the code.')
+const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The code.', fields } }
+
+/** The codes of a program's partners as the reference shows them. */
+export const codeOperations = (): Operation[] => [
+  {
+    ...common,
+    id: 'createCode',
+    method: 'post',
+    path,
+    summary: 'Add a code',
+    description:
+      'Gives a partner a code: a sale that names it as `coupon`, or a Stripe payment that was discounted by its promotion code, is theirs. A code stays its partner’s for ever: `conflict` where another has or had it or the program has no such partner, and one of theirs that was revoked is active again. With `stripe` it is created at Stripe as well, which needs a connection that allows it; else `conflict`, with what Stripe said.',
+    scope: 'manage',
+    idempotent: true,
+    body: body(newCode, {
+      partner_id: 'Whose it is.',
+      code: '1 to 64 characters without spaces, in letters of either case. Absent where `promotion_code_id` names it.',
+      stripe:
+        "Absent: a code of your own. Else `promotion_code_id` of an existing promotion code of the connected account, or `coupon_id` of an existing coupon, or what a new coupon takes off: `percent_off` or `amount_off_cents` in the program's currency, and of which payments of a subscription, as its `duration`: `once` of the first, `repeating` of those of `duration_in_months`, `forever` of all.",
+    }),
+    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'created',
+        summary: 'A code of your own',
+        body: { partner_id: 1, code: 'JANE20' },
+        status: 200,
+        response: { success: true, code: example },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'listCodes',
+    method: 'get',
+    path,
+    summary: 'List codes',
+    description: 'The codes of the program’s partners, the newest first.',
+    scope: 'read',
+    parameters: [
+      listParameters(codesQuery, {
+        partner_id: { description: 'Only codes of this partner.', values: { type: 'integer', minimum: 1 } },
+        code: { description: 'Only this one, in letters of either case.' },
+        status: { description: 'Only codes in this state.' },
+      }),
+    ],
+    success: { schemas: [listResponse(code())], description: 'A page of codes.', fields },
+    errors: ['invalid_request', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'page',
+        summary: 'The codes',
+        status: 200,
+        response: { success: true, data: [example], next_cursor: null },
+      },
+    ],
+  },
+  {
+    ...common,
+    id: 'getCode',
+    method: 'get',
+    path: `${path}/{code_id}`,
+    summary: 'Read a code',
+    description: 'One code.',
+    scope: 'read',
+    parameters: [pathParameter()],
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'code', summary: 'A code', status: 200, response: { success: true, code: example } }],
+  },
+  {
+    ...common,
+    id: 'revokeCode',
+    method: 'delete',
+    path: `${path}/{code_id}`,
+    summary: 'Revoke a code',
+    description:
+      'Ends a code, and switches its promotion code off at Stripe. What it attributed stays its partner’s, and so do the later sales of customers it brought. Revoked again it stays as it is.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    errors: ['invalid_request', 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      {
+        name: 'revoked',
+        summary: 'It is revoked',
+        status: 200,
+        response: { success: true, code: { ...example, status: 'revoked', revoked_at: '2026-02-01T12:00:00.000Z' } },
+      },
+    ],
+  },
+]

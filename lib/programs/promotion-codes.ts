@@ -1,0 +1,164 @@
+import { Stripe } from 'stripe'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
+import type { Made } from '../idempotency.ts'
+import { of, openStripe, type StripeEnv } from '../stripe/client.ts'
+
+/** What a code takes off at Stripe: an existing coupon there, or one that is made for it. */
+export type Promotion =
+  | { promotion_code_id: string }
+  | { coupon_id: string }
+  | {
+      percent_off?: number | undefined
+      /** In the program's currency. */
+      amount_off_cents?: number | undefined
+      duration: 'once' | 'repeating' | 'forever'
+      duration_in_months?: number | undefined
+    }
+
+/** A code to be made: at Stripe as well, where it has a promotion. */
+export interface AskedCode {
+  partner_id: number
+  /** Of an existing promotion code it is Stripe's own text. */
+  code?: string | undefined
+  stripe?: Promotion | undefined
+}
+
+interface Account {
+  id: string
+  currency: string
+}
+
+/**
+ * Gives a partner a code, as `makeCode` does. With a promotion it is a promotion code of the connected account: made there first, since what the
+ * account does not take must not be a code here; where it cannot be kept here, it is switched off there again. Refuses with `conflict` where Stripe
+ * refuses, and where the access to the account is for reading only.
+ */
+export async function makePartnerCode(
+  db: Database,
+  env: StripeEnv,
+  programId: number,
+  { partner_id, code, stripe: promotion }: AskedCode,
+): Promise<Made<PartnerCode>> {
+  if (!promotion) {
+    return makeCode(db, programId, { partner_id, code: code ?? '', promotion_code_id: null, account_id: null })
+  }
+  const account = await accountOf(db, programId)
+  const stripe = openStripe(env)
+  const [{ id, code: text }, isNew] = await tried(() =>
+    'promotion_code_id' in promotion
+      ? enter(stripe, account, promotion.promotion_code_id)
+      : open(stripe, account, { programId, partner_id, code: code ?? '' }, promotion),
+  )
+  try {
+    return await makeCode(db, programId, { partner_id, code: text, promotion_code_id: id, account_id: account.id })
+  } catch (error) {
+    if (isNew && error instanceof ApiError) await switchTo(stripe, account.id, id, false)
+    throw error
+  }
+}
+
+/**
+ * Revokes a code, as `revokeCode` does, and switches its promotion code off at Stripe, also where an earlier try could not. What Stripe refuses or does
+ * not answer is said, and the code is revoked here all the same.
+ */
+export async function revokePartnerCode(
+  db: Database,
+  env: StripeEnv,
+  programId: number,
+  codeId: number,
+): Promise<PartnerCode> {
+  const code = await revokeCode(db, programId, codeId)
+  const { promotion_code_id: promotionCodeId, account_id: accountId } = code
+  // Of an account that is not connected any more nothing can be asked.
+  if (promotionCodeId !== null && accountId !== null && code.is_connected) {
+    await tried(() => switchTo(openStripe(env), accountId, promotionCodeId, false))
+  }
+  return code
+}
+
+async function accountOf(db: Database, programId: number): Promise<Account> {
+  const [program] = await db.query(
+    kysely.selectFrom('programs').select(['processor_account_id as id', 'currency']).where('id', '=', programId),
+  )
+  if (!program?.id)
+    throw new ApiError('conflict', 'This program is not connected to Stripe. Connect it in its settings.')
+  return { id: program.id, currency: program.currency }
+}
+
+type Found = [code: Pick<Stripe.PromotionCode, 'id' | 'code'>, isNew: boolean]
+
+async function enter(stripe: Stripe, { id }: Account, promotionCodeId: string): Promise<Found> {
+  return [await stripe.promotionCodes.retrieve(promotionCodeId, {}, of(id)), false]
+}
+
+/** The promotion code that an earlier try of this made is used again. */
+async function open(
+  stripe: Stripe,
+  { id: accountId, currency }: Account,
+  { programId, partner_id, code }: { programId: number; partner_id: number; code: string },
+  promotion: Exclude<Promotion, { promotion_code_id: string }>,
+): Promise<Found> {
+  const metadata = { program_id: String(programId), svc_partner_id: String(partner_id) }
+  const { data } = await stripe.promotionCodes.list({ code, active: true, limit: 1 }, of(accountId))
+  const [there] = data
+  if (there) {
+    if (
+      there.metadata?.['svc_partner_id'] === metadata.svc_partner_id &&
+      there.metadata['program_id'] === metadata.program_id
+    ) {
+      return [there, false]
+    }
+    throw new ApiError(
+      'conflict',
+      `Stripe has an active promotion code ${there.code} already: give it to the partner by its id, ${there.id}.`,
+    )
+  }
+  const coupon =
+    'coupon_id' in promotion
+      ? promotion.coupon_id
+      : (
+          await stripe.coupons.create(
+            {
+              name: code.slice(0, 40),
+              duration: promotion.duration,
+              ...(promotion.duration_in_months !== undefined && { duration_in_months: promotion.duration_in_months }),
+              ...(promotion.percent_off !== undefined && { percent_off: promotion.percent_off }),
+              ...(promotion.amount_off_cents !== undefined && { amount_off: promotion.amount_off_cents, currency }),
+              metadata,
+            },
+            of(accountId),
+          )
+        ).id
+  const made = await stripe.promotionCodes.create(
+    { promotion: { type: 'coupon', coupon }, code, metadata },
+    of(accountId),
+  )
+  return [made, true]
+}
+
+async function switchTo(stripe: Stripe, accountId: string, promotionCodeId: string, active: boolean): Promise<void> {
+  await stripe.promotionCodes.update(promotionCodeId, { active }, of(accountId))
+}
+
+/** What Stripe refuses is a conflict of the caller's, with Stripe's own words; where it does not answer, `unavailable`. */
+async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
+  try {
+    return await call()
+  } catch (error) {
+    const { errors } = Stripe
+    if (error instanceof errors.StripePermissionError || error instanceof errors.StripeAuthenticationError) {
+      throw new ApiError(
+        'conflict',
+        'The access to the Stripe account does not allow this. Connect Stripe again and allow promotion codes, or create the promotion code at Stripe and give its id.',
+      )
+    }
+    if (error instanceof errors.StripeInvalidRequestError)
+      throw new ApiError('conflict', `Stripe refused: ${error.message}`)
+    if (!(error instanceof errors.StripeError)) throw error
+    console.error(JSON.stringify({ error: 'stripe_unavailable', type: error.type, status: error.statusCode }))
+    throw new ApiError('unavailable', "Stripe's API did not answer. Try again.", { headers: { 'Retry-After': '60' } })
+  }
+}
