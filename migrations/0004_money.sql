@@ -343,10 +343,10 @@ create view payable_balances as
 select b.program_id, b.partner_id, b.currency, b.balance_cents, coalesce(w.open_cents, 0)::bigint as open_cents,
   (b.balance_cents - coalesce(w.open_cents, 0))::bigint as payable_cents
 from balances b
-cross join lateral (
-  select sum(w.amount_cents) as open_cents from withdrawals w
-  where w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency and w.status = 'requested'
-) w;
+left join (
+  select w.program_id, w.partner_id, w.currency, sum(w.amount_cents) as open_cents from withdrawals w
+  where w.status = 'requested' group by w.program_id, w.partner_id, w.currency
+) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
 -- What a payout run made now would pay, and whom it would leave out.
 create view payouts_due as

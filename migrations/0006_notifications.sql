@@ -44,6 +44,8 @@ create table notifications (
 );
 create index notifications_partner_idx on notifications (partner_id, created_at desc) where audience = 'partner';
 create index notifications_program_idx on notifications (program_id, created_at desc) where audience = 'advertiser';
+-- Counted by the overview.
+create index notifications_ignored_idx on notifications (program_id, created_at, id) where audience = 'advertiser' and kind = 'payment_ignored';
 
 create table notification_reads (
   program_id bigint not null,

@@ -657,6 +657,7 @@ create table notifications (
   constraint notifications_pkey PRIMARY KEY (program_id, id),
   constraint notifications_program_id_id_fkey FOREIGN KEY (program_id, id) REFERENCES outbox(program_id, id)
 );
+CREATE INDEX notifications_ignored_idx ON public.notifications USING btree (program_id, created_at, id) WHERE (((audience)::text = 'advertiser'::text) AND (kind = 'payment_ignored'::text));
 CREATE INDEX notifications_partner_idx ON public.notifications USING btree (partner_id, created_at DESC) WHERE ((audience)::text = 'partner'::text);
 CREATE INDEX notifications_program_idx ON public.notifications USING btree (program_id, created_at DESC) WHERE ((audience)::text = 'advertiser'::text);
 
@@ -1469,9 +1470,13 @@ create view payable_balances as
     (COALESCE(w.open_cents, (0)::numeric))::bigint AS open_cents,
     (((b.balance_cents)::numeric - COALESCE(w.open_cents, (0)::numeric)))::bigint AS payable_cents
    FROM (balances b
-     CROSS JOIN LATERAL ( SELECT sum((w_1.amount_cents)::bigint) AS open_cents
+     LEFT JOIN ( SELECT w_1.program_id,
+            w_1.partner_id,
+            w_1.currency,
+            sum((w_1.amount_cents)::bigint) AS open_cents
            FROM withdrawals w_1
-          WHERE ((w_1.program_id = b.program_id) AND (w_1.partner_id = b.partner_id) AND ((w_1.currency)::text = (b.currency)::text) AND (w_1.status = 'requested'::text))) w);
+          WHERE (w_1.status = 'requested'::text)
+          GROUP BY w_1.program_id, w_1.partner_id, w_1.currency) w ON (((w.program_id = b.program_id) AND (w.partner_id = b.partner_id) AND ((w.currency)::text = (b.currency)::text))));
 
 create view payouts_due as
  SELECT p.program_id,

@@ -36,7 +36,8 @@ export async function listApiKeys(db: Database, programId: number): Promise<Stor
   return await db.query(apiKeysStatement(programId))
 }
 
-function apiKeysStatement(programId: number) {
+/** The statement of `listApiKeys`. */
+export function apiKeysStatement(programId: number) {
   return kysely
     .selectFrom('api_keys as k')
     .leftJoin('users as u', 'u.id', 'k.created_by')

@@ -127,11 +127,13 @@ export async function readProgram(
   db: Database,
   programId: number,
 ): Promise<(ProgramSettings & { processor_account_id: string | null }) | undefined> {
-  const [program] = await db.query(
-    kysely
-      .selectFrom('programs')
-      .select([...settingNames, 'processor_account_id'])
-      .where('id', '=', programId),
-  )
-  return program
+  return (await db.query(programStatement(programId)))[0]
+}
+
+/** The statement of `readProgram`. */
+export function programStatement(programId: number) {
+  return kysely
+    .selectFrom('programs')
+    .select([...settingNames, 'processor_account_id'])
+    .where('id', '=', programId)
 }

@@ -1,9 +1,9 @@
 import * as z from 'zod/mini'
-import { createApiKey, listApiKeys, retireApiKey } from '../../../lib/access/program-keys.ts'
+import { apiKeysStatement, createApiKey, retireApiKey } from '../../../lib/access/program-keys.ts'
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { type ProgramSettings, readProgram, updateProgram } from '../../../lib/programs/programs.ts'
+import { type ProgramSettings, programStatement, updateProgram } from '../../../lib/programs/programs.ts'
 import { readConnectionState } from '../../../lib/stripe/connection-state.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
@@ -33,9 +33,8 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
   const program = c.get('program')
   const db = c.get('db')
   const address = addressIn(program.id)
-  const [settings, keys, stripe] = await Promise.all([
-    readProgram(db, program.id),
-    may(program.roles, 'api-key:manage') ? listApiKeys(db, program.id) : undefined,
+  const [[[settings], keys], stripe] = await Promise.all([
+    db.batch([programStatement(program.id), apiKeysStatement(program.id)]),
     may(program.roles, 'processor:manage') ? readConnectionState(db, program.id) : undefined,
   ])
   if (!settings) throw new ApiError('not_found', 'There is no such program among yours.')
@@ -54,7 +53,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
         />
         <TrackerTag baseUrl={c.env.BASE_URL} program={program} />
         {may(program.roles, 'program:update') && <Terms address={address} form={shown} settings={settings} />}
-        {keys && (
+        {may(program.roles, 'api-key:manage') && (
           <ApiKeys
             baseUrl={c.env.BASE_URL}
             page={address}
