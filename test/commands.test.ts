@@ -32,7 +32,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     'audit of no database',
     ['commands/audit.ts'],
     { DATABASE_URL: withPath(databaseUrl, 'none') },
-    /database "none" does not exist\. Make the database/,
+    /database "none" does not exist\. Create the database/,
   ],
   [
     'audit of an empty database',

@@ -58,7 +58,7 @@ test.each(texts)('every link of %s leads somewhere', (file) => {
 
 /** Words that nobody in the field says, and what to write instead: see .github/CONTRIBUTING.md. */
 const banned: [words: RegExp, instead: string][] = [
-  [/\b(?<!party |parties' |third-party )notices?\b/i, 'notification'],
+  [/\b(?<!party |parties' |third-party |npm run )notices?\b/i, 'notification'],
   [/\bdelivery log\b/i, 'Stripe events, or webhook deliveries'],
   [/\bwithdrawals?\b(?!-| as )|\bwithdrawn now\b/i, 'payout'],
   [/\bask for (it|a payout)\b|\basked for \{\}/i, 'request a payout'],
@@ -99,15 +99,32 @@ function textsOf(value: unknown): string[] {
   return Object.values(value).flatMap(textsOf)
 }
 
+/** The sentences, headings and cells of a page of Markdown, without what is code. */
+function sentencesOf(markdown: string): string[] {
+  const prose = markdown.replaceAll(/^```[^]*?^```$/gm, '').replaceAll(/`[^`]*`/g, '{}')
+  return prose.split(/\n\n+|\n(?=[-#|>]|\d+\. )|\| | \||(?<=[.:?!]) /).map((text) =>
+    text
+      .replaceAll(/\s+/g, ' ')
+      .replace(/^[-#> ]+/, '')
+      .trim(),
+  )
+}
+
 const codeWithTexts = globSync([
   'functions/**/*.{ts,tsx}',
-  'lib/{access,api,money,notifications,programs,stripe,tracking}/**/*.ts',
+  'lib/{access,api,commands,money,notifications,programs,stripe,tracking}/**/*.ts',
   'tracker/src/**/*.ts',
 ])
 
+const readAs: Record<string, (source: string) => string[]> = {
+  ts: (source) => textsOf(parseAst(source, { lang: 'ts' })),
+  tsx: (source) => textsOf(parseAst(source, { lang: 'tsx' })),
+  md: sentencesOf,
+}
+
 test('no text that people read has a word of another kind', () => {
-  const found = codeWithTexts.flatMap((file) =>
-    textsOf(parseAst(readFileSync(file, 'utf8'), { lang: file.endsWith('x') ? 'tsx' : 'ts' })).flatMap((text) =>
+  const found = [...codeWithTexts, ...globSync('tracker/docs/*.md')].flatMap((file) =>
+    (readAs[path.extname(file).slice(1)]?.(readFileSync(file, 'utf8')) ?? []).flatMap((text) =>
       banned.filter(([words]) => words.test(text)).map(([, instead]) => `${file}: "${text}": write ${instead}`),
     ),
   )

@@ -66,7 +66,7 @@ const isOfOptions = (error: unknown) =>
 /** What to do about an error of Postgres, by the beginning of its code. */
 const databaseErrors: [state: RegExp, advice: string][] = [
   [/^28/, 'See that DATABASE_URL has the right user and password.'],
-  [/^3D000/, 'Make the database, or see that DATABASE_URL names the right one.'],
+  [/^3D000/, 'Create the database, or see that DATABASE_URL names the right one.'],
   [/^42(P01|883|703)/, 'The schema is of another version. Run `npm run migrate` with this DATABASE_URL.'],
   [/^42501/, 'Use the role that owns the tables, which is the one that ran `npm run migrate`.'],
   [/^53100/, 'The disk of the database is full. Make room there, then run this again.'],

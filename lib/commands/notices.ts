@@ -56,7 +56,7 @@ export function thirdPartyNotices(): string {
   return ['The service is built of these packages, or run by them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
 }
 
-const usage = 'npm run notices    writes THIRD_PARTY_NOTICES anew, after a dependency changed'
+const usage = 'npm run notices    writes THIRD_PARTY_NOTICES again, after a dependency changed'
 
 if (import.meta.main) {
   await runCommand(usage, async () => {

@@ -97,10 +97,10 @@ interface WorkersReady {
 
 /**
  * The whole service, with Postgres, the Neon endpoint and the functions in processes of their own. Clicks are counted every minute, unless
- * `counts` is false: who counts requests to the database counts only those of their own calls then.
+ * `counts` is false: who counts requests to the database counts only those of their own calls then. `settings` are Postgres' own.
  */
-export async function startStack({ counts = true } = {}): Promise<BenchStack> {
-  const database = await startDatabase()
+export async function startStack({ counts = true, settings = [] as string[] } = {}): Promise<BenchStack> {
+  const database = await startDatabase(settings)
   const child = await startProcess('workers', { database: database.env, secrets: database.secrets })
   const { baseUrl, queue } = child.ready as WorkersReady
   const addresses: Addresses = {
