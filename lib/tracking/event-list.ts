@@ -85,6 +85,27 @@ type ClickEvent = Selectable<DB['affiliate_click_events']>
 const eb = expressionBuilder<DB>()
 const no = <Type>() => sql<Type | null>`null`
 
+/** What the click was by which a customer counts. */
+const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
+const originColumns = [
+  originOf('country').as('geo_country'),
+  no<string>().as('geo_city'),
+  originOf('device').as('device_type'),
+  no<string>().as('device_os'),
+  originOf('browser').as('browser_name'),
+] as const
+
+/** What a click and a lead have not of a sale. */
+const noPayment = [
+  no<string>().as('transaction_id'),
+  no<number>().as('amount_cents'),
+  no<number>().as('refunded_cents'),
+  no<string>().as('currency'),
+  no<string>().as('sale_type'),
+  no<string>().as('payment_status'),
+  no<boolean>().as('is_recurring'),
+] as const
+
 /** Where a part begins, for events of a type: the time and the id beyond which it reads, and which way. */
 function edgeOf(type: EventType, { before, after }: Part<EventPosition>) {
   const place = after ?? before
@@ -206,9 +227,7 @@ function clicks(choice: EventChoice, part: Part<EventPosition>) {
       ])
       .select(['c.customer_key', 'e.page_url', 'e.referrer_url', 'e.geo_country', 'e.geo_city', 'e.device_type'])
       .select(['e.device_os', 'e.browser_name'])
-      .select([no<string>().as('transaction_id'), no<number>().as('amount_cents'), no<number>().as('refunded_cents')])
-      .select([no<string>().as('currency'), no<string>().as('sale_type'), no<string>().as('payment_status')])
-      .select(no<boolean>().as('is_recurring'))
+      .select(noPayment)
   )
 }
 
@@ -235,11 +254,8 @@ function leads(choice: NamedChoice, part: Part<EventPosition>) {
     .select(['p.id as partner_id', 'p.name as partner_name', 'l.code as link_code', 'c.click_id'])
     .select('c.id as customer_id')
     .select(['e.provisional', 'e.customer_key', 'e.page_url', no<string>().as('referrer_url')])
-    .select([originOf('country').as('geo_country'), no<string>().as('geo_city'), originOf('device').as('device_type')])
-    .select([no<string>().as('device_os'), originOf('browser').as('browser_name')])
-    .select([no<string>().as('transaction_id'), no<number>().as('amount_cents'), no<number>().as('refunded_cents')])
-    .select([no<string>().as('currency'), no<string>().as('sale_type'), no<string>().as('payment_status')])
-    .select(no<boolean>().as('is_recurring'))
+    .select(originColumns)
+    .select(noPayment)
     .where('e.program_id', '=', programId)
     .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
     .where(within(choice, sql.ref('e.lead_timestamp'), sql.ref('e.id'), edge))
@@ -259,9 +275,6 @@ function leads(choice: NamedChoice, part: Part<EventPosition>) {
 /** Whose they have to be. That of a link as well: there are indexes by partner. */
 const partnersOf = ({ partner_id, link }: NamedChoice) =>
   [partner_id, link?.partner_id].filter((id) => id !== undefined)
-
-/** What the click was by which a customer counts. */
-const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
 
 function sales(choice: NamedChoice, part: Part<EventPosition>) {
   const { programId, isTest, country } = choice
@@ -287,8 +300,7 @@ function sales(choice: NamedChoice, part: Part<EventPosition>) {
     .select('c.id as customer_id')
     .select([no<boolean>().as('provisional'), 'e.customer_key'])
     .select([no<string>().as('page_url'), no<string>().as('referrer_url')])
-    .select([originOf('country').as('geo_country'), no<string>().as('geo_city'), originOf('device').as('device_type')])
-    .select([no<string>().as('device_os'), originOf('browser').as('browser_name')])
+    .select(originColumns)
     .select(['e.transaction_id', 'e.amount_cents', 'e.refunded_cents', 'e.currency', 'e.sale_type'])
     .select(['e.payment_status', 'e.is_recurring'])
     .where('e.program_id', '=', programId)

@@ -96,16 +96,20 @@ begin
       c.quarter, c.amount
     from counted c left join beyond b using (program_id, grouping_name, day, value)
   ),
+  figures as materialized (
+    select n.program_id, n.grouping_name, n.day, n.value, coalesce(nullif(n.currency, ''), p.currency) as currency,
+      coalesce(sum(n.amount) filter (where n.metric = 'clicks'), 0) as clicks, coalesce(sum(n.amount) filter (where n.metric = 'bot_clicks'), 0) as bot_clicks,
+      coalesce(sum(n.amount) filter (where n.metric = 'leads'), 0) as leads, coalesce(sum(n.amount) filter (where n.metric = 'conversions'), 0) as conversions,
+      coalesce(sum(n.amount) filter (where n.metric = 'sales'), 0) as sales, coalesce(sum(n.amount) filter (where n.metric = 'revenue'), 0) as revenue_cents,
+      coalesce(sum(n.amount) filter (where n.metric = 'commission'), 0) as commission_cents,
+      coalesce(sum(n.amount) filter (where n.metric = 'refunded'), 0) as refunded_cents
+    from named n join programs p on p.id = n.program_id
+    group by 1, 2, 3, 4, 5
+  ),
   days as (
     insert into grouped_days as kept (program_id, grouping_name, day, value, currency, clicks, bot_clicks, leads, conversions, sales,
       revenue_cents, commission_cents, refunded_cents)
-    select n.program_id, n.grouping_name, n.day, n.value, coalesce(nullif(n.currency, ''), p.currency) as currency,
-      coalesce(sum(n.amount) filter (where n.metric = 'clicks'), 0), coalesce(sum(n.amount) filter (where n.metric = 'bot_clicks'), 0),
-      coalesce(sum(n.amount) filter (where n.metric = 'leads'), 0), coalesce(sum(n.amount) filter (where n.metric = 'conversions'), 0),
-      coalesce(sum(n.amount) filter (where n.metric = 'sales'), 0), coalesce(sum(n.amount) filter (where n.metric = 'revenue'), 0),
-      coalesce(sum(n.amount) filter (where n.metric = 'commission'), 0), coalesce(sum(n.amount) filter (where n.metric = 'refunded'), 0)
-    from named n join programs p on p.id = n.program_id
-    group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+    select * from figures order by 1, 2, 3, 4, 5
     on conflict (program_id, grouping_name, day, value, currency) do update set
       clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
       conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
@@ -115,13 +119,9 @@ begin
   months as (
     insert into grouped_months as kept (program_id, grouping_name, month, value, currency, clicks, bot_clicks, leads, conversions, sales,
       revenue_cents, commission_cents, refunded_cents)
-    select n.program_id, n.grouping_name, date_trunc('month', n.day::timestamp)::date, n.value, coalesce(nullif(n.currency, ''), p.currency) as currency,
-      coalesce(sum(n.amount) filter (where n.metric = 'clicks'), 0), coalesce(sum(n.amount) filter (where n.metric = 'bot_clicks'), 0),
-      coalesce(sum(n.amount) filter (where n.metric = 'leads'), 0), coalesce(sum(n.amount) filter (where n.metric = 'conversions'), 0),
-      coalesce(sum(n.amount) filter (where n.metric = 'sales'), 0), coalesce(sum(n.amount) filter (where n.metric = 'revenue'), 0),
-      coalesce(sum(n.amount) filter (where n.metric = 'commission'), 0), coalesce(sum(n.amount) filter (where n.metric = 'refunded'), 0)
-    from named n join programs p on p.id = n.program_id
-    group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+    select f.program_id, f.grouping_name, date_trunc('month', f.day::timestamp)::date, f.value, f.currency, sum(f.clicks), sum(f.bot_clicks), sum(f.leads),
+      sum(f.conversions), sum(f.sales), sum(f.revenue_cents), sum(f.commission_cents), sum(f.refunded_cents)
+    from figures f group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
     on conflict (program_id, grouping_name, month, value, currency) do update set
       clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
       conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
