@@ -105,7 +105,24 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
   if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
-    query = query.where((eb) => eb.or([eb('p.name', 'ilike', containing(search)), eb('s.transaction_id', '=', search)]))
+    // Looked up before, since neither is found by walking through the commissions.
+    const partners = kysely.selectFrom('partners as n').where('n.name', 'ilike', containing(search))
+    const sales = kysely.selectFrom('sales as n').select('n.id').where('n.transaction_id', '=', search)
+    const ofTheirs =
+      'programId' in of
+        ? {
+            partners: partners.where('n.program_id', '=', of.programId),
+            sales: sales.where('n.program_id', '=', of.programId),
+          }
+        : {
+            partners: partners.where('n.user_id', '=', of.userId),
+            sales: sales.where('n.program_id', 'in', (eb) =>
+              eb.selectFrom('partners').select('program_id').where('user_id', '=', of.userId),
+            ),
+          }
+    query = query.where(
+      sql<boolean>`(c.partner_id = any (array(${ofTheirs.partners.select('n.id')})) or c.sale_id = any (array(${ofTheirs.sales})))`,
+    )
   }
   return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }

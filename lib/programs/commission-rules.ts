@@ -175,7 +175,8 @@ export async function previewRules(
   return preview
 }
 
-const everybodysStatement = (programId: number) =>
+/** The statement of `everybodysNow`. */
+export const everybodysStatement = (programId: number) =>
   rulesStatement(programId)
     .clearSelect()
     .select(ruleColumns)

@@ -16,6 +16,7 @@ const told = 20_000
 export interface Seeded {
   customerId: string
   partnerId: string
+  groupId: string
   transactionId: string
   runId: string
   endpointId: string
@@ -46,6 +47,11 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     where program_id = $1 and id >= $2 and id % 10 <> 0`,
     [programId, firstPartner],
   )
+  await sql.query(
+    `with made as (insert into partner_groups (program_id, name) values ($1, 'Blogs') returning id)
+    update partners p set group_id = made.id from made where p.program_id = $1 and p.id >= $2 and p.id % 20 = 0`,
+    [programId, firstPartner],
+  )
   const firstCustomer = await seedEvents(sql, programId, firstPartner, firstLink)
   // Before anything else is to be counted: the minute's counting runs beside this.
   await countTogether(sql, programId)
@@ -60,15 +66,16 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   await seedTold(sql, programId)
   await sql.query('vacuum analyze')
   const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
-    `select s.customer_id as "customerId", s.partner_id as "partnerId", s.transaction_id as "transactionId", r.id as "runId",
+    `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId",
       d.endpoint_id as "endpointId", d.message_id as "messageId"
     from (select * from sales where program_id = $1 and partner_id = $2 order by sale_date desc limit 1 offset 100) s,
       (select min(id) as id from payout_runs where program_id = $1) r,
+      (select min(id) as id from partner_groups where program_id = $1) g,
       (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d`,
     [programId, firstPartner],
   )
   const [row] = rows
-  if (!row) throw new Error('The program has no sale, payout run or webhook.')
+  if (!row) throw new Error('The program has no sale, payout run, group or webhook.')
   return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
 }
 

@@ -13,6 +13,7 @@ const reads = 6
  * page that is new is measured without being named here; one whose address names something new stops the bench.
  */
 export async function pages(): Promise<Result> {
+  const routes = await pageRoutes()
   // Nothing that is written is measured.
   const stack = await startStack({ counts: false, settings: ['fsync=off', 'max_wal_size=16GB'] })
   const begun = performance.now()
@@ -21,7 +22,7 @@ export async function pages(): Promise<Result> {
     figures: [{ page: 'seeding, s', ms: round((performance.now() - begun) / 1000) }],
     goals: [],
   }
-  await measureAll(stack, seeded, ({ page, ms, bytes, requests }) => {
+  await measureAll(stack, routes, seeded, ({ page, ms, bytes, requests }) => {
     result.figures.push({ page, ms: round(ms), 'KB gzip': round(bytes / 1000), requests })
     result.goals.push({ what: `${page}, ms`, measured: ms, most: 100 })
     result.goals.push({ what: `${page}, KB`, measured: bytes / 1000, most: 50 })
@@ -38,8 +39,13 @@ interface Measured {
   requests: number
 }
 
-export async function measureAll(stack: BenchStack, seeded: Seeded, tell: (page: Measured) => void): Promise<void> {
-  for (const path of await pathsOf(stack, seeded)) {
+async function measureAll(
+  stack: BenchStack,
+  routes: string[],
+  seeded: Seeded,
+  tell: (page: Measured) => void,
+): Promise<void> {
+  for (const path of pathsOf(stack, routes, seeded)) {
     const isPartner = path === '/partner' || path.startsWith('/partner/')
     const token = isPartner ? stack.sandbox.partnerToken : stack.sandbox.dashboardToken
     const measured = await measure(stack, path, token)
@@ -47,26 +53,41 @@ export async function measureAll(stack: BenchStack, seeded: Seeded, tell: (page:
   }
 }
 
-/** Every page by its route, and lists as they are sorted, searched, filtered and gone through too. */
-async function pathsOf({ sandbox }: BenchStack, seeded: Seeded): Promise<string[]> {
-  const values: Record<string, string> = {
-    ...seeded,
-    programId: String(sandbox.programId),
-    workspaceId: sandbox.workspaceId,
-  }
+/** What stands for something in the address of a page. */
+const named: Record<string, keyof Seeded | undefined> = {
+  customerId: 'customerId',
+  partnerId: 'partnerId',
+  groupId: 'groupId',
+  transactionId: 'transactionId',
+  runId: 'runId',
+  endpointId: 'endpointId',
+  messageId: 'messageId',
+}
+
+/** The addresses of every page, as they are routed. Looked at before anything is seeded. */
+async function pageRoutes(): Promise<string[]> {
   const pattern = /^\/(account|partner|programs\/:programId|workspaces\/:workspaceId)(\/|$)/
-  const paths = (await readRoutes())
+  const routes = (await readRoutes())
     .filter((route) => route.startsWith('GET '))
     .map((route) => route.slice('GET '.length))
     // Files, and pages that lead elsewhere until something was begun.
     .filter((path) => pattern.test(path) && !path.endsWith('.csv') && !path.endsWith('/confirm'))
-    .map((path) =>
-      path.replaceAll(/:(\w+)/g, (_, name: string) => {
-        const value = values[name]
-        if (value === undefined) throw new Error(`The bench has no ${name} for ${path}.`)
-        return encodeURIComponent(value)
-      }),
-    )
+  for (const route of routes) {
+    for (const [, name = ''] of route.matchAll(/:(\w+)/g)) {
+      if (name !== 'programId' && name !== 'workspaceId' && !named[name])
+        throw new Error(`The bench has no ${name} for ${route}.`)
+    }
+  }
+  return routes
+}
+
+/** Every page by its route, and lists as they are sorted, searched, filtered and gone through too. */
+function pathsOf({ sandbox }: BenchStack, routes: string[], seeded: Seeded): string[] {
+  const valueOf = (name: string) => {
+    if (name === 'programId') return String(sandbox.programId)
+    return named[name] ? seeded[named[name]] : sandbox.workspaceId
+  }
+  const paths = routes.map((path) => path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(valueOf(name))))
   const past = new Date(Date.now() - 60 * 86_400_000).toISOString().slice(0, 10)
   const { partnerId, transactionId, rarePartner, longCustomer } = seeded
   const old = (Date.now() - 60 * 86_400_000) * 1000

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { nameField } from '../../../lib/names.ts'
-import { everybodysNow, ruleText, termsText } from '../../../lib/programs/commission-rules.ts'
+import { everybodysNow, everybodysStatement, ruleText, termsText } from '../../../lib/programs/commission-rules.ts'
 import {
   changeGroup,
   listGroups,
@@ -11,7 +11,7 @@ import {
   removeGroup,
 } from '../../../lib/programs/groups.ts'
 import { listPartners, readPartner } from '../../../lib/programs/partners.ts'
-import { readProgram } from '../../../lib/programs/programs.ts'
+import { programStatement } from '../../../lib/programs/programs.ts'
 import { addressOf, idInPath } from '../parts/address.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
@@ -40,12 +40,11 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
   const address = addressIn(program.id)
   const shown = shownForm(c)
   const manages = may(program.roles, manage)
-  const [page, settings, everybodys] = await Promise.all([
+  const [page, [[settings], everybodys]] = await Promise.all([
     readPage({ address, place: placeIn(c), cursorOf: ({ id }: PartnerGroup) => id }, (part) =>
       listGroups(db, program.id, part),
     ),
-    readProgram(db, program.id),
-    everybodysNow(db, program.id),
+    db.batch([programStatement(program.id), everybodysStatement(program.id)]),
   ])
   return renderProgram(c, {
     title: 'Groups',
