@@ -215,6 +215,20 @@ test(
     await partner.page.getByRole('button', { name: 'Mark all as read' }).click()
     await partner.page.getByRole('link', { name: 'Notifications', exact: true }).waitFor()
 
+    const { rows: mails } = await stack.sql.query<{ subject: string; body: string }>(
+      "select subject, body from mails where recipient = $1 and subject like 'Your payout%'",
+      [partnerEmail],
+    )
+    expect(mails).toEqual([{ subject: 'Your payout: Engine', body: expect.stringContaining('You were paid $25.00') }])
+    await partner.page.goto(/http\S+unsubscribe\S+/.exec(mails[0]?.body ?? '')?.[0] ?? '')
+    await partner.page.getByRole('button', { name: 'Stop these mails' }).click()
+    await partner.page.getByRole('link', { name: 'Choose what you are mailed' }).click()
+    expect(await partner.page.getByLabel('Payouts', { exact: true }).inputValue()).toBe('never')
+    await partner.page.getByLabel('Payouts', { exact: true }).selectOption('Once a day')
+    await partner.page.getByRole('button', { name: 'Save' }).click()
+    await partner.page.getByText('Saved.').waitFor()
+    await partner.page.goto('/partner')
+
     await goTo(page, 'Commissions')
     await page.getByRole('row', { name: /t2/ }).getByText('Reject', { exact: true }).click()
     await page.getByLabel('Reason, shown to the partner').fill('Own order')
@@ -562,7 +576,10 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/check',
     ].map((path) => `/programs/1${path}`),
   ],
-  ['advertiser', ['/programs/new', '/members', '/audit', '/account', '/account/sessions', '/account/two-factor']],
+  [
+    'advertiser',
+    ['/programs/new', '/members', '/audit', '/account', '/account/mail', '/account/sessions', '/account/two-factor'],
+  ],
   [
     'partner',
     ['', '/links', '/commissions', '/withdrawals', '/notifications', '/invitations', '/sales/1/t1'].map(
