@@ -230,9 +230,10 @@ test(
     await partner.page.goto('/partner')
 
     await goTo(page, 'Commissions')
-    await page.getByRole('row', { name: /t2/ }).getByText('Reject', { exact: true }).click()
-    await page.getByLabel('Reason, shown to the partner').fill('Own order')
-    await page.getByRole('button', { name: 'Reject commission' }).click()
+    const own = page.getByRole('row', { name: /t2/ })
+    await own.getByText('Reject', { exact: true }).click()
+    await own.getByLabel('Reason, shown to the partner').fill('Own order')
+    await own.getByRole('button', { name: 'Reject commission' }).click()
     await page.getByText('Rejected. The partner is notified with the reason.').waitFor()
     await goTo(partner.page, 'Commissions')
     await partner.page.getByText('Own order').waitFor()
