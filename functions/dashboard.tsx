@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import { asApiError, createApp, limitBody } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
+import { turnstileOrigin } from '../lib/access/turnstile.ts'
 import { isUsedForm } from '../lib/access/used-forms.ts'
 import { openDatabase, violatedConstraint } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
@@ -20,6 +21,8 @@ import { startPages } from './dashboard/account/start.ts'
 import { twoFactorPages } from './dashboard/account/two-factor.tsx'
 import { verificationPages } from './dashboard/account/verification.tsx'
 import { partnerAdjustmentPages } from './dashboard/partner/adjustments.tsx'
+import { joinPages } from './dashboard/join/join.tsx'
+import { partnerApplicationPages } from './dashboard/partner/applications.tsx'
 import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
 import { earningsPages } from './dashboard/partner/earnings.tsx'
 import { partnerInvitationPages } from './dashboard/partner/invitations.tsx'
@@ -35,12 +38,14 @@ import { renderPlain } from './dashboard/parts/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
 import { adjustmentPages } from './dashboard/program/adjustments.tsx'
+import { applicationPages } from './dashboard/program/applications.tsx'
 import { checkPages } from './dashboard/program/check.tsx'
 import { codePages } from './dashboard/program/codes.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { customerPages } from './dashboard/program/customer.tsx'
 import { eventPages } from './dashboard/program/events.tsx'
 import { groupPages } from './dashboard/program/groups.tsx'
+import { joinPageSettings } from './dashboard/program/join-page.tsx'
 import { newProgramPages } from './dashboard/program/new-program.tsx'
 import { notificationPages } from './dashboard/program/notifications.tsx'
 import { overviewPages } from './dashboard/program/overview.tsx'
@@ -81,14 +86,19 @@ pages.use(async (c, next) => {
   await next()
   c.header('Cache-Control', 'no-store')
 })
-pages.use((c, next) =>
-  secureHeaders({
+// After the page, which says what it loads from elsewhere.
+pages.use(async (c, next) => {
+  await next()
+  const { image, isChallenged } = c.get('loads') ?? {}
+  const challenge = isChallenged ? [turnstileOrigin] : []
+  await secureHeaders({
     contentSecurityPolicy: {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
-      scriptSrc: ["'self'"],
+      scriptSrc: ["'self'", ...challenge],
+      frameSrc: isChallenged ? challenge : ["'none'"],
       connectSrc: ["'self'"],
-      imgSrc: ["'self'"],
+      imgSrc: ["'self'", ...(image === undefined ? [] : [new URL(image).origin])],
       // Browsers hold the redirect after a form post to this too, so the providers one can sign in with stand here.
       formAction: [
         "'self'",
@@ -101,8 +111,8 @@ pages.use((c, next) =>
     },
     xFrameOptions: 'DENY',
     referrerPolicy: 'same-origin',
-  })(c, next),
-)
+  })(c, () => Promise.resolve())
+})
 // Whatever a body says it is: browsers send JSON and bare posts to other sites too. Mail programs unsubscribe from no page, by a signed token.
 pages.use(async (c, next) => {
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
@@ -143,6 +153,8 @@ const groups = [
   twoFactorPages,
   verificationPages,
   partnerAdjustmentPages,
+  joinPages,
+  partnerApplicationPages,
   partnerCommissionPages,
   earningsPages,
   linkPages,
@@ -151,12 +163,14 @@ const groups = [
   partnerSalePages,
   partnerWithdrawalPages,
   adjustmentPages,
+  applicationPages,
   checkPages,
   codePages,
   commissionPages,
   customerPages,
   eventPages,
   groupPages,
+  joinPageSettings,
   newProgramPages,
   notificationPages,
   overviewPages,

@@ -30,6 +30,7 @@ const names = [
   'consent',
   'test-data',
   'program-api',
+  'joining',
   'walk',
   'webhooks',
   'figures',

@@ -71,6 +71,8 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'GOOGLE_CLIENT_ID',
   'GOOGLE_CLIENT_SECRET',
   'STRIPE_CLIENT_ID',
+  'TURNSTILE_SITE_KEY',
+  'TURNSTILE_SECRET_KEY',
   'CLICK_RETENTION_MONTHS',
   'DNS_OVER_HTTPS_URL',
   // Of a local stack alone: no entry of wrangler.toml has it, so it is never deployed.

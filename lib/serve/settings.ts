@@ -33,7 +33,11 @@ const secretNames = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_S
 const leastSecretLength = 24
 const stripeNames = ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET'] as const
 /** A variable that is of no use without another. */
-const beside = { GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET', GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET' } as const
+const beside = {
+  GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
+  GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
+  TURNSTILE_SITE_KEY: 'TURNSTILE_SECRET_KEY',
+} as const
 
 const secretsFile = z.record(z.string(), z.string())
 const secret = () => randomBytes(32).toString('base64url')

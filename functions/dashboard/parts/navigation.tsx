@@ -17,6 +17,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
     { href: `${base}/partners`, label: 'Partners', action: 'partner:list' },
     { href: `${base}/groups`, label: 'Groups', action: 'partner:list' },
     { href: `${base}/codes`, label: 'Codes', action: 'partner:list' },
+    { href: `${base}/applications`, label: 'Applications', action: 'partner:list' },
     { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list' },
     { href: `${base}/payouts`, label: 'Payout runs', action: 'withdrawal:list' },
     { href: `${base}/withdrawals`, label: 'Payouts', action: 'withdrawal:list' },
@@ -70,6 +71,7 @@ export function partnerNav(viewer: Viewer): NavItem[] {
     { href: '/partner/withdrawals', label: 'Payouts' },
     { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
     { href: '/partner/invitations', label: 'Invitations', count: viewer.invitations },
+    { href: '/partner/applications', label: 'Applications' },
   ]
 }
 

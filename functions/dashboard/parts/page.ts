@@ -5,6 +5,7 @@ import type { ProxyEnv } from '../../../lib/access/proxy-keys.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import { findViewer, type Viewer, type ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { RateLimit } from '../../../lib/api/rate-limits.ts'
+import type { TurnstileEnv } from '../../../lib/access/turnstile.ts'
 import type { AuthEnv } from '../../../lib/access/sign-in.ts'
 import type { Database } from '../../../lib/database.ts'
 import { ApiError } from '../../../lib/errors.ts'
@@ -15,7 +16,8 @@ import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secret
 import type { ConnectEnv } from '../../../lib/stripe/connect.ts'
 import type { RefusedVariables } from './form.ts'
 
-export interface DashboardEnv extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, LoopbackEnv {
+export interface DashboardEnv
+  extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, LoopbackEnv, TurnstileEnv {
   EMAIL_HASH_KEY: string
   RATE_LIMIT?: RateLimit
 }
@@ -24,6 +26,8 @@ interface Variables extends RefusedVariables {
   requestId: string
   db: Database
   viewer: Viewer | undefined
+  /** What a page loads from elsewhere: an image, and the script of the challenge. */
+  loads?: { image?: string; isChallenged?: boolean }
 }
 
 interface PageEnv<More = object> {

@@ -15,6 +15,7 @@ const secretBeside: Record<string, string> = {
   MAIL_EVENTS: 'MAIL_WEBHOOK_SECRET',
   GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
   GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
+  TURNSTILE_SITE_KEY: 'TURNSTILE_SECRET_KEY',
 }
 
 /** Secrets that a function takes: those that it cannot do without, and those of optional features whose variable it has. */

@@ -201,4 +201,11 @@ export const frame = css`
   .centre > main {
     width: min(25rem, 100%);
   }
+  .logo {
+    height: 4rem;
+    max-width: 100%;
+    width: auto;
+    object-fit: contain;
+    object-position: left;
+  }
 `

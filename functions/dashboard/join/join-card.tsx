@@ -1,0 +1,124 @@
+import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
+import { answerLengths, type JoinPage } from '../../../lib/programs/join-page.ts'
+import { Card } from '../parts/blocks.tsx'
+import { Field, Problem } from '../parts/fields.tsx'
+import { emptyForm, type FormState } from '../parts/form.ts'
+import { PlainText } from './plain-text.tsx'
+
+interface JoinCardProps {
+  page: JoinPage
+  /** Where the form goes; nowhere in the preview. */
+  action?: string
+  form?: FormState
+  /** Who is signed in with a verified address, with which they apply. */
+  applicant?: { name: string; email: string } | undefined
+  /** Of Turnstile, where the deployment has keys. */
+  siteKey?: string | undefined
+}
+
+/** What visitors see of a program that takes applications: its text, its questions and its terms. */
+export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }: JoinCardProps) {
+  const { program_name: name, logo_url: logo, intro, questions, terms, version } = page
+  const isPreview = action === undefined
+  const fields = (
+    <>
+      <Problem form={form} />
+      <input type="hidden" name="version" value={String(version)} />
+      <Field
+        name="name"
+        label="Your name"
+        autocomplete="name"
+        maxlength={80}
+        value={applicant?.name}
+        form={form}
+        required
+      />
+      {applicant ? (
+        <p class="muted">
+          You apply with your account, {applicant.email}.
+          <br />
+          Not yours? Sign out first.
+        </p>
+      ) : (
+        <Field
+          name="email"
+          label="E-mail"
+          type="email"
+          autocomplete="email"
+          maxlength={320}
+          hint="We mail you a link to confirm it."
+          form={form}
+          required
+        />
+      )}
+      {questions.map(({ label, type, required }, index) => (
+        <Field
+          name={`answer_${index}`}
+          label={required ? label : `${label} (optional)`}
+          maxlength={answerLengths[type]}
+          form={form}
+          {...(type === 'long' && { rows: 5 })}
+          {...(required && { required })}
+        />
+      ))}
+      {terms !== null && <Terms terms={terms} form={form} />}
+      {siteKey !== undefined && (
+        <>
+          <div class="cf-turnstile" data-sitekey={siteKey} data-response-field-name={turnstileField}></div>
+          <noscript>
+            <p class="message warn">Switch JavaScript on to apply: the check that you are no robot needs it.</p>
+          </noscript>
+          <script src={`${turnstileOrigin}/turnstile/v0/api.js`} async defer></script>
+        </>
+      )}
+      <button type={isPreview ? 'button' : 'submit'} class="primary wide-button" disabled={isPreview}>
+        Apply
+      </button>
+    </>
+  )
+  return (
+    <Card>
+      {logo !== null && (
+        <img class="logo" src={logo} alt="" referrerpolicy="no-referrer" decoding="async" height="64" />
+      )}
+      <h1 dir="auto">Become a partner of {name}</h1>
+      {intro !== null && <PlainText text={intro} />}
+      {isPreview ? (
+        <div class="stack">{fields}</div>
+      ) : (
+        <form method="post" action={action} class="stack">
+          {fields}
+        </form>
+      )}
+    </Card>
+  )
+}
+
+function Terms({ terms, form }: { terms: string; form: FormState }) {
+  const error = form.errors['terms']
+  return (
+    <div class="field">
+      <details class="more" open={terms.length < 600}>
+        <summary>Terms</summary>
+        <PlainText text={terms} />
+      </details>
+      <label class="row">
+        <input
+          type="checkbox"
+          id="terms"
+          name="terms"
+          value="accepted"
+          required
+          aria-invalid={error ? 'true' : undefined}
+          aria-describedby={error ? 'terms-error' : undefined}
+        />
+        <span>I accept the terms.</span>
+      </label>
+      {error && (
+        <p class="small bad" id="terms-error">
+          {error}
+        </p>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,261 @@
+import type { Child } from 'hono/jsx'
+import * as z from 'zod/mini'
+import { countAttempts } from '../../../lib/access/attempts.ts'
+import { passesChallenge, turnstileField } from '../../../lib/access/turnstile.ts'
+import { clientAddress } from '../../../lib/api/rate-limits.ts'
+import { openDatabase } from '../../../lib/database.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { canMail, mailIsMissing } from '../../../lib/mail.ts'
+import { nameField } from '../../../lib/names.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { mailApprovals, mailConfirmation, mailStanding } from '../../../lib/programs/application-mails.ts'
+import {
+  type Applied,
+  apply,
+  type ConfirmableApplication,
+  confirmApplication,
+  findApplication,
+  withdrawApplication,
+} from '../../../lib/programs/applications.ts'
+import { checkAnswers, findJoinPage } from '../../../lib/programs/join-page.ts'
+import { tokenInQuery } from '../parts/address.ts'
+import { Card } from '../parts/blocks.tsx'
+import { PostButton } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, optionalText, refuseForm, shownForm } from '../parts/form.ts'
+import { renderPlain } from '../parts/layout.tsx'
+import { createPages, type PageContext } from '../parts/page.ts'
+import { JoinCard } from './join-card.tsx'
+import { Answers, PlainText } from './plain-text.tsx'
+
+/** The public page on which people apply to be partners, and the page of the link by which they confirm it. */
+export const joinPages = createPages()
+
+/** Applications in a quarter of an hour from one address. */
+const applicationsPerAddress = 20
+
+/** Somebody signed in whose address is verified: they apply with their account. */
+function applicantOf(c: PageContext) {
+  const viewer = c.get('viewer')
+  if (!viewer?.user.emailVerified) return undefined
+  const { id, name, email } = viewer.user
+  return { id, email, name: viewer.partner?.name ?? name }
+}
+
+const noPage = 'There is no page of this name, or it takes no applications at the moment.'
+
+async function pageOf(c: PageContext) {
+  const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? '')
+  if (!page) throw new ApiError('not_found', noPage)
+  return page
+}
+
+joinPages.get('/join/:slug', async (c) => {
+  const page = await pageOf(c)
+  if (page.slug !== c.req.param('slug')) return c.redirect(`/join/${page.slug}`, 302)
+  const siteKey = c.env.TURNSTILE_SITE_KEY || undefined
+  c.set('loads', { ...(page.logo_url !== null && { image: page.logo_url }), isChallenged: siteKey !== undefined })
+  return renderPlain(c, {
+    title: `Become a partner of ${page.program_name}`,
+    children: (
+      <JoinCard
+        page={page}
+        action={`/join/${page.slug}`}
+        form={shownForm(c)}
+        applicant={applicantOf(c)}
+        siteKey={siteKey}
+      />
+    ),
+  })
+})
+
+joinPages.get('/join/:slug/sent', async (c) => {
+  const { program_name: name } = await pageOf(c)
+  return renderPlain(c, {
+    title: 'Check your mail',
+    children: (
+      <Card>
+        <h1>Check your mail</h1>
+        <p>
+          We sent you a mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
+        </p>
+        <p class="muted small">Nothing there after a few minutes? Look among unwanted mail, then apply once more.</p>
+      </Card>
+    ),
+  })
+})
+
+const joinForm = z.looseObject({
+  name: nameField('Enter your name.'),
+  email: optionalText,
+  version: z.string().check(z.regex(/^\d{1,9}$/)),
+  terms: optionalText,
+})
+const address = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email())
+const pagePath = (c: { req: PageContext['req'] }) => `/join/${c.req.param('slug')}`
+
+joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
+  const page = await pageOf(c)
+  const back = pagePath(c)
+  if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
+  const counted = clientAddress(c)
+  const key = `application from ${counted}`
+  if (counted && ((await countAttempts(openDatabase(c.env), [key])).get(key) ?? 0) > applicationsPerAddress)
+    throw new ApiError('rate_limited', 'Too many applications from your network. Wait 15 minutes, then try again.')
+  const { name, email, version, terms, ...typed } = c.req.valid('form')
+  const textOf = (field: string) => {
+    const value = typed[field]
+    return typeof value === 'string' ? value : ''
+  }
+
+  const applicant = applicantOf(c)
+  const parsed = address.safeParse(email)
+  const { answers, errors: wrong } = checkAnswers(page.questions, (_, index) => textOf(`answer_${index}`))
+  const errors = {
+    ...(!applicant && !parsed.success && { email: 'Enter your e-mail address.' }),
+    ...Object.fromEntries(wrong.map(({ index, message }) => [`answer_${index}`, message])),
+    ...(page.terms !== null && terms !== 'accepted' && { terms: 'Accept the terms to apply.' }),
+  }
+  if (Number(version) !== page.version) return await refuseForm(c, back, { problem: changed })
+  if (Object.keys(errors).length > 0) return await refuseForm(c, back, { errors })
+  if (!(await passesChallenge(c.env, textOf(turnstileField), c.req.header('cf-connecting-ip') ?? null)))
+    return await refuseForm(c, back, { problem: 'The check that you are no robot did not pass. Try again.' })
+
+  const to = applicant?.email ?? parsed.data ?? ''
+  const applied = await apply(c.get('db'), {
+    programId: page.program_id,
+    userId: applicant?.id ?? null,
+    email: to,
+    name,
+    answers,
+    seen: { version: page.version },
+  })
+  c.executionCtx.waitUntil(sendSoon(c.env, applied.outbox))
+  if (applied.outcome === 'changed') return await refuseForm(c, back, { problem: changed })
+  if (applied.outcome === 'closed') throw new ApiError('not_found', noPage)
+  if (applied.outcome === 'program')
+    throw new ApiError('rate_limited', 'This program takes no more applications today. Try again tomorrow.')
+  if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name))
+  // By mail and after the answer, which is the same whoever has the address.
+  c.executionCtx.waitUntil(tell(c, { to, programName: page.program_name }, applied))
+  return c.redirect(`/join/${page.slug}/sent`, 303)
+})
+
+const changed = 'The questions or the terms changed while you read. Look at them again, then apply.'
+
+async function tell(c: PageContext, recipient: { to: string; programName: string }, applied: Applied): Promise<void> {
+  if (applied.outcome === 'recipient') return
+  const db = openDatabase(c.env)
+  if (applied.outcome === 'applied') await mailConfirmation(db, c.env, recipient, applied.token)
+  else await mailStanding(db, c.env, recipient, applied)
+}
+
+/** What somebody reads who applied with their account. */
+function ownOutcome({ outcome, againAt }: Applied, programName: string): string {
+  if (outcome === 'approved') return `You are a partner of ${programName}: your link is on the page Links.`
+  if (outcome === 'partner') return `You are a partner of ${programName} already.`
+  if (outcome === 'rejected')
+    return `${programName} did not take your earlier application. You can apply again from ${againAt?.toISOString().slice(0, 10)} on.`
+  return `Your application to ${programName} waits to be looked at. We mail you once it is approved.`
+}
+
+joinPages.get('/application', async (c) => {
+  const token = tokenInQuery(c)
+  const application = await findApplication(c.get('db'), token)
+  return renderPlain(c, {
+    title: 'Your application',
+    children: (
+      <Card>
+        {application ? (
+          <OneApplication application={application} token={token} />
+        ) : (
+          <>
+            <h1>This link no longer works</h1>
+            <p>
+              The application was not confirmed within a week, was taken back, or another of yours was confirmed. You
+              can apply again.
+            </p>
+          </>
+        )}
+      </Card>
+    ),
+  })
+})
+
+function OneApplication({ application, token }: { application: ConfirmableApplication; token: string }) {
+  const { program_name: program, status, name, email, answers, terms } = application
+  const here = `?token=${encodeURIComponent(token)}`
+  return (
+    <>
+      <h1>
+        Your application to <bdi>{program}</bdi>
+      </h1>
+      <State status={status} program={program} />
+      <dl class="stack">
+        <Sent label="Name">{name}</Sent>
+        <Sent label="E-mail">{email}</Sent>
+      </dl>
+      <Answers answers={answers} />
+      {terms !== null && (
+        <details class="more">
+          <summary>The terms that you accept</summary>
+          <PlainText text={terms} />
+        </details>
+      )}
+      {status === 'unverified' && (
+        <PostButton action={`/application${here}`} class="primary wide-button">
+          Yes, I apply
+        </PostButton>
+      )}
+      {(status === 'unverified' || status === 'waiting') && (
+        <PostButton
+          action={`/application/withdraw${here}`}
+          class="danger"
+          confirm="Take the application back? All that was sent is deleted."
+        >
+          {status === 'unverified' ? 'This was not me: delete it' : 'Take it back and delete it'}
+        </PostButton>
+      )}
+    </>
+  )
+}
+
+function Sent({ label, children }: { label: string; children: Child }) {
+  return (
+    <div>
+      <dt class="muted small">{label}</dt>
+      <dd>
+        <bdi>{children}</bdi>
+      </dd>
+    </div>
+  )
+}
+
+function State({ status, program }: { status: string; program: string }) {
+  const texts: Record<string, string> = {
+    unverified: 'It is not sent yet. Is this yours?',
+    waiting: `It waits to be looked at by ${program}. We mail you once it is approved.`,
+    approved: 'It is approved: we mailed you how to get your links.',
+    rejected: `${program} did not take it. You can apply again thirty days after that.`,
+  }
+  return <p>{texts[status]}</p>
+}
+
+joinPages.post('/application', async (c) => {
+  const token = tokenInQuery(c)
+  const application = await findApplication(c.get('db'), token)
+  if (!application)
+    return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'This link no longer works.', 'bad')
+  const confirmed = await confirmApplication(c.get('db'), application)
+  c.executionCtx.waitUntil(sendSoon(c.env, confirmed.outbox))
+  const { isFirst, invitation } = confirmed
+  const told = { application, isFirst: isFirst && confirmed.outcome === 'approved', invitation }
+  c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [told]))
+  if (invitation !== undefined) return c.redirect(`/partner-invitation?token=${invitation}`, 303)
+  return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'Thank you: your application is sent.')
+})
+
+joinPages.post('/application/withdraw', async (c) => {
+  await withdrawApplication(c.get('db'), tokenInQuery(c))
+  return redirectWith(c, '/application', 'What was sent is deleted.')
+})

@@ -1,0 +1,50 @@
+/**
+ * A text as somebody typed it: an empty line begins a paragraph, lines that begin with `- ` are a list, and every other line stays a line. Nothing else means
+ * anything, so it can hold no markup, no link and no image.
+ */
+export function PlainText({ text }: { text: string }) {
+  return (
+    <div class="stack tight">
+      {text.split(/\n[ \t]*\n+/).map((paragraph) => {
+        const lines = paragraph.split('\n').filter((line) => line.trim() !== '')
+        if (lines.length > 0 && lines.every((line) => line.startsWith('- '))) {
+          return (
+            <ul>
+              {lines.map((line) => (
+                <li dir="auto">{line.slice(2)}</li>
+              ))}
+            </ul>
+          )
+        }
+        return (
+          <p dir="auto">
+            {lines.map((line, index) => (
+              <>
+                {index > 0 && <br />}
+                {line}
+              </>
+            ))}
+          </p>
+        )
+      })}
+    </div>
+  )
+}
+
+/** What was asked and answered. */
+export function Answers({ answers }: { answers: { question: string; answer: string }[] }) {
+  return (
+    <dl class="stack">
+      {answers.map(({ question, answer }) => (
+        <div class="stack tight">
+          <dt class="muted small" dir="auto">
+            {question}
+          </dt>
+          <dd>
+            <PlainText text={answer} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

@@ -1,0 +1,388 @@
+import * as z from 'zod/mini'
+import { may } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { toCsv } from '../../../lib/csv.ts'
+import { openDatabase } from '../../../lib/database.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
+import { mailApprovals, mailRejection } from '../../../lib/programs/application-mails.ts'
+import {
+  type Application,
+  type applicationStatuses,
+  approveApplication,
+  approveApplications,
+  listApplications,
+  readApplication,
+  rejectApplication,
+} from '../../../lib/programs/applications.ts'
+import { listGroups } from '../../../lib/programs/groups.ts'
+import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
+import { Badge, Card, Heading } from '../parts/blocks.tsx'
+import { Field, PostButton, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { emptyForm, form, optionalText, shortText } from '../parts/form.ts'
+import { Day, Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import {
+  csvRows,
+  exportCsv,
+  Find,
+  ListPage,
+  noneFits,
+  placeIn,
+  readPage,
+  StateFilter,
+  stateIn,
+  type States,
+} from '../parts/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Answers, PlainText } from '../join/plain-text.tsx'
+import { partnerAddress } from './partner-columns.tsx'
+
+/** Who wants to be a partner of a program, and deciding on it. */
+export const applicationPages = createPages()
+
+const addressIn = (programId: number) => `/programs/${programId}/applications`
+
+const states: States<(typeof applicationStatuses)[number]> = {
+  waiting: { name: 'Waiting', tone: 'warn' },
+  approved: { name: 'Approved', tone: 'good' },
+  rejected: { name: 'Rejected', tone: 'bad' },
+  unverified: { name: 'Not confirmed', tone: 'plain' },
+}
+
+/** Which applications the query asks for. An address is looked for by those alone who see it. */
+function askedIn(c: ProgramContext) {
+  const search = c.req
+    .query('q')
+    ?.replaceAll(/\0|\p{Surrogate}/gu, '')
+    .trim()
+    .slice(0, 100)
+  return {
+    search: search || undefined,
+    searchesEmail: may(c.get('program').roles, 'payout-address:read'),
+    status: stateIn(c, states),
+  }
+}
+
+applicationPages.get('/programs/:programId/applications', requireProgram('partner:list'), async (c) => {
+  const program = c.get('program')
+  const address = addressIn(program.id)
+  const asked = askedIn(c)
+  const filters = { q: asked.search, status: asked.status }
+  const page = await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Application) => id }, (part) =>
+    listApplications(c.get('db'), program.id, { ...part, ...asked }),
+  )
+  const manages = may(program.roles, 'partner:manage')
+  const waiting = manages ? page.rows.filter(({ status }) => status === 'waiting') : []
+  const isFiltered = asked.search !== undefined || asked.status !== undefined
+  return renderProgram(c, {
+    title: 'Applications',
+    current: '/applications',
+    children: (
+      <ListPage
+        title="Applications"
+        lead="People who want to be your partners."
+        filter={<StateFilter address={address} query={{ q: asked.search }} states={states} current={asked.status} />}
+        find={<Find address={address} query={filters} what={asked.searchesEmail ? 'Name or e-mail' : 'Name'} />}
+        csv={addressOf(`${address}.csv`, filters)}
+        actions={
+          may(program.roles, 'program:update') && (
+            <a class="button" href={`/programs/${program.id}/join-page`}>
+              Join page
+            </a>
+          )
+        }
+        page={page}
+        caption="Applications, newest first"
+        columns={[
+          waiting.length > 0 && {
+            label: 'Select',
+            cell: ({ id, name, status }) =>
+              status === 'waiting' && (
+                <input type="checkbox" name={`application-${id}`} form={someForm} aria-label={`Select ${name}`} />
+              ),
+          },
+          { label: 'Applied', cell: ({ applied_at: at }) => <Day at={at} /> },
+          {
+            label: 'Name',
+            cell: ({ id, name, email }) => (
+              <div>
+                <a href={`${address}/${id}`}>
+                  <strong>
+                    <bdi>{name}</bdi>
+                  </strong>
+                </a>
+                {asked.searchesEmail && email !== null && <div class="muted small">{email}</div>}
+              </div>
+            ),
+          },
+          { label: 'State', cell: (application) => <State application={application} /> },
+          manages && {
+            label: '',
+            right: true,
+            cell: ({ id, name, status }) =>
+              status === 'waiting' && (
+                <PostButton action={`${address}/${id}/approve`} class="compact" label={`Approve ${name}`}>
+                  Approve
+                </PostButton>
+              ),
+          },
+        ]}
+        empty={
+          isFiltered
+            ? noneFits(address, 'applications')
+            : {
+                title: 'No applications yet',
+                text: 'Set up and open your join page, and put a link to it on your site.',
+              }
+        }
+      >
+        {waiting.length > 0 && <ApproveSome address={address} applications={waiting} />}
+      </ListPage>
+    ),
+  })
+})
+
+const someForm = 'approve-some'
+
+function ApproveSome({ address, applications }: { address: string; applications: Application[] }) {
+  return (
+    <form method="post" action={`${address}/approve`} id={someForm} class="row">
+      <input type="hidden" name="shown" value={applications.map(({ id }) => id).join(' ')} />
+      <button type="submit" name="which" value="chosen">
+        Approve selected
+      </button>
+      <button
+        type="submit"
+        name="which"
+        value="shown"
+        data-confirm={`Approve all ${applications.length} on this page that wait?`}
+      >
+        Approve all {applications.length} on this page
+      </button>
+    </form>
+  )
+}
+
+function State({ application: { status } }: { application: Application }) {
+  return <Badge tone={states[status].tone}>{states[status].name}</Badge>
+}
+
+applicationPages.get('/programs/:programId/applications.csv', requireProgram('partner:list'), async (c) => {
+  const program = c.get('program')
+  const asked = askedIn(c)
+  const applications = await listApplications(c.get('db'), program.id, { limit: csvRows, ...asked })
+  const columns = [
+    'id',
+    'applied',
+    'name',
+    'email',
+    'state',
+    'terms_version',
+    'partner_id',
+    'decided',
+    'answers',
+  ] as const
+  const rows = applications.map((application) => ({
+    id: application.id,
+    applied: application.applied_at.toISOString(),
+    name: application.name,
+    email: asked.searchesEmail ? application.email : null,
+    state: application.status,
+    terms_version: application.terms_version,
+    partner_id: application.partner_id,
+    decided: application.decided_at?.toISOString() ?? null,
+    answers: application.answers.map(({ question, answer }) => `${question}: ${answer}`).join('\n'),
+  }))
+  return await exportCsv(c, `applications-${program.id}`, toCsv(columns, rows))
+})
+
+const missing = 'This program has no such application.'
+
+applicationPages.get('/programs/:programId/applications/:applicationId', requireProgram('partner:list'), async (c) => {
+  const program = c.get('program')
+  const manages = may(program.roles, 'partner:manage')
+  const [application, groups] = await Promise.all([
+    readApplication(c.get('db'), program.id, idInPath(c, 'applicationId', missing)),
+    manages ? listGroups(c.get('db'), program.id, { limit: 100 }) : [],
+  ])
+  const address = `${addressIn(program.id)}/${application.id}`
+  return renderProgram(c, {
+    title: `Application of ${application.name}`,
+    current: '/applications',
+    children: (
+      <>
+        <Heading
+          title={application.name}
+          lead={
+            <>
+              Applied <Time at={application.applied_at} />
+              {application.source === 'api' && ', by your own form'}. <State application={application} />
+            </>
+          }
+        />
+        <Sent application={application} program={program} />
+        {application.status === 'waiting' && manages && (
+          <Decide address={address} groups={groups.map(({ id, name }) => [String(id), name] as const)} />
+        )}
+      </>
+    ),
+  })
+})
+
+function Sent({
+  application,
+  program,
+}: {
+  application: Awaited<ReturnType<typeof readApplication>>
+  program: ViewerProgram
+}) {
+  const { email, answers, terms, terms_version: version, decided_at: decidedAt, note } = application
+  const seesEmail = may(program.roles, 'payout-address:read')
+  const facts: [label: string, value: string | null][] = [
+    ['E-mail', seesEmail ? email : null],
+    ['Account', application.has_account ? 'They applied with their account.' : null],
+    ['Note', note],
+  ]
+  return (
+    <>
+      <Card title="What was sent">
+        <dl class="stack">
+          {facts.map(
+            ([label, value]) =>
+              value !== null && (
+                <div>
+                  <dt class="muted small">{label}</dt>
+                  <dd>
+                    <bdi>{value}</bdi>
+                  </dd>
+                </div>
+              ),
+          )}
+        </dl>
+        <Answers answers={answers} />
+        {answers.length === 0 && <p class="muted">No answers.</p>}
+        {decidedAt && (
+          <p>
+            {states[application.status].name} <Time at={decidedAt} />
+            {application.decided_by === null ? '' : ` by ${application.decided_by}`}.{' '}
+            {application.partner_id !== null && (
+              <a href={partnerAddress(program.id, application.partner_id)}>To the partner</a>
+            )}
+          </p>
+        )}
+      </Card>
+      {terms !== null && (
+        <Card title={`Terms, version ${version}`}>
+          <details class="more">
+            <summary>The text that they accepted</summary>
+            <PlainText text={terms} />
+          </details>
+        </Card>
+      )}
+    </>
+  )
+}
+
+function Decide({ address, groups }: { address: string; groups: (readonly [string, string])[] }) {
+  return (
+    <Card title="Decide">
+      <form method="post" action={`${address}/approve`} class="row end">
+        {groups.length > 0 && (
+          <Field name="group" label="Into the group" options={[['', 'None'], ...groups]} form={emptyForm} />
+        )}
+        <button type="submit" class="primary">
+          Approve
+        </button>
+      </form>
+      <details class="more">
+        <summary>Reject</summary>
+        <form method="post" action={`${address}/reject`} class="stack">
+          <Field
+            name="note"
+            label="Note"
+            hint="For your workspace alone; the applicant does not see it."
+            maxlength={1000}
+            form={emptyForm}
+          />
+          <label class="row">
+            <input type="checkbox" name="notify" value="yes" />
+            <span>Tell them by mail that it was not taken</span>
+          </label>
+          <p class="muted small">They can apply again after thirty days.</p>
+          <Submit>Reject the application</Submit>
+        </form>
+      </details>
+    </Card>
+  )
+}
+
+/** The ids of a page in one text, and a field `application-<id>` for each that is chosen. */
+const someFields = z.looseObject({
+  which: z.enum(['chosen', 'shown'], 'Select which applications to approve.'),
+  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+})
+
+applicationPages.post(
+  '/programs/:programId/applications/approve',
+  requireProgram('partner:manage'),
+  form(someFields),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { which, shown, ...fields } = c.req.valid('form')
+    const ids = shown.split(' ').filter((id) => which === 'shown' || `application-${id}` in fields)
+    if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one application first.')
+    const { approved, outbox } = await approveApplications(c.get('db'), programId, ids.map(Number), null)
+    c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, approved))
+    c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+    const count = approved.filter(({ isFirst }) => isFirst).length
+    const text = `${count} approved: they are mailed how to get their links.`
+    const left = ids.length - count
+    return redirectWith(
+      c,
+      backTo(c, addressIn(programId)),
+      left === 0 ? text : `${text} ${left} had been approved, rejected or taken back already.`,
+    )
+  },
+)
+
+const approveFields = z.object({ group: optionalText })
+
+applicationPages.post(
+  '/programs/:programId/applications/:applicationId/approve',
+  requireProgram('partner:manage'),
+  form(approveFields),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { group } = c.req.valid('form')
+    const applicationId = idInPath(c, 'applicationId', missing)
+    const groupId = positiveInteger(group) ?? null
+    const approved = await approveApplication(c.get('db'), programId, applicationId, groupId)
+    c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [approved]))
+    c.executionCtx.waitUntil(sendSoon(c.env, approved.outbox))
+    const { name } = approved.application
+    const text = approved.isFirst
+      ? `${name} is a partner now, and is mailed how to get their link.`
+      : `${name} was approved already.`
+    return redirectWith(c, backTo(c, addressIn(programId)), text)
+  },
+)
+
+const rejectFields = z.object({ note: optionalText.check(shortText(1000)), notify: optionalText })
+
+applicationPages.post(
+  '/programs/:programId/applications/:applicationId/reject',
+  requireProgram('partner:manage'),
+  form(rejectFields),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { note, notify } = c.req.valid('form')
+    const applicationId = idInPath(c, 'applicationId', missing)
+    const { application, isFirst } = await rejectApplication(c.get('db'), programId, applicationId, note || null)
+    const tells = notify === 'yes' && isFirst
+    if (tells) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
+    const text = `The application of ${application.name} is rejected${tells ? ', and they are told' : ''}.`
+    return redirectWith(c, backTo(c, addressIn(programId)), text)
+  },
+)

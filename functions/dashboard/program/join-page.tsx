@@ -1,0 +1,243 @@
+import * as z from 'zod/mini'
+import { may } from '../../../lib/access/roles.ts'
+import {
+  changeJoinPage,
+  type JoinPage,
+  joinPageChanges,
+  maxQuestions,
+  readJoinPage,
+} from '../../../lib/programs/join-page.ts'
+import { Card, Copy, Heading } from '../parts/blocks.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
+import { Day } from '../parts/format.tsx'
+import { renderPlain, renderProgram } from '../parts/layout.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { JoinCard } from '../join/join-card.tsx'
+
+/** The settings of a program's join page, and the page as visitors would see it. */
+export const joinPageSettings = createPages()
+
+const pathIn = (c: ProgramContext) => `/programs/${c.get('program').id}/join-page`
+
+joinPageSettings.get('/programs/:programId/join-page', requireProgram('program:update'), async (c) => {
+  const program = c.get('program')
+  const page = await readJoinPage(c.get('db'), program.id)
+  return renderProgram(c, {
+    title: 'Join page',
+    current: '/applications',
+    children: (
+      <>
+        <Heading title="Join page" lead="A public page on which people apply to be your partners.">
+          <a class="button" href={`${pathIn(c)}/preview`}>
+            Preview
+          </a>
+          {may(program.roles, 'partner:list') && (
+            <a class="button" href={`/programs/${program.id}/applications`}>
+              Applications
+            </a>
+          )}
+        </Heading>
+        <Card title="Address">
+          {page.slug !== null && page.is_open ? (
+            <Copy text={`${c.env.BASE_URL}/join/${page.slug}`} label="address of the join page" />
+          ) : (
+            <p class="muted">The page is off: nobody sees it before you open it below.</p>
+          )}
+        </Card>
+        <Settings action={pathIn(c)} page={page} form={shownForm(c)} />
+      </>
+    ),
+  })
+})
+
+function Settings({ action, page, form: shown }: { action: string; page: JoinPage; form: FormState }) {
+  const rows = Math.min(page.questions.length + 2, maxQuestions)
+  return (
+    <Card title="Settings">
+      <form method="post" action={action} class="stack">
+        <Problem form={shown} />
+        <div class="fields">
+          <Field
+            name="is_open"
+            label="The page"
+            options={[
+              ['no', 'Off'],
+              ['yes', 'Open to everybody'],
+            ]}
+            value={page.is_open ? 'yes' : 'no'}
+            form={shown}
+          />
+          <Field
+            name="approves_at_once"
+            label="Who applies"
+            options={[
+              ['no', 'Waits for your approval'],
+              ['yes', 'Is a partner once their address is confirmed'],
+            ]}
+            value={page.approves_at_once ? 'yes' : 'no'}
+            hint="Whom you rejected or ended before waits all the same."
+            form={shown}
+          />
+          <Field
+            name="slug"
+            label="Address, after /join/"
+            value={page.slug ?? ''}
+            hint="Lower-case letters, digits and hyphens. Former ones lead to the present one; five in all. Empty: made of the program’s name."
+            maxlength={60}
+            form={shown}
+          />
+          <Field
+            name="logo_url"
+            label="Address of your logo"
+            type="url"
+            inputmode="url"
+            placeholder="https://…"
+            value={page.logo_url ?? ''}
+            hint="An image that visitors load from your site."
+            maxlength={1000}
+            form={shown}
+          />
+        </div>
+        <Field
+          name="intro"
+          label="Text"
+          rows={8}
+          maxlength={5000}
+          value={page.intro ?? ''}
+          hint="Plain text. An empty line begins a paragraph; lines that begin with “- ” are a list."
+          form={shown}
+        />
+        <fieldset class="stack">
+          <legend>Questions</legend>
+          {Array.from({ length: rows }, (_, index) => (
+            <QuestionFields index={index} question={page.questions[index]} form={shown} />
+          ))}
+          <p class="hint">Ten at most. Save to get more rows; empty a question to take it away.</p>
+        </fieldset>
+        <Field
+          name="terms"
+          label="Terms"
+          rows={12}
+          maxlength={30_000}
+          value={page.terms ?? ''}
+          hint="What applicants accept. Another text is a new version; every application keeps the one that was accepted."
+          form={shown}
+        />
+        {page.terms_since && (
+          <p class="muted small">
+            Version {page.terms_version}, since <Day at={page.terms_since} />.
+          </p>
+        )}
+        <Submit>Save</Submit>
+      </form>
+    </Card>
+  )
+}
+
+function QuestionFields({
+  index,
+  question,
+  form: shown,
+}: {
+  index: number
+  question: JoinPage['questions'][number] | undefined
+  form: FormState
+}) {
+  const name = `question_${index}`
+  return (
+    <div class="fields">
+      <Field name={name} label={`Question ${index + 1}`} maxlength={200} value={question?.label ?? ''} form={shown} />
+      <Field
+        name={`${name}_kind`}
+        label={`Answer ${index + 1}`}
+        options={[
+          ['short', 'Short'],
+          ['short required', 'Short, required'],
+          ['long', 'Long'],
+          ['long required', 'Long, required'],
+        ]}
+        value={question ? `${question.type}${question.required ? ' required' : ''}` : 'short'}
+        form={shown}
+      />
+    </div>
+  )
+}
+
+const choice = z.enum(['yes', 'no'], 'Choose one.')
+const settingsForm = z.looseObject({
+  is_open: choice,
+  approves_at_once: choice,
+  slug: optionalText.check(z.trim()),
+  logo_url: optionalText.check(z.trim()),
+  intro: optionalText,
+  terms: optionalText,
+})
+
+joinPageSettings.post(
+  '/programs/:programId/join-page',
+  requireProgram('program:update'),
+  form(settingsForm, pathIn),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const {
+      is_open: open,
+      approves_at_once: atOnce,
+      slug,
+      logo_url: logo,
+      intro,
+      terms,
+      ...fields
+    } = c.req.valid('form')
+    const rows = Array.from({ length: maxQuestions }, (_, index) => {
+      const [label, kind] = [fields[`question_${index}`], fields[`question_${index}_kind`]]
+      const [type = '', required] = typeof kind === 'string' ? kind.split(' ') : []
+      return { index, label: typeof label === 'string' ? label.trim() : '', type, required: required !== undefined }
+    }).filter(({ label }) => label !== '')
+    const parsed = joinPageChanges.safeParse({
+      is_open: open === 'yes',
+      approves_at_once: atOnce === 'yes',
+      ...(slug !== '' && { slug }),
+      logo_url: logo || null,
+      intro: intro.trim() || null,
+      terms: terms.trim() || null,
+      questions: rows.map(({ label, type, required }) => ({ label, type: type || 'short', required })),
+    })
+    if (!parsed.success) {
+      const errors = Object.fromEntries(
+        parsed.error.issues.map(({ path: [field, row], message }) => {
+          const question = typeof row === 'number' ? rows[row]?.index : rows[0]?.index
+          return [field === 'questions' ? `question_${question ?? 0}` : String(field), sentence(message)]
+        }),
+      )
+      return await refuseForm(c, pathIn(c), { errors })
+    }
+    try {
+      const { is_open: isOpen } = await changeJoinPage(c.get('db'), programId, parsed.data)
+      const text = isOpen ? 'Saved. The page is open.' : 'Saved. The page is off: nobody sees it.'
+      return redirectWith(c, pathIn(c), text)
+    } catch (error) {
+      return await refuseConflict(c, pathIn(c), 'slug', error)
+    }
+  },
+)
+
+/** A rule of a field as a sentence of its own. */
+const sentence = (rule: string) => (rule.startsWith('must') ? `This ${rule}.` : rule)
+
+joinPageSettings.get('/programs/:programId/join-page/preview', requireProgram('program:update'), async (c) => {
+  const page = await readJoinPage(c.get('db'), c.get('program').id)
+  if (page.logo_url !== null) c.set('loads', { image: page.logo_url })
+  return renderPlain(c, {
+    title: 'Preview of the join page',
+    children: (
+      <>
+        <p class="message warn">
+          This is a preview{page.is_open ? '' : ' of a page that is off'}. <a href={pathIn(c)}>Back to its settings</a>
+        </p>
+        <JoinCard page={page} />
+      </>
+    ),
+  })
+})
