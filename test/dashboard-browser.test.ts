@@ -399,6 +399,58 @@ test(
   },
 )
 
+test(
+  'somebody applies on the join page, confirms it by mail, and is approved and invited',
+  { timeout: 60_000 },
+  async () => {
+    const { page } = advertiser
+    await page.goto('/programs/1')
+    await goTo(page, 'Applications')
+    await page.getByText('No applications yet').waitFor()
+    await page.getByRole('link', { name: 'Join page', exact: true }).click()
+    await page.getByLabel('The page', { exact: true }).selectOption({ label: 'Open to everybody' })
+    await page.getByLabel('Address, after /join/').fill('Walk!')
+    await page.getByLabel('Text', { exact: true }).fill('Recommend us.\n\n- Links\n- Payouts')
+    await page.getByLabel('Question 1').fill('Where do you publish?')
+    await page.getByLabel('Answer 1').selectOption({ label: 'Short, required' })
+    await page.getByLabel('Terms', { exact: true }).fill('Be honest.')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('must be 3 to 60 lower-case letters').waitFor()
+    await page.getByLabel('Address, after /join/').fill('walk')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Saved. The page is open.').waitFor()
+    await page.getByRole('link', { name: 'Preview' }).click()
+    expect(await page.getByRole('button', { name: 'Apply' }).isDisabled()).toBe(true)
+
+    const { page: visitor, context } = await openBrowser()
+    const email = `wanda-${crypto.randomUUID()}@example.com`
+    await visitor.goto('/join/walk')
+    await visitor.getByLabel('Your name').fill('Wanda Walker')
+    await visitor.getByLabel('E-mail').fill(email)
+    await visitor.getByLabel('Where do you publish?').fill('wanda.example')
+    await visitor.getByLabel('I accept the terms.').check()
+    await visitor.getByRole('button', { name: 'Apply' }).click()
+    await visitor.getByRole('heading', { name: 'Check your mail' }).waitFor()
+    await expect.poll(() => linkInMail(email)).toContain('/application?')
+    await visitor.goto(await linkInMail(email))
+    await visitor.getByText('wanda.example').waitFor()
+    await visitor.getByRole('button', { name: 'Yes, I apply' }).click()
+    await visitor.getByText('your application is sent').waitFor()
+
+    await page.goto('/programs/1')
+    await page.getByRole('link', { name: /1 application waits/ }).click()
+    await page.getByRole('link', { name: 'Wanda Walker' }).click()
+    await page.getByText('wanda.example').waitFor()
+    await page.getByRole('button', { name: 'Approve', exact: true }).click()
+    await page.getByText('Wanda Walker is a partner now').waitFor()
+    await expect.poll(() => linkInMail(email)).toContain('/partner-invitation?')
+    await visitor.goto(await linkInMail(email))
+    await visitor.getByRole('link', { name: 'Create an account' }).waitFor()
+    await context.close()
+    expect(complaints).toEqual([])
+  },
+)
+
 /** Forms by what is typed in one field of them that is refused. */
 const refusedForms: [path: string, field: string, typed: string, button: string][] = [
   ['/programs/1/settings', 'Commission on each signup', '1.234', 'Save'],
@@ -547,6 +599,8 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/reset-password?token=x',
       '/invitation?token=x',
       '/partner-invitation?token=x',
+      '/application?token=x',
+      '/join/walk',
       '/nothing',
     ],
   ],
@@ -558,6 +612,10 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/events',
       '/partners',
       '/partners/1',
+      '/applications',
+      '/applications/1',
+      '/join-page',
+      '/join-page/preview',
       '/customers/1',
       '/commissions',
       '/sales/t1',
@@ -583,9 +641,16 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   ],
   [
     'partner',
-    ['', '/links', '/commissions', '/withdrawals', '/notifications', '/invitations', '/sales/1/t1'].map(
-      (path) => `/partner${path}`,
-    ),
+    [
+      '',
+      '/links',
+      '/commissions',
+      '/withdrawals',
+      '/notifications',
+      '/invitations',
+      '/applications',
+      '/sales/1/t1',
+    ].map((path) => `/partner${path}`),
   ],
 ]
 

@@ -10,7 +10,9 @@ import { approveCommissions } from '../../lib/money/commissions.ts'
 import { makePayoutRun } from '../../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../../lib/money/withdrawals.ts'
 import { testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
+import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
+import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
 import { invitePartner } from '../../lib/programs/partner-invitations.ts'
 
@@ -106,6 +108,17 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   })
   const partnerToken = await invitePartner(db, { programId, partnerId: other.partnerId, invitedBy: owner })
   await createApiKey(db, programId, 'other')
+  await changeJoinPage(db, programId, {
+    slug: `page-${tag}`,
+    is_open: true,
+    terms: 'Be true.',
+    questions: [{ label: 'Where?', type: 'short', required: false }],
+  })
+  const applicant = { programId, userId: null, name: 'Applicant', answers: [], seen: { version: 2 } }
+  const applied = await apply(db, { ...applicant, email: `applicant-${tag}@example.com` })
+  const waiting = await apply(db, { ...applicant, email: `waiting-${tag}@example.com` })
+  const found = await findApplication(db, waiting.token)
+  if (found) await confirmApplication(db, found)
   const [[key], [memberInvitation], [partnerInvitation], [session]] = await db.batch([
     kysely.selectFrom('api_keys').select('id').where('program_id', '=', programId),
     kysely.selectFrom('workspace_invitations').select('id').where('workspace_id', '=', workspaceId),
@@ -120,13 +133,15 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       nobody: undefined,
     },
     emails: people.map(({ email }) => email),
-    tokens: [memberToken, partnerToken?.token ?? ''],
+    tokens: [memberToken, partnerToken?.token ?? '', applied.token],
     ids: {
       ':programId': String(programId),
       ':workspaceId': workspaceId,
       ':partnerId': String(other.partnerId),
       ':commissionId': String(commissions[2]),
       ':withdrawalId': String(withdrawal),
+      ':applicationId': String(waiting.applicationId),
+      ':slug': `page-${tag}`,
       ':customerId': '1',
       ':runId': String(run),
       ':keyId': String(key?.id),
