@@ -4,7 +4,7 @@
  */
 export function PlainText({ text }: { text: string }) {
   return (
-    <div class="stack tight">
+    <div class="stack tight plain">
       {text.split(/\n[ \t]*\n+/).map((paragraph) => {
         const lines = paragraph.split('\n').filter((line) => line.trim() !== '')
         if (lines.length > 0 && lines.every((line) => line.startsWith('- '))) {

@@ -201,6 +201,9 @@ export const frame = css`
   .centre > main {
     width: min(25rem, 100%);
   }
+  .plain ul {
+    padding-inline-start: 1.25rem;
+  }
   .logo {
     height: 4rem;
     max-width: 100%;
