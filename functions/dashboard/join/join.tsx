@@ -172,8 +172,8 @@ joinPages.get('/application', async (c) => {
           <>
             <h1>This link no longer works</h1>
             <p>
-              The application was not confirmed within a week, was taken back, or another of yours was confirmed. You
-              can apply again.
+              The application was not confirmed within a week, was withdrawn, or another of yours was confirmed. You can
+              apply again.
             </p>
           </>
         )}
@@ -211,9 +211,9 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
         <PostButton
           action={`/application/withdraw${here}`}
           class="danger"
-          confirm="Take the application back? All that was sent is deleted."
+          confirm="Withdraw the application? All that was sent is deleted."
         >
-          {status === 'unverified' ? 'This was not me: delete it' : 'Take it back and delete it'}
+          {status === 'unverified' ? 'This was not me: delete it' : 'Withdraw and delete it'}
         </PostButton>
       )}
     </>

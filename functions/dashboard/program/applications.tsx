@@ -342,7 +342,7 @@ applicationPages.post(
     return redirectWith(
       c,
       backTo(c, addressIn(programId)),
-      left === 0 ? text : `${text} ${left} had been approved, rejected or taken back already.`,
+      left === 0 ? text : `${text} ${left} had been approved, rejected or withdrawn already.`,
     )
   },
 )

@@ -43,7 +43,7 @@ joinPageSettings.get('/programs/:programId/join-page', requireProgram('program:u
           {page.slug !== null && page.is_open ? (
             <Copy text={`${c.env.BASE_URL}/join/${page.slug}`} label="address of the join page" />
           ) : (
-            <p class="muted">The page is off: nobody sees it before you open it below.</p>
+            <p class="muted">The page is closed: nobody sees it before you open it below.</p>
           )}
         </Card>
         <Settings action={pathIn(c)} page={page} form={shownForm(c)} />
@@ -63,7 +63,7 @@ function Settings({ action, page, form: shown }: { action: string; page: JoinPag
             name="is_open"
             label="The page"
             options={[
-              ['no', 'Off'],
+              ['no', 'Closed'],
               ['yes', 'Open to everybody'],
             ]}
             value={page.is_open ? 'yes' : 'no'}
@@ -215,7 +215,7 @@ joinPageSettings.post(
     }
     try {
       const { is_open: isOpen } = await changeJoinPage(c.get('db'), programId, parsed.data)
-      const text = isOpen ? 'Saved. The page is open.' : 'Saved. The page is off: nobody sees it.'
+      const text = isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed: nobody sees it.'
       return redirectWith(c, pathIn(c), text)
     } catch (error) {
       return await refuseConflict(c, pathIn(c), 'slug', error)
@@ -234,7 +234,8 @@ joinPageSettings.get('/programs/:programId/join-page/preview', requireProgram('p
     children: (
       <>
         <p class="message warn">
-          This is a preview{page.is_open ? '' : ' of a page that is off'}. <a href={pathIn(c)}>Back to its settings</a>
+          This is a preview{page.is_open ? '' : ' of a page that is closed'}.{' '}
+          <a href={pathIn(c)}>Back to its settings</a>
         </p>
         <JoinCard page={page} />
       </>
