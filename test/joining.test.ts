@@ -766,9 +766,9 @@ describe('the join page', () => {
     const asked: { secret: string; response: string }[] = []
     const { fetch: real } = globalThis
     const edge = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
-      const url = input instanceof Request ? input.url : String(input)
+      const url = input instanceof Request ? input.url : input.toString()
       if (!url.startsWith('https://challenges.cloudflare.com/turnstile/v0/siteverify')) return await real(input, init)
-      const body: { secret: string; response: string } = JSON.parse(String(init?.body))
+      const body: { secret: string; response: string } = await new Response(init?.body ?? null).json()
       asked.push(body)
       if (body.response === 'down') throw new TypeError('unreachable')
       return Response.json({ success: body.response === 'passed', 'error-codes': [] })
