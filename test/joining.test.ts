@@ -580,7 +580,7 @@ async function visit(path: string, init: RequestInit = {}, more: object = {}) {
   return { status, headers, location: headers.get('location'), text: await response.text() }
 }
 
-async function send(
+async function submit(
   path: string,
   fields: Record<string, string>,
   more: { token?: string; env?: object; headers?: object } = {},
@@ -623,7 +623,7 @@ describe('the join page', () => {
     const told = []
     const answers = new Set<string>()
     for (const email of [fresh, account, partner.email.toUpperCase(), waits, rejected, flooded]) {
-      const { status, location, headers, text } = await send(`/join/${program.slug}`, applicant(email))
+      const { status, location, headers, text } = await submit(`/join/${program.slug}`, applicant(email))
       answers.add(JSON.stringify([status, location, headers.get('set-cookie'), text]))
       told.push((await mailsTo(email.toLowerCase())).map((body) => body.split('\n\n')[1]))
     }
@@ -642,18 +642,18 @@ describe('the join page', () => {
   test('leads through the mailed link, which a scanner may open and which counts once, to the invitation', async () => {
     const [program, email] = [await joinable({ approves_at_once: true, terms: 'Be <b>true</b>.' }), newEmail()]
     const fields = applicant(email, { version: '2', terms: 'accepted' })
-    await send(`/join/${program.slug}`, fields)
+    await submit(`/join/${program.slug}`, fields)
     const link = await linkTo('application', email)
     const shown = await visit(link)
     expect(shown.text).toContain('Yes, I apply')
     expect(shown.text).toContain('Be &lt;b&gt;true&lt;/b&gt;.')
     expect(shown.headers.get('referrer-policy')).toBe('same-origin')
     expect(await program.states()).toEqual([])
-    const confirmed = await send(link, {})
+    const confirmed = await submit(link, {})
     expect([confirmed.status, confirmed.location]).toEqual([303, await linkTo('partner-invitation', email)])
     const mails = (await mailsTo(email)).length
-    expect((await send(link, {})).location).toBe(link)
-    expect((await send(link.replace('application', 'application/withdraw'), {})).status).toBe(303)
+    expect((await submit(link, {})).location).toBe(link)
+    expect((await submit(link.replace('application', 'application/withdraw'), {})).status).toBe(303)
     expect([await program.states(), (await mailsTo(email)).length]).toEqual([['approved'], mails])
     expect((await visit(confirmed.location ?? '')).text).toContain('Become a partner of Engine')
     expect((await visit('/application?token=none')).text).toContain('This link no longer works')
@@ -664,12 +664,12 @@ describe('the join page', () => {
     const page = await visit(`/join/${program.slug}`, { headers: sessionCookieOf(grace.token) })
     expect(page.text).toContain(`You apply with your account, ${grace.email}`)
     expect(page.text).not.toContain('name="email"')
-    const sent = await send(`/join/${program.slug}`, applicant('other@example.com'), { token: grace.token })
+    const sent = await submit(`/join/${program.slug}`, applicant('other@example.com'), { token: grace.token })
     expect([sent.location, await mailsTo(grace.email)]).toEqual(['/partner/applications', []])
     const own = await visit('/partner/applications', { headers: sessionCookieOf(grace.token) })
     expect(own.text).toContain('Waiting')
     await sql.query('update users set email_verified = false where id = $1', [unproven.userId])
-    await send(`/join/${program.slug}`, applicant(unproven.email), { token: unproven.token })
+    await submit(`/join/${program.slug}`, applicant(unproven.email), { token: unproven.token })
     expect(await mailsTo(unproven.email)).toHaveLength(1)
     expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ email: grace.email }])
   })
@@ -696,7 +696,7 @@ describe('the join page', () => {
     for (const path of ['/sign-in', `/join/${program.slug}/sent`, '/application?token=x'])
       expect((await visit(path)).headers.get('content-security-policy')).toContain("img-src 'self';")
     const email = newEmail()
-    await send(`/join/${program.slug}`, applicant(email, { version: '2', terms: 'accepted', answer_0: hostile }))
+    await submit(`/join/${program.slug}`, applicant(email, { version: '2', terms: 'accepted', answer_0: hostile }))
     const own = await visit(await linkTo('application', email))
     expect(own.text.match(/<script/g)).toHaveLength(1)
     expect(own.text).not.toContain('<img')
@@ -721,12 +721,12 @@ describe('the join page', () => {
       [{ name: ' ' }, 'Enter your name.'],
       [{ version: '1' }, 'changed while you read'],
     ] as const) {
-      const refused = await send(path, { ...full, ...change })
+      const refused = await submit(path, { ...full, ...change })
       expect([change, refused.status, refused.location]).toEqual([change, 303, path])
       const cookie = /__Secure-svc_form=[^;]*/.exec(refused.headers.get('set-cookie') ?? '')?.[0] ?? ''
       expect((await visit(path, { headers: { cookie } })).text).toContain(said)
     }
-    expect((await send(path, full)).location).toBe(`${path}/sent`)
+    expect((await submit(path, full)).location).toBe(`${path}/sent`)
   })
 
   test('is 404 while it is off, and leads on from a former address', async () => {
@@ -736,24 +736,24 @@ describe('the join page', () => {
     await changeJoinPage(db, program.programId, { is_open: false })
     for (const path of [program.slug, `${program.slug}-new`, 'nobody', `${program.slug}/sent`])
       expect([path, (await visit(`/join/${path}`)).status]).toEqual([path, 404])
-    expect((await send(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
+    expect((await submit(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
   })
 
   test('takes no form of another site, and twenty of one address in a quarter of an hour', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`
     for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }]) {
-      expect((await send(path, applicant(newEmail()), { headers })).status).toBe(403)
+      expect((await submit(path, applicant(newEmail()), { headers })).status).toBe(403)
     }
     const grace = await person()
-    const forged = await send(path, applicant(grace.email), {
+    const forged = await submit(path, applicant(grace.email), {
       token: grace.token,
       headers: { origin: 'https://evil.example' },
     })
     expect(forged.status).toBe(403)
     const headers = { 'cf-connecting-ip': `2001:db8:${Math.floor(Math.random() * 60_000).toString(16)}::1` }
     const statuses = []
-    for (let n = 0; n < 22; n++) statuses.push((await send(path, applicant('nobody'), { headers })).status)
+    for (let n = 0; n < 22; n++) statuses.push((await submit(path, applicant('nobody'), { headers })).status)
     expect(statuses).toEqual([...Array.from({ length: 20 }, () => 303), 429, 429])
     const { rows } = await sql.query('select id from applications where program_id = $1', [program.programId])
     expect(rows).toEqual([])
@@ -783,7 +783,7 @@ describe('the join page', () => {
       expect(policy).toContain('frame-src https://challenges.cloudflare.com;')
       const outcomes = []
       for (const response of ['', 'x'.repeat(2049), 'failed', 'down', 'passed']) {
-        const sent = await send(path, applicant(newEmail(), { 'cf-turnstile-response': response }), { env: keys })
+        const sent = await submit(path, applicant(newEmail(), { 'cf-turnstile-response': response }), { env: keys })
         outcomes.push([sent.status, sent.location])
       }
       expect(outcomes).toEqual([
@@ -811,7 +811,7 @@ describe('the join page', () => {
     const settings = `/programs/${program.programId}/join-page`
     const fields = { is_open: 'yes', approves_at_once: 'no', slug: program.slug, logo_url: '', intro: 'Hi', terms: 'T' }
     const rows = { question_0: '', question_3: 'Where?', question_3_kind: 'long required' }
-    expect((await send(settings, { ...fields, ...rows }, owner)).status).toBe(303)
+    expect((await submit(settings, { ...fields, ...rows }, owner)).status).toBe(303)
     expect(await readJoinPage(db, program.programId)).toMatchObject({
       is_open: true,
       intro: 'Hi',
@@ -824,7 +824,7 @@ describe('the join page', () => {
       [{ logo_url: 'javascript:alert(1)' }, 'https:// address'],
       [{ question_1: 'a', question_2: 'a' }, 'label of its own'],
     ] as const) {
-      const refused = await send(settings, { ...fields, ...change }, owner)
+      const refused = await submit(settings, { ...fields, ...change }, owner)
       const cookie = /__Secure-svc_form=[^;]*/.exec(refused.headers.get('set-cookie') ?? '')?.[0] ?? ''
       const cookies = `${sessionCookieOf(program.owner.token).cookie}; ${cookie}`
       expect((await visit(settings, { headers: { cookie: cookies } })).text).toContain(said)
@@ -838,8 +838,8 @@ describe('the join page', () => {
     expect((await visit(list, shown)).text).toContain('Approve all 2 on this page')
     const page = await visit(`${list}/${one}`, shown)
     expect(page.text).toContain('On my site')
-    await send(`${list}/${one}/reject`, { note: 'x', notify: 'yes' }, owner)
-    await send(`${list}/approve`, { which: 'shown', shown: `${two} ${one}` }, owner)
+    await submit(`${list}/${one}/reject`, { note: 'x', notify: 'yes' }, owner)
+    await submit(`${list}/approve`, { which: 'shown', shown: `${two} ${one}` }, owner)
     expect(await program.states()).toEqual(['approved', 'rejected'])
     const { rows: told } = await sql.query<{ subject: string }>(
       `select m.subject from mails m join applications a on a.email = m.recipient where a.program_id = $1 order by m.id`,
