@@ -617,6 +617,7 @@ test.for([
   ['interval=minute', 'interval'],
   ['interval=hour&from=2026-01-01&to=2026-02-01', 'interval'],
   ['interval=day&from=2026-01-01&to=2027-01-02', 'interval'],
+  ['group_by=page&interval=hour&from=2026-01-01&to=2026-01-09&limit=100', 'limit'],
   ['metrics=clicks,money', 'metrics'],
   ['metrics=', 'metrics'],
   ['sort=sales&metrics=clicks', 'sort'],

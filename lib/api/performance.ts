@@ -25,6 +25,8 @@ const defaultLimit = 25
 const defaultDays = 30
 /** How many days may be cut into these. */
 const maxDaysOf = { hour: 31, day: 366, week: maxRangeDays, month: maxRangeDays }
+/** How many hours of groups an answer has at most: those of 25 groups and 31 days, or of 100 and a week. */
+const maxGroupHours = 20_000
 
 /** The time zone's own name, by which the database knows it; undefined for what is none. */
 function zoneOf(name: string): string | undefined {
@@ -81,6 +83,15 @@ export const groupedQuery = z
       path: ['interval'],
       error: `cuts at most ${maxDaysOf.hour} days into hours and ${maxDaysOf.day} into days`,
     }),
+    z.refine(
+      ({ interval, group_by, limit = defaultLimit, ...query }) => {
+        return interval !== 'hour' || !group_by || limit * daysOf(query) * 24 <= maxGroupHours
+      },
+      {
+        path: ['limit'],
+        error: `times the hours of the range must be at most ${maxGroupHours}: ask for fewer groups, fewer days or a longer interval`,
+      },
+    ),
     z.refine(({ sort, metrics = defaultMetrics }) => !sort || metrics.includes(sort), {
       path: ['sort'],
       error: 'must be one of the metrics asked for',
@@ -203,7 +214,7 @@ export const groupedPerformance = (): Operation => ({
           values: { type: 'string', default: 'UTC' },
         },
         interval: {
-          description: `Cuts every group, and the whole: up to ${maxDaysOf.hour} days into hours, ${maxDaysOf.day} into days. Weeks begin on Mondays.`,
+          description: `Cuts every group, and the whole: up to ${maxDaysOf.hour} days into hours, ${maxDaysOf.day} into days. Groups in hours are at most ${maxGroupHours}, \`limit\` times the hours of the range. Weeks begin on Mondays.`,
           example: 'month',
           values: { type: 'string', enum: intervals },
         },

@@ -200,6 +200,136 @@ create or replace function day_begins(day timestamp, zone text) returns timestam
   from (select day at time zone zone as begins) b
 $$;
 
+-- The days (UTC) of intervals that follow each other, and which quarters of them belong to the interval: those after `before` up to `last`, of a
+-- whole day after -1 up to 95. `n` is the number of the interval, from 1 on.
+create or replace function days_of_intervals(starts timestamptz[], until timestamptz)
+returns table (n integer, day date, before smallint, last smallint) language sql immutable rows 100 as $$
+  select i.n::integer, d.day, (greatest(extract(epoch from i.starts - d.begins), 0) / 900)::smallint - 1::smallint,
+    (least(extract(epoch from i.ends - d.begins), 86400) / 900)::smallint - 1::smallint
+  from (select n, s.starts, lead(s.starts, 1, days_of_intervals.until) over (order by n) as ends from unnest(days_of_intervals.starts) with ordinality s (starts, n)) i
+  cross join lateral (
+    select utc_day(i.starts) + d as day, (utc_day(i.starts) + d)::timestamp at time zone 'UTC' as begins
+    from generate_series(0, utc_day(i.ends - interval '1 second') - utc_day(i.starts)) d
+  ) d
+$$;
+
+-- How much of a day came in the quarters after `before` up to `last`.
+create or replace function amount_of_quarters(quarters smallint[], sums bigint[], before smallint, last smallint) returns bigint language sql immutable
+return case last when 95 then sums[cardinality(sums)] else coalesce(sums[width_bucket(last, quarters)], 0) end
+  - case before when -1 then 0 else coalesce(sums[width_bucket(before, quarters)], 0) end;
+
+-- The values of a grouping that come first by `sort_by` between two moments, and as place 0 the whole. `value` is null for what the grouping does
+-- not list, which is what the whole has more.
+create or replace function read_first_groups(
+  of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_by text, is_ascending boolean, max_groups integer,
+  money text, from_time timestamptz, until timestamptz
+) returns table (
+  place integer, value text, label text, clicks bigint, bot_clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint,
+  commission_cents bigint, refunded_cents bigint
+) language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  from_day constant date := utc_day(from_time);
+  until_day constant date := utc_day(until);
+  cut_days constant date[] := array(
+    select d.day from days_of_intervals(array[from_time], until) d where d.before > -1 or d.last < 95
+  );
+  with_clicks constant boolean := 'clicks' = any (metrics);
+  with_bot_clicks constant boolean := 'bot_clicks' = any (metrics);
+  with_leads constant boolean := 'leads' = any (metrics);
+  with_conversions constant boolean := 'conversions' = any (metrics);
+  with_sales constant boolean := 'sales' = any (metrics);
+  with_revenue constant boolean := 'revenue' = any (metrics);
+  with_commission constant boolean := 'commission' = any (metrics);
+  with_refunded constant boolean := 'refunded' = any (metrics);
+begin
+  return query
+  -- A day that is whole has its row of totals; of one that is cut the quarters say what belongs to the range. Rows that have nothing of what is
+  -- asked for are left out, and what is not asked for means nothing in the others.
+  with cell as (
+    select t.grouping_name, t.value, t.clicks, t.bot_clicks, t.leads, t.conversions, m.sales, m.revenue_cents, m.commission_cents, m.refunded_cents
+    from grouped_days t
+    cross join lateral (
+      select case t.currency when money then t.sales else 0 end as sales,
+        case t.currency when money then t.revenue_cents else 0 end as revenue_cents,
+        case t.currency when money then t.commission_cents else 0 end as commission_cents,
+        case t.currency when money then t.refunded_cents else 0 end as refunded_cents
+    ) m
+    where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.day >= from_day and t.day < until_day
+      and t.day <> all (cut_days) and (
+        with_clicks and t.clicks <> 0 or with_bot_clicks and t.bot_clicks <> 0 or with_leads and t.leads <> 0
+        or with_conversions and t.conversions <> 0 or with_sales and m.sales <> 0 or with_revenue and m.revenue_cents <> 0
+        or with_commission and m.commission_cents <> 0 or with_refunded and m.refunded_cents <> 0
+      )
+    union all
+    select q.grouping_name, q.value,
+      case q.metric when 'clicks' then a.amount else 0 end, case q.metric when 'bot_clicks' then a.amount else 0 end,
+      case q.metric when 'leads' then a.amount else 0 end, case q.metric when 'conversions' then a.amount else 0 end,
+      case q.metric when 'sales' then a.amount else 0 end, case q.metric when 'revenue' then a.amount else 0 end,
+      case q.metric when 'commission' then a.amount else 0 end, case q.metric when 'refunded' then a.amount else 0 end
+    from grouped_quarters q
+    join days_of_intervals(array[from_time], until) d on d.day = q.day
+    cross join lateral (select amount_of_quarters(q.quarters, q.sums, d.before, d.last) as amount) a
+    where q.program_id = of_program_id and q.grouping_name = any (array[by_name, 'all']) and q.metric = any (metrics)
+      and q.currency = any (array['', money]) and q.day = any (cut_days) and a.amount <> 0
+  ),
+  summed as materialized (
+    select c.grouping_name, c.value, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
+      sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
+      sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
+    from cell c group by c.grouping_name, c.value
+  ),
+  listed as (
+    select s.value, s.clicks, s.bot_clicks, s.leads, s.conversions, s.sales, s.revenue_cents, s.commission_cents, s.refunded_cents
+    from summed s where s.grouping_name = by_name and by_name <> 'all'
+    union all
+    select null, r.* from (
+      select w.clicks - l.clicks as clicks, w.bot_clicks - l.bot_clicks as bot_clicks, w.leads - l.leads as leads,
+        w.conversions - l.conversions as conversions, w.sales - l.sales as sales, w.revenue_cents - l.revenue_cents as revenue_cents,
+        w.commission_cents - l.commission_cents as commission_cents, w.refunded_cents - l.refunded_cents as refunded_cents
+      from summed w
+      cross join (
+        select coalesce(sum(s.clicks), 0) as clicks, coalesce(sum(s.bot_clicks), 0) as bot_clicks, coalesce(sum(s.leads), 0) as leads,
+          coalesce(sum(s.conversions), 0) as conversions, coalesce(sum(s.sales), 0) as sales,
+          coalesce(sum(s.revenue_cents), 0) as revenue_cents, coalesce(sum(s.commission_cents), 0) as commission_cents,
+          coalesce(sum(s.refunded_cents), 0) as refunded_cents
+        from summed s where s.grouping_name <> 'all'
+      ) l
+      where w.grouping_name = 'all' and by_name <> 'all'
+    ) r
+    where with_clicks and r.clicks <> 0 or with_bot_clicks and r.bot_clicks <> 0 or with_leads and r.leads <> 0
+      or with_conversions and r.conversions <> 0 or with_sales and r.sales <> 0 or with_revenue and r.revenue_cents <> 0
+      or with_commission and r.commission_cents <> 0 or with_refunded and r.refunded_cents <> 0
+  )
+  select f.place::integer, f.value, case by_name
+      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = f.value::bigint)
+      when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = f.value::bigint)
+      when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = f.value::bigint)
+    end, f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint,
+    f.commission_cents::bigint, f.refunded_cents::bigint
+  from (
+    select row_number() over (order by coalesce(case sort_by
+        when 'clicks' then l.clicks
+        when 'bot_clicks' then l.bot_clicks
+        when 'leads' then l.leads
+        when 'conversions' then l.conversions
+        when 'sales' then l.sales
+        when 'revenue_cents' then l.revenue_cents
+        when 'commission_cents' then l.commission_cents
+        when 'refunded_cents' then l.refunded_cents
+        when 'conversion_rate' then l.conversions / nullif(l.clicks, 0)
+        when 'average_order_cents' then l.revenue_cents / nullif(l.conversions, 0)
+      end, 0) * case when is_ascending then 1 else -1 end, l.value) as place, l.*
+    from listed l order by place limit max_groups
+  ) f
+  union all
+  select 0, null, null, coalesce(sum(s.clicks), 0)::bigint, coalesce(sum(s.bot_clicks), 0)::bigint, coalesce(sum(s.leads), 0)::bigint,
+    coalesce(sum(s.conversions), 0)::bigint, coalesce(sum(s.sales), 0)::bigint, coalesce(sum(s.revenue_cents), 0)::bigint,
+    coalesce(sum(s.commission_cents), 0)::bigint, coalesce(sum(s.refunded_cents), 0)::bigint
+  from summed s where s.grouping_name = 'all'
+  order by 1;
+end $$;
+
 -- A program's figures of some days of a time zone, both included, by the values of a grouping: the first `max_groups` of them by `sort_by`, and as
 -- place 0 the whole. `value` is null where there was none, and empty for what is not kept apart. Where there is an `every` (hour, day,
 -- week, month of the time zone), each value has a row for each of these in which it has anything, and place 0 has all of them: `starts`, and
@@ -207,7 +337,7 @@ $$;
 -- `of_currency`, else the program's own.
 --
 -- It costs a row for each value and day; how much there was of each makes no difference. Of days that an interval cuts, as those of other time
--- zones are, it costs one for each metric too.
+-- zones are, it costs one for each metric too, of those values alone that come first.
 create or replace function read_groups(
   of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_by text, is_ascending boolean, max_groups integer,
   of_currency text, first_day text, last_day text, every text, zone text
@@ -219,162 +349,108 @@ create or replace function read_groups(
 declare
   from_time constant timestamptz := day_begins(first_day::timestamp, zone);
   until constant timestamptz := day_begins(last_day::timestamp + interval '1 day', zone);
-  from_day constant date := utc_day(from_time);
-  until_day constant date := utc_day(until);
   money constant text := coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id));
-  with_clicks constant boolean := 'clicks' = any (metrics);
-  with_bot_clicks constant boolean := 'bot_clicks' = any (metrics);
-  with_leads constant boolean := 'leads' = any (metrics);
-  with_conversions constant boolean := 'conversions' = any (metrics);
-  with_sales constant boolean := 'sales' = any (metrics);
-  with_revenue constant boolean := 'revenue' = any (metrics);
-  with_commission constant boolean := 'commission' = any (metrics);
-  with_refunded constant boolean := 'refunded' = any (metrics);
+  first_values text[];
+  first_labels text[];
+  -- Those whose intervals are read.
+  read_values text[];
+  interval_starts timestamptz[];
+  interval_locals timestamp[];
+  part_numbers integer[];
+  part_days date[];
+  part_befores smallint[];
+  part_lasts smallint[];
 begin
-  return query
-  with begin as (
-    select from_time as at, first_day::timestamp as local where every is null
-    union all
-    select day_begins(local, zone), local
+  if every is null then
+    return query
+    select f.place, f.value, f.label, from_time, to_char(first_day::timestamp, 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks, f.bot_clicks, f.leads,
+      f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
+    from read_first_groups(of_program_id, by_name, metrics, sort_by, is_ascending, max_groups, money, from_time, until) f;
+    return;
+  end if;
+  if by_name <> 'all' then
+    select array_agg(f.value order by f.place), array_agg(f.label order by f.place) into first_values, first_labels
+    from read_first_groups(of_program_id, by_name, metrics, sort_by, is_ascending, max_groups, money, from_time, until) f where f.place > 0;
+  end if;
+  read_values := array_append(first_values, '');
+  -- What the grouping does not list is what the whole has more than all of its values.
+  if array_position(first_values, null) is not null then
+    read_values := array(
+      select distinct t.value from grouped_days t
+      where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.day between utc_day(from_time) and utc_day(until)
+    );
+  end if;
+  select array_agg(b.at order by b.at), array_agg(b.local order by b.at) into interval_starts, interval_locals
+  from (
+    select day_begins(local, zone) as at, local
     from generate_series(date_trunc(every, first_day::timestamp), last_day::timestamp, ('1 ' || every)::interval) local
     where every <> 'hour'
     union all
     select at, at at time zone zone from generate_series(from_time, until - interval '1 second', interval '15 minutes') at
     where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = from_time)
+  ) b;
+  select array_agg(d.n), array_agg(d.day), array_agg(d.before), array_agg(d.last) into part_numbers, part_days, part_befores, part_lasts
+  from days_of_intervals(greatest(interval_starts[1], from_time) || interval_starts[2:], until) d;
+  return query
+  with part as materialized (
+    select * from unnest(part_numbers, part_days, part_befores, part_lasts) p (n, day, before, last)
   ),
-  bucket as materialized (
-    select row_number() over (order by at) as n, at, local, greatest(at, from_time) as from_time,
-      lead(at, 1, until) over (order by at) as until
-    from begin
-  ),
-  part as materialized (
-    select b.n, day.day, (greatest(extract(epoch from b.from_time - day.begins), 0) / 900)::smallint - 1::smallint as before,
-      (least(extract(epoch from b.until - day.begins), 86400) / 900)::smallint - 1::smallint as last
-    from bucket b
-    cross join lateral (
-      select utc_day(b.from_time) + d as day, (utc_day(b.from_time) + d)::timestamp at time zone 'UTC' as begins
-      from generate_series(0, utc_day(b.until - interval '1 second') - utc_day(b.from_time)) d
-    ) day
-  ),
-  -- A day that is whole has its row of totals; of one that is cut the quarters say what belongs to the interval. Rows that have nothing of what is
-  -- asked for are left out, and what is not asked for means nothing in the others.
-  cell as materialized (
-    select t.grouping_name = 'all' as is_whole, t.value, p.n, t.clicks, t.bot_clicks, t.leads, t.conversions, m.sales, m.revenue_cents,
-      m.commission_cents, m.refunded_cents
-    from grouped_days t
-    join part p on p.day = t.day and p.before = -1 and p.last = 95
-    cross join lateral (
-      select case t.currency when money then t.sales else 0 end as sales,
+  figure as materialized (
+    select c.is_whole, c.value, c.n, sum(c.clicks)::bigint as clicks, sum(c.bot_clicks)::bigint as bot_clicks, sum(c.leads)::bigint as leads,
+      sum(c.conversions)::bigint as conversions, sum(c.sales)::bigint as sales, sum(c.revenue_cents)::bigint as revenue_cents,
+      sum(c.commission_cents)::bigint as commission_cents, sum(c.refunded_cents)::bigint as refunded_cents
+    from (
+      select t.grouping_name = 'all' as is_whole, t.value, p.n, t.clicks, t.bot_clicks, t.leads, t.conversions,
+        case t.currency when money then t.sales else 0 end as sales,
         case t.currency when money then t.revenue_cents else 0 end as revenue_cents,
         case t.currency when money then t.commission_cents else 0 end as commission_cents,
         case t.currency when money then t.refunded_cents else 0 end as refunded_cents
-    ) m
-    where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.day between from_day and until_day and (
-      with_clicks and t.clicks <> 0 or with_bot_clicks and t.bot_clicks <> 0 or with_leads and t.leads <> 0
-      or with_conversions and t.conversions <> 0 or with_sales and m.sales <> 0 or with_revenue and m.revenue_cents <> 0
-      or with_commission and m.commission_cents <> 0 or with_refunded and m.refunded_cents <> 0
-    )
-    union all
-    select t.grouping_name = 'all', t.value, p.n,
-      case t.metric when 'clicks' then a.amount else 0 end, case t.metric when 'bot_clicks' then a.amount else 0 end,
-      case t.metric when 'leads' then a.amount else 0 end, case t.metric when 'conversions' then a.amount else 0 end,
-      case t.metric when 'sales' then a.amount else 0 end, case t.metric when 'revenue' then a.amount else 0 end,
-      case t.metric when 'commission' then a.amount else 0 end, case t.metric when 'refunded' then a.amount else 0 end
-    from (select distinct day from part where before > -1 or last < 95) cut
-    cross join lateral (
-      select q.* from grouped_quarters q
+      from grouped_days t join part p on p.day = t.day and p.before = -1 and p.last = 95
+      where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.value = any (read_values)
+        and t.day = any (array(select p.day from part p where p.before = -1 and p.last = 95))
+      union all
+      select q.grouping_name = 'all', q.value, p.n,
+        case q.metric when 'clicks' then a.amount else 0 end, case q.metric when 'bot_clicks' then a.amount else 0 end,
+        case q.metric when 'leads' then a.amount else 0 end, case q.metric when 'conversions' then a.amount else 0 end,
+        case q.metric when 'sales' then a.amount else 0 end, case q.metric when 'revenue' then a.amount else 0 end,
+        case q.metric when 'commission' then a.amount else 0 end, case q.metric when 'refunded' then a.amount else 0 end
+      from grouped_quarters q
+      join part p on p.day = q.day and (p.before > -1 or p.last < 95)
+      cross join lateral (select amount_of_quarters(q.quarters, q.sums, p.before, p.last) as amount) a
       where q.program_id = of_program_id and q.grouping_name = any (array[by_name, 'all']) and q.metric = any (metrics)
-        and q.currency = any (array['', money]) and q.day = cut.day
-      -- So that only these days are read.
-      offset 0
-    ) t
-    join part p on p.day = t.day and (p.before > -1 or p.last < 95)
-    cross join lateral (
-      select case p.last when 95 then t.sums[cardinality(t.sums)] else coalesce(t.sums[width_bucket(p.last, t.quarters)], 0) end
-        - case p.before when -1 then 0 else coalesce(t.sums[width_bucket(p.before, t.quarters)], 0) end as amount
-    ) a
-    where a.amount <> 0
+        and q.currency = any (array['', money]) and q.value = any (read_values)
+        and q.day = any (array(select distinct p.day from part p where p.before > -1 or p.last < 95)) and a.amount <> 0
+    ) c
+    group by c.is_whole, c.value, c.n
   ),
-  whole as materialized (
-    select c.n, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
-      sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
-      sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
-    from cell c where c.is_whole group by c.n
-  ),
-  -- What a grouping does not list is what the whole has more.
-  rest as materialized (
-    select f.* from (
-      select w.n, w.clicks - coalesce(l.clicks, 0) as clicks, w.bot_clicks - coalesce(l.bot_clicks, 0) as bot_clicks,
-        w.leads - coalesce(l.leads, 0) as leads, w.conversions - coalesce(l.conversions, 0) as conversions,
-        w.sales - coalesce(l.sales, 0) as sales, w.revenue_cents - coalesce(l.revenue_cents, 0) as revenue_cents,
-        w.commission_cents - coalesce(l.commission_cents, 0) as commission_cents,
-        w.refunded_cents - coalesce(l.refunded_cents, 0) as refunded_cents
-      from whole w
-      left join (
-        select c.n, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
-          sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
-          sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
-        from cell c where not c.is_whole group by c.n
-      ) l on l.n = w.n
-      where by_name <> 'all'
-    ) f
-    where with_clicks and f.clicks <> 0 or with_bot_clicks and f.bot_clicks <> 0 or with_leads and f.leads <> 0
-      or with_conversions and f.conversions <> 0 or with_sales and f.sales <> 0 or with_revenue and f.revenue_cents <> 0
-      or with_commission and f.commission_cents <> 0 or with_refunded and f.refunded_cents <> 0
-  ),
-  -- Only what comes first is added up by interval.
   first as materialized (
-    select r.value, r.place, case by_name
-        when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
-        when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
-        when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
-      end as label
-    from (
-      select s.value, row_number() over (order by coalesce(case
-        when sort_by = any (array['conversion_rate', 'average_order_cents']) then s.part / nullif(s.of, 0) else s.part
-      end, 0) * case when is_ascending then 1 else -1 end, s.value) as place
-      from (
-        select v.value, sum(case sort_by
-          when 'clicks' then v.clicks
-          when 'bot_clicks' then v.bot_clicks
-          when 'leads' then v.leads
-          when 'conversions' then v.conversions
-          when 'sales' then v.sales
-          when 'revenue_cents' then v.revenue_cents
-          when 'commission_cents' then v.commission_cents
-          when 'refunded_cents' then v.refunded_cents
-          when 'conversion_rate' then v.conversions
-          when 'average_order_cents' then v.revenue_cents
-        end) as part, sum(case sort_by when 'conversion_rate' then v.clicks when 'average_order_cents' then v.conversions end) as of
-        from (
-          select c.value, c.clicks, c.bot_clicks, c.leads, c.conversions, c.sales, c.revenue_cents, c.commission_cents, c.refunded_cents
-          from cell c where not c.is_whole
-          union all
-          select null, r.clicks, r.bot_clicks, r.leads, r.conversions, r.sales, r.revenue_cents, r.commission_cents,
-            r.refunded_cents from rest r
-        ) v
-        group by v.value
-      ) s
-      order by place limit max_groups
-    ) r
+    select f.place, f.value, f.label from unnest(first_values, first_labels) with ordinality f (value, label, place)
   )
-  select f.place::integer, f.value, f.label, b.at, to_char(b.local, 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint,
-      f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint, f.commission_cents::bigint, f.refunded_cents::bigint
+  select f.place::integer, f.value, f.label, interval_starts[f.n], to_char(interval_locals[f.n], 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks::bigint,
+    f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint, f.commission_cents::bigint,
+    f.refunded_cents::bigint
   from (
-    select t.place, t.value, t.label, c.n, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
-      sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
-      sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
-    from first t join cell c on c.value = t.value and not c.is_whole
-    group by t.place, t.value, t.label, c.n
+    select t.place, t.value, t.label, v.n, v.clicks, v.bot_clicks, v.leads, v.conversions, v.sales, v.revenue_cents, v.commission_cents,
+      v.refunded_cents
+    from first t join figure v on v.value = t.value and not v.is_whole
     union all
-    select t.place, null, null, r.n, r.clicks, r.bot_clicks, r.leads, r.conversions, r.sales, r.revenue_cents, r.commission_cents,
-      r.refunded_cents
-    from first t cross join rest r where t.value is null
+    select t.place, null, null, w.n, w.clicks - coalesce(l.clicks, 0), w.bot_clicks - coalesce(l.bot_clicks, 0),
+      w.leads - coalesce(l.leads, 0), w.conversions - coalesce(l.conversions, 0), w.sales - coalesce(l.sales, 0),
+      w.revenue_cents - coalesce(l.revenue_cents, 0), w.commission_cents - coalesce(l.commission_cents, 0),
+      w.refunded_cents - coalesce(l.refunded_cents, 0)
+    from figure w
+    left join (
+      select v.n, sum(v.clicks) as clicks, sum(v.bot_clicks) as bot_clicks, sum(v.leads) as leads, sum(v.conversions) as conversions,
+        sum(v.sales) as sales, sum(v.revenue_cents) as revenue_cents, sum(v.commission_cents) as commission_cents,
+        sum(v.refunded_cents) as refunded_cents
+      from figure v where not v.is_whole group by v.n
+    ) l on l.n = w.n
+    cross join (select place from first where value is null) t
+    where w.is_whole
     union all
-    select 0, null, null, b.n, coalesce(w.clicks, 0), coalesce(w.bot_clicks, 0), coalesce(w.leads, 0), coalesce(w.conversions, 0),
+    select 0, null, null, i.n, coalesce(w.clicks, 0), coalesce(w.bot_clicks, 0), coalesce(w.leads, 0), coalesce(w.conversions, 0),
       coalesce(w.sales, 0), coalesce(w.revenue_cents, 0), coalesce(w.commission_cents, 0), coalesce(w.refunded_cents, 0)
-    from bucket b left join whole w on w.n = b.n
+    from generate_subscripts(interval_starts, 1) i (n) left join figure w on w.n = i.n and w.is_whole
   ) f
-  join bucket b on b.n = f.n
-  order by f.place, b.at;
+  order by f.place, f.n;
 end $$;

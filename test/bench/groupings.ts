@@ -145,6 +145,7 @@ const reads: [what: string, changes: Partial<GroupsQuery>][] = [
   ['by device', { groupBy: 'device' }],
   ['by referrer', { groupBy: 'referrer' }],
   ['by page and day', { groupBy: 'page', ...byDay }],
+  ['by page and day in Kolkata', { groupBy: 'page', ...byDay, timeZone: 'Asia/Kolkata' }],
   ['by sub1 and week in Berlin', { groupBy: 'sub1', interval: 'week', timeZone: 'Europe/Berlin' }],
 ]
 

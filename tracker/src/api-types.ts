@@ -1738,7 +1738,7 @@ export interface ApiOperations {
       to?: string | undefined
       /** Name of the IANA’s list. Default `UTC`. */
       time_zone?: string | undefined
-      /** Cuts every group, and the whole: up to 31 days into hours, 366 into days. Weeks begin on Mondays. */
+      /** Cuts every group, and the whole: up to 31 days into hours, 366 into days. Groups in hours are at most 20000, `limit` times the hours of the range. Weeks begin on Mondays. */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined
       /** With commas: `clicks`, `bot_clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `refunded_cents`, `commission_cents`, `conversion_rate`, `average_order_cents`. Default `clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `commission_cents`. */
       metrics?: string | undefined

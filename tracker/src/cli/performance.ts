@@ -10,7 +10,7 @@ const options = {
   from: 'First day, YYYY-MM-DD.',
   to: 'Last day, included; today.',
   'time-zone': 'Where the days are, as Europe/Berlin; UTC.',
-  interval: 'hour, day, week or month.',
+  interval: 'hour (of 31 days at most), day, week or month.',
   metrics: 'With commas: clicks,leads,conversions,sales,revenue_cents,…',
   sort: 'The metric by which groups are ordered; the first one.',
   order: 'desc or asc.',
