@@ -608,6 +608,23 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     await fetch(`${stack.baseUrl}/api/v1/track/sale`, { method: 'POST', headers, body: JSON.stringify(body) })
     expect((await svc(['sales', 'list'])).stdout).toMatch(/cli-1 +\d+ +USD\s123\.45 +USD\s24\.69 +pending/)
     expect((await svc(['commissions', 'list', '--status', 'pending'])).stdout).toMatch(/cli-1 +USD\s24\.69 +pending/)
+
+    const { group } = await json(['groups', 'create', '--name', 'By command', '--percent', '30', '--json'])
+    expect((await svc(['groups', 'move', String(group.id), String(sandbox.partnerId), '999999'])).stdout).toBe(
+      `✓ 1 of 2 are in group ${group.id}\n`,
+    )
+    const rules = ['--rules', '[{"sale_type": "payment", "commission_bp": 5000}]']
+    const month = new Date().toISOString().slice(0, 7)
+    const preview = ['rules', 'preview', '--month', month, ...rules]
+    const all = (pattern: RegExp) => new RegExp(`all, ${month} +USD\\s24\\.69 +USD\\s37\\.04 +${pattern.source}`)
+    expect((await svc(preview)).stdout).toMatch(all(/USD\s37\.04/))
+    expect((await svc([...preview, '--group-id', String(group.id)])).stdout).toMatch(all(/USD\s61\.73/))
+    expect((await svc(['rules', 'list'])).stdout).toBe('No rules.\n')
+    expect((await svc(['rules', 'update', ...rules])).exitCode).toBe(0)
+    expect((await svc(['rules', 'list'])).stdout).toBe('payment: 50 %\n')
+    expect((await svc(['rules', 'update', '--rules', '{}'])).exitCode).toBe(2)
+    expect((await svc(['rules', 'update', '--rules', '[]'])).exitCode).toBe(0)
+    expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
   })
 
   test('a sale is explained in lines and as JSON, and one that is not there is not found', async () => {

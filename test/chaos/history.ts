@@ -3,7 +3,16 @@ import { Stripe } from 'stripe'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { checkoutSession, refund as stripeRefund, type Shop, stripeEvent } from '../../lib/local/stripe-events.ts'
 import { createLedgerProgram, keepWebhooks, type LedgerProgram, transfer } from '../support/ledger.ts'
-import { commissionBp, leadCommissionCents, Model, storedMoney, untouched } from '../support/money-model.ts'
+import {
+  commissionBp,
+  leadCommissionCents,
+  Model,
+  type ModelCommission,
+  type ModelRule,
+  type ModelSale,
+  storedMoney,
+  untouched,
+} from '../support/money-model.ts'
 import type { FaultyQueue } from './queue-faults.ts'
 import { type Random, seeded } from './random.ts'
 import { patiently, webhookSecret, type World } from './world.ts'
@@ -20,8 +29,6 @@ interface Step {
   run(): Promise<void>
 }
 
-type ModelSale = Model['sales'][number]
-
 /** A history of one program under way, and what was found wrong with it. */
 class History {
   readonly world: World
@@ -34,6 +41,8 @@ class History {
   readonly leads = new Set<number>()
   readonly runs: number[] = []
   readonly shop: Shop
+  /** The rules that a sale of this wave may be paid by: those it began with, and those that one of its steps has hold. */
+  possibleRules: Map<string, ModelRule[]>[] = [new Map()]
   #made = 0
   #calls = 0
 
@@ -137,12 +146,8 @@ class History {
           if (!ok && (certain || !(error as { same_payload?: boolean }).same_payload))
             this.wrong.push(`sale ${id} was refused: ${JSON.stringify(error)}`)
         }
-        const cents = this.model.commissionOf(person % 2, { customer: person, amount, currency, type: 'payment' })
-        if (certain) this.expect(`commission of ${id}`, answers[0]?.data?.commission_cents, cents)
-        const commission =
-          cents === 0
-            ? undefined
-            : { id: await this.commissionOf(id), partner: person % 2, currency, amount: cents, ...untouched }
+        const commission = await this.commissionOf(id, { customer: person, amount, currency, type: 'payment' })
+        if (certain) this.expect(`commission of ${id}`, answers[0]?.data?.commission_cents, commission?.amount ?? 0)
         this.model.sales.push({
           id,
           customer: person,
@@ -186,16 +191,7 @@ class History {
       touches: [`sale:${id}`],
       run: async () => {
         await Promise.all(events.map((event) => this.calls(() => deliver(event))))
-        const cents = this.model.commissionOf(person % 2, {
-          customer: person,
-          amount,
-          currency: 'usd',
-          type: 'payment',
-        })
-        const commission =
-          cents === 0
-            ? undefined
-            : { id: await this.commissionOf(id), partner: person % 2, currency: 'usd', amount: cents, ...untouched }
+        const commission = await this.commissionOf(id, { customer: person, amount, currency: 'usd', type: 'payment' })
         const sale: ModelSale = {
           id,
           customer: person,
@@ -546,19 +542,65 @@ class History {
                             ? this.payoutRun()
                             : kind <= 45
                               ? this.payRun()
-                              : this.countClicks()
+                              : kind <= 46
+                                ? this.countClicks()
+                                : this.rules()
     return step ?? this.sale()
   }
 
-  async commissionOf(transactionId: string): Promise<number> {
+  /**
+   * The commission that a sale was given, undefined for none. Which rules it met where they change at this moment is its own to say: one of those that
+   * held meanwhile, all of it. That they are those of the version it keeps is what the audit holds.
+   */
+  async commissionOf(
+    transactionId: string,
+    sale: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
+  ): Promise<ModelCommission | undefined> {
     const { rows } = await patiently(() =>
-      this.world.pool.query<{ id: string }>(
-        'select c.id from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id where s.program_id = $1 and s.transaction_id = $2',
+      this.world.pool.query<{ id: string; amount_cents: string }>(
+        `select c.id, c.amount_cents from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id
+        where s.program_id = $1 and s.transaction_id = $2`,
         [this.program.programId, transactionId],
       ),
     )
-    if (rows.length !== 1) this.wrong.push(`sale ${transactionId}, which was answered, has ${rows.length} commissions`)
-    return Number(rows[0]?.id)
+    const [row] = rows
+    const found = Number(row?.amount_cents ?? 0)
+    const possible = this.possibleRules.map((rules) => this.model.commissionOf(sale.customer % 2, sale, rules))
+    if (rows.length > 1 || !possible.includes(found))
+      this.wrong.push(
+        `sale ${transactionId} has ${rows.length} commissions of ${found}, where ${possible.join(' or ')} was possible`,
+      )
+    if (!row) return undefined
+    return { id: Number(row.id), partner: sale.customer % 2, currency: sale.currency, amount: found, ...untouched }
+  }
+
+  /** Rules of everybody or of a partner change while sales come. Without caps, which leave to sales at once what is in no order. */
+  rules(): Step {
+    const holder = this.random.pick(['everybody', 'partner 0', 'partner 1'] as const) ?? 'everybody'
+    const types = holder === 'everybody' ? (['payment'] as const) : ([null, 'payment'] as const)
+    const rules = types
+      .filter(() => this.random.chance(0.6))
+      .map((sale_type) => ({
+        sale_type,
+        commission_bp: this.random.pick([0, 335, 5000, 10_000]) ?? 0,
+        commission_fixed_cents: this.random.pick([0, 0, 250]) ?? 0,
+        lifetime_cap_cents: null,
+        lead_commission_cents: null,
+      }))
+    return {
+      touches: ['rules'],
+      run: async () => {
+        const { db, service } = this.world
+        const { programId, partnerIds } = this.program
+        this.possibleRules.push(new Map(this.model.rules).set(holder, rules))
+        this.model.rules.set(holder, rules)
+        const of = holder === 'everybody' ? holder : { partnerId: partnerIds[holder === 'partner 0' ? 0 : 1] ?? 0 }
+        const { answers } = await this.calls(() =>
+          this.world.settle(async () => void (await service.saveRules(db, programId, of, rules))),
+        )
+        for (const answer of answers) this.expect(`rules of ${holder}`, answer, { ok: true })
+      },
+    }
   }
 
   #subject(commissionId: number): string {
@@ -644,6 +686,7 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
     const takeWave = async () => {
       await Promise.all(wave.map((step) => step.run()))
       wave = []
+      history.possibleRules = [new Map(history.model.rules)]
     }
     for (let taken = 0; taken < steps; taken++) {
       const step = history.next()

@@ -81,11 +81,11 @@ export class Model {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  #rulesFor(partner: number): ModelRule[] {
+  #rulesFor(partner: number, rules = this.rules): ModelRule[] {
     const holders = [`partner ${partner}`, `group ${this.groups[partner] ?? 'none'}`, 'everybody']
     return holders.flatMap((holder) => {
-      const rules = this.rules.get(holder) ?? []
-      return [...rules.filter((rule) => rule.sale_type !== null), ...rules.filter((rule) => rule.sale_type === null)]
+      const own = rules.get(holder) ?? []
+      return [...own.filter((rule) => rule.sale_type !== null), ...own.filter((rule) => rule.sale_type === null)]
     })
   }
 
@@ -100,8 +100,9 @@ export class Model {
   commissionOf(
     partner: number,
     { customer, amount, currency, type }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
+    rules = this.rules,
   ): number {
-    const rule = this.#rulesFor(partner).find(({ sale_type: of }) => of === null || of === type)
+    const rule = this.#rulesFor(partner, rules).find(({ sale_type: of }) => of === null || of === type)
     const percentage = Math.floor((amount * (rule?.commission_bp ?? commissionBp) + 5000) / 10_000)
     if (!rule || currency !== 'usd') return percentage
     const brought = this.sales.flatMap((sale) =>

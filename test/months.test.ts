@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs'
+import { Pool } from 'pg'
+import { afterAll, expect, test } from 'vitest'
+import { checkMonth } from './months/check.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql, databaseUrl } = await startEndpoint()
+const pool = new Pool({ connectionString: databaseUrl, max: 4 })
+afterAll(() => pool.end())
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
+
+test(`what the runs of three months pay is what a second implementation says, to the cent (SEED=${seed})`, async () => {
+  const months = await Promise.all([0, 1, 2].map((more) => checkMonth(db, pool, seed + more)))
+  expect(months.flatMap(({ wrong, plan }) => wrong.map((line) => `seed ${plan.seed}: ${line}`))).toEqual([])
+  expect(months.reduce((sum, { paid }) => sum + paid, 0)).toBeGreaterThan(3)
+})
+
+/** Mistakes as they would stand in migrations/functions. Where the first months have nothing of the kind, they begin with one that has. */
+const planted: [what: string, file: string, from: string, to: string, firstMonth?: number][] = [
+  [
+    'a percentage that is cut',
+    'sales',
+    '(base_cents * commission_bp + 5000) / 10000',
+    '(base_cents * commission_bp) / 10000',
+  ],
+  [
+    'a cap one cent too high',
+    'commission-rules',
+    'return sale.commission_cap_cents - ',
+    'return 1 + sale.commission_cap_cents - ',
+  ],
+  [
+    'a new rule that is applied to what waits',
+    'commission-rules',
+    '  return true;\nend $$;',
+    `  update commissions c set amount_cents = greatest(1, (s.commission_base_cents * r.commission_bp + 5000) / 10000)
+  from sales s join commission_rules r on r.program_id = s.program_id and r.since_version = version
+    and (r.partner_id is null or r.partner_id = s.partner_id) and (r.group_id is null or r.group_id = (s.terms_among).group_id)
+    and (r.sale_type is null or r.sale_type = s.sale_type) and r.product_id is null
+  where s.program_id = of_program_id and c.program_id = s.program_id and c.sale_id = s.id and c.credited_at is null and c.reversal = 'none';
+  return true;
+end $$;`,
+  ],
+  [
+    'a rule that goes on when it ended',
+    'commission-rules',
+    'and (r.until_version is null or r.until_version > version)\n    and (r.partner_id = of_partner_id or',
+    'and (r.partner_id = of_partner_id or',
+  ],
+  [
+    'a fixed amount that a refund leaves',
+    'refunds',
+    'reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)',
+    `reversed_share((commission).amount_cents - case when (sale).refunded_cents + by_cents < (sale).amount_cents
+    then coalesce((sale).commission_fixed_cents, 0) else 0 end, (sale).refunded_cents + by_cents, (sale).amount_cents)`,
+  ],
+  [
+    "a partner's own rule that is ignored",
+    'commission-rules',
+    '(r.partner_id = of_partner_id or r.partner_id is null and',
+    '(r.partner_id is null and',
+  ],
+  [
+    'what is held and paid',
+    'commissions',
+    'where c.hold_until <= now() and c.credited_at is null',
+    'where c.credited_at is null',
+  ],
+  [
+    'a code that wins over a click where the program says otherwise',
+    'codes',
+    "customer.link_id is not null and customer.attribution_priority = 'click'",
+    'false',
+    13,
+  ],
+  ['a duration that never ends', 'sales', 'sale_date > first_purchase_date + make_interval(months => months)', 'false'],
+  [
+    'a deduction that is none',
+    'adjustments',
+    'entry.program_id := of_program_id;',
+    'entry.program_id := of_program_id; of_cents := abs(of_cents);',
+  ],
+]
+
+test.each(planted)('months find %s', async (_, file, from, to, firstMonth = 1) => {
+  const text = readFileSync(`migrations/functions/${file}.sql`, 'utf8')
+  expect(text.split(from), `the place in ${file}.sql`).toHaveLength(2)
+  await sql.query(text.replace(from, () => to))
+  try {
+    let found: string[] = []
+    for (let month = firstMonth; month < firstMonth + 12 && found.length === 0; month++)
+      found = (await checkMonth(db, pool, month)).wrong
+    expect(found).not.toEqual([])
+  } finally {
+    await sql.query(text)
+  }
+})

@@ -1,0 +1,232 @@
+import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
+import type { Holder, Plan, Step, Terms } from './plan.ts'
+
+/** What a run pays one partner in one currency. */
+export interface Payment {
+  partner: number
+  currency: string
+  cents: number
+}
+
+interface Earned {
+  partner: number
+  currency: string
+  cents: number
+  /** The day its hold ends. */
+  due: number
+  isApproved: boolean
+  isRejected: boolean
+  /** Of a sale: what was paid, and what each refund and dispute that stands asked back. */
+  amount: number
+  asked: Map<string, number>
+}
+
+interface Customer {
+  /** Null until something brought them. */
+  partner: number | null
+  byLink: boolean
+  /** Whose code their first purchase went by. */
+  code: number | null
+  /** The day of their first purchase; below zero before the month. */
+  firstBought: number | null
+  isLead: boolean
+  /** What their sales brought by currency, before anything was reversed. */
+  brought: Map<string, number>
+}
+
+/** Who comes by a code names it when they first buy. */
+const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
+  buyer.by === 'code' && customer.partner === null ? buyer.partner : null
+
+/**
+ * A month in plain words and numbers, written from the documentation and not from the service: what each run pays each partner. `today` is the day
+ * on which it is played, as months have different lengths.
+ */
+export function payoutsOf(plan: Plan, today: Date): Payment[][] {
+  let terms: Terms = plan.terms
+  let day = 0
+  const groups = [...plan.groups]
+  const rules = new Map<string, CommissionRule[]>()
+  const sales: (Earned | null)[] = []
+  const leads: Earned[] = []
+  const adjusted = new Map<string, number>()
+  const paid = new Map<string, number>()
+  const runs: Payment[][] = []
+  const customers = plan.buyers.map((): Customer => ({
+    partner: null,
+    byLink: false,
+    code: null,
+    firstBought: null,
+    isLead: false,
+    brought: new Map(),
+  }))
+
+  const rulesFor = (partner: number) => [
+    ...(rules.get(`partner ${partner}`) ?? []),
+    ...(rules.get(`group ${groups[partner] ?? 'none'}`) ?? []),
+    ...(rules.get('everybody') ?? []),
+  ]
+
+  /** The partner's own before the group's before everybody's; of each the first product, then the type, then any sale. */
+  function ruleFor(partner: number, products: string[], type: string): CommissionRule | undefined {
+    for (const holder of [`partner ${partner}`, `group ${groups[partner] ?? 'none'}`, 'everybody']) {
+      const own = rules.get(holder) ?? []
+      const found =
+        products.map((product) => own.find((rule) => rule.product_id === product)).find(Boolean) ??
+        own.find((rule) => rule.sale_type === type) ??
+        own.find((rule) => !rule.product_id && !rule.sale_type)
+      if (found) return found
+    }
+    return undefined
+  }
+
+  /** Whether a sale of today is later than so many months after the first purchase. */
+  function isLate(first: number | null, months: number | null | undefined): boolean {
+    if (first === null || !months) return false
+    const begin = new Date(today.getTime() - (day - first) * 86_400_000)
+    const last = new Date(Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + months + 1, 0)).getUTCDate()
+    const end = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + months, Math.min(begin.getUTCDate(), last))
+    const start = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth(), begin.getUTCDate())
+    return day - first >= (end - start) / 86_400_000
+  }
+
+  function commissionOf(customer: Customer, partner: number, sale: Extract<Step, { do: 'sale' }>): number {
+    const base = sale.amount - sale.tax
+    const rule = ruleFor(partner, sale.products ?? [], sale.type)
+    const months = rule ? rule.commission_duration_months : terms.commission_duration_months
+    if (base === 0 || isLate(customer.firstBought, months)) return 0
+    const share = Math.floor((base * (rule ? (rule.commission_bp ?? 0) : terms.commission_bp) + 5000) / 10_000)
+    // Amounts of rules are the program's currency's.
+    if (!rule || sale.currency !== 'usd') return share
+    const cap = rule.lifetime_cap_cents ?? null
+    const whole = share + (rule.commission_fixed_cents ?? 0)
+    if (cap === null) return whole
+    return Math.max(Math.min(whole, cap - (customer.brought.get(sale.currency) ?? 0)), 0)
+  }
+
+  /** Whose a sale is, and whether a code made it so. */
+  function attribute(customer: Customer, named: number | null): { partner: number; code: number | null } | null {
+    if (customer.partner === null) return null
+    const code = named ?? customer.code
+    if (code === null) return { partner: customer.partner, code: null }
+    if (code === customer.partner) return { partner: code, code }
+    return customer.byLink && plan.priority === 'click'
+      ? { partner: customer.partner, code: null }
+      : { partner: code, code }
+  }
+
+  function sell(sale: Extract<Step, { do: 'sale' }>): void {
+    const [customer, buyer] = [customers[sale.customer], plan.buyers[sale.customer]]
+    if (!customer || !buyer) throw new Error('a sale without a buyer')
+    // Who comes by nobody names no code, and the processor's payments name none here.
+    const named = buyer.by === 'nobody' || sale.products ? null : (sale.code ?? codeOfFirst(customer, buyer))
+    if (customer.partner === null && buyer.by === 'link')
+      Object.assign(customer, { partner: buyer.partner, byLink: true })
+    if (customer.partner === null && buyer.by === 'code' && named !== null) customer.partner = named
+    const whose = attribute(customer, named)
+    if (!whose) {
+      sales.push(null)
+      return
+    }
+    const cents = commissionOf(customer, whose.partner, sale)
+    if (customer.firstBought === null) {
+      customer.firstBought = day
+      customer.code ??= whose.code
+    }
+    customer.brought.set(sale.currency, (customer.brought.get(sale.currency) ?? 0) + cents)
+    sales.push({ ...fresh(whose.partner, sale.currency, cents), amount: sale.amount })
+  }
+
+  const fresh = (partner: number, currency: string, cents: number): Earned => ({
+    partner,
+    currency,
+    cents,
+    due: day + terms.hold_days,
+    isApproved: false,
+    isRejected: false,
+    amount: 1,
+    asked: new Map(),
+  })
+
+  const refunded = ({ amount, asked }: Earned) =>
+    Math.min(
+      [...asked.values()].reduce((sum, one) => sum + one, 0),
+      amount,
+    )
+
+  const left = (earned: Earned) =>
+    earned.isRejected ? 0 : earned.cents - Math.floor((earned.cents * refunded(earned)) / earned.amount)
+
+  function run(): void {
+    const owed = new Map(adjusted)
+    for (const earned of [...sales, ...leads]) {
+      if (!earned || !(earned.isApproved || earned.due <= day)) continue
+      const whose = `${earned.partner} ${earned.currency}`
+      owed.set(whose, (owed.get(whose) ?? 0) + left(earned))
+    }
+    const payments = [...owed].flatMap(([whose, cents]) => {
+      const due = cents - (paid.get(whose) ?? 0)
+      if (due <= 0) return []
+      paid.set(whose, cents)
+      const [partner, currency = ''] = whose.split(' ')
+      return [{ partner: Number(partner), currency, cents: due }]
+    })
+    runs.push(payments.toSorted((a, b) => a.partner - b.partner || (a.currency < b.currency ? -1 : 1)))
+  }
+
+  const acts: { [Do in Step['do']]: (step: Extract<Step, { do: Do }>) => void } = {
+    sale: sell,
+    lead({ customer: place }) {
+      const [customer, buyer] = [customers[place], plan.buyers[place]]
+      if (!customer || buyer?.by !== 'link' || customer.isLead) return
+      Object.assign(customer, { isLead: true, partner: buyer.partner, byLink: true })
+      const own = rulesFor(buyer.partner).find(
+        (rule) => !rule.product_id && !rule.sale_type && (rule.lead_commission_cents ?? null) !== null,
+      )
+      leads.push(fresh(buyer.partner, 'usd', own?.lead_commission_cents ?? terms.lead_commission_cents))
+    },
+    refund({ sale, amount, id }) {
+      const earned = sales[sale]
+      // One that finds nothing left to refund is none.
+      if (earned && refunded(earned) < earned.amount && !earned.asked.has(`refund ${id}`))
+        earned.asked.set(`refund ${id}`, amount)
+    },
+    dispute: ({ sale, amount }) => void sales[sale]?.asked.set('dispute', amount),
+    win: ({ sale }) => void sales[sale]?.asked.delete('dispute'),
+    rules: ({ holder, rules: given }) => void rules.set(nameOf(holder), given),
+    move: ({ partner, group }) => void (groups[partner] = group),
+    terms: ({ terms: given }) => void (terms = given),
+    approve({ sale }) {
+      const earned = sales[sale]
+      if (earned && left(earned) > 0) earned.isApproved = true
+    },
+    reject({ sale }) {
+      const earned = sales[sale]
+      if (earned && left(earned) > 0) earned.isRejected = true
+    },
+    adjust({ partner, currency, cents }) {
+      const whose = `${partner} ${currency}`
+      adjusted.set(whose, (adjusted.get(whose) ?? 0) + cents)
+    },
+    run,
+  }
+
+  for (const [customer, { boughtBefore }] of plan.buyers.entries()) {
+    if (!boughtBefore) continue
+    day = -boughtBefore.days
+    const { amount } = boughtBefore
+    sell({ do: 'sale', customer, amount, tax: 0, currency: 'usd', type: 'payment', products: null, code: null })
+  }
+  for (const [at, steps] of plan.days.entries()) {
+    day = at
+    for (const step of steps) act(step)
+  }
+  return runs
+
+  function act<Do extends Step['do']>(step: Extract<Step, { do: Do }>): void {
+    acts[step.do](step)
+  }
+}
+
+export const nameOf = (holder: Holder): string =>
+  holder === 'everybody' ? holder : 'group' in holder ? `group ${holder.group}` : `partner ${holder.partner}`

@@ -1,0 +1,193 @@
+import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
+import { type Random, seeded } from '../chaos/random.ts'
+
+/** How many partners and groups a month has. */
+export const partnersInAll = 4
+const groupsInAll = 2
+const customersInAll = 9
+export const daysInAll = 30
+
+/** What the program pays where no rule is for it, from a day on. */
+export interface Terms {
+  commission_bp: number
+  commission_duration_months: number | null
+  hold_days: number
+  lead_commission_cents: number
+}
+
+/** Whose rules: everybody's, a group's or a partner's, by their place. */
+export type Holder = 'everybody' | { group: number } | { partner: number }
+
+/** Who buys: brought by a partner's link, by the code of their first sale alone, or by nobody. */
+export interface Buyer {
+  by: 'link' | 'code' | 'nobody'
+  partner: number
+  /** How many days before the month they bought first, and what; null where they did not. */
+  boughtBefore: { days: number; amount: number } | null
+}
+
+/** What happens on a day. Sales, leads and customers are named by their place. */
+export type Step =
+  | {
+      do: 'sale'
+      customer: number
+      amount: number
+      tax: number
+      currency: string
+      type: string
+      /** Told as by the processor, where it names products. */
+      products: string[] | null
+      /** The partner whose code the buyer named. */
+      code: number | null
+    }
+  | { do: 'lead'; customer: number }
+  | { do: 'refund'; sale: number; amount: number; id: number }
+  | { do: 'dispute'; sale: number; amount: number }
+  | { do: 'win'; sale: number }
+  | { do: 'rules'; holder: Holder; rules: CommissionRule[] }
+  | { do: 'move'; partner: number; group: number | null }
+  | { do: 'terms'; terms: Terms }
+  | { do: 'approve'; sale: number }
+  | { do: 'reject'; sale: number }
+  /** By hand, with a note: a commission, or a deduction where it is below zero. */
+  | { do: 'adjust'; partner: number; currency: string; cents: number }
+  | { do: 'run' }
+
+/** A month of a program: who is there when it begins, and what happens on each of its days. */
+export interface Plan {
+  seed: number
+  terms: Terms
+  /** What decides where a link and a code disagree. */
+  priority: 'code' | 'click'
+  groups: (number | null)[]
+  buyers: Buyer[]
+  days: Step[][]
+}
+
+const amounts = (random: Random) => (random.chance(0.4) ? random.integer(1, 400) : random.integer(400, 60_000))
+
+function drawTerms(random: Random): Terms {
+  return {
+    commission_bp: random.pick([0, 777, 1375, 2000, 3333]) ?? 0,
+    commission_duration_months: random.pick([null, null, 1, 2, 3]) ?? null,
+    hold_days: random.pick([0, 3, 7, 14]) ?? 0,
+    lead_commission_cents: random.pick([0, 150]) ?? 0,
+  }
+}
+
+const subjects = [{}, {}, { sale_type: 'upgrade' }, { product_id: 'prod_a' }, { product_id: 'price_b' }] as const
+
+/** All rules of somebody, one for each subject at most. */
+function drawRules(random: Random, holder: Holder): CommissionRule[] {
+  const rules: CommissionRule[] = []
+  for (const subject of subjects.slice(1)) {
+    const isForAll = Object.keys(subject).length === 0
+    if ((isForAll && holder === 'everybody') || random.chance(isForAll ? 0.3 : 0.65)) continue
+    rules.push({
+      ...subject,
+      commission_bp: random.pick([0, 1, 335, 2500, 5555, 10_000]) ?? 0,
+      commission_fixed_cents: random.pick([0, 0, 99, 1500]) ?? 0,
+      lifetime_cap_cents: random.pick([null, null, 0, 2500, 9000]) ?? null,
+      commission_duration_months: random.pick([null, null, 1, 2]) ?? null,
+      lead_commission_cents: isForAll ? (random.pick([null, 0, 75, 320]) ?? null) : null,
+    })
+  }
+  return rules
+}
+
+const drawHolder = (random: Random): Holder =>
+  random.pick<Holder>([
+    'everybody',
+    { group: random.integer(0, groupsInAll - 1) },
+    { group: random.integer(0, groupsInAll - 1) },
+    { partner: random.integer(0, partnersInAll - 1) },
+  ]) ?? 'everybody'
+
+const drawGroup = (random: Random) => random.pick([null, 0, 1]) ?? null
+
+/** Draws a month: the same for the same seed. */
+export function drawPlan(seed: number): Plan {
+  const random = seeded(seed)
+  const plan: Plan = {
+    seed,
+    terms: drawTerms(random),
+    priority: random.pick(['code', 'click'] as const) ?? 'code',
+    groups: Array.from({ length: partnersInAll }, () => drawGroup(random)),
+    buyers: Array.from({ length: customersInAll }, (_, place) => ({
+      by: place === 0 ? 'nobody' : random.chance(0.7) ? 'link' : 'code',
+      partner: random.integer(0, partnersInAll - 1),
+      boughtBefore: random.chance(0.4) ? { days: random.integer(5, 80), amount: amounts(random) } : null,
+    })),
+    days: [],
+  }
+  const sales: { amount: number; refunds: number; isDisputed: boolean }[] = []
+  for (const { boughtBefore } of plan.buyers) {
+    if (boughtBefore) sales.push({ amount: boughtBefore.amount, refunds: 0, isDisputed: false })
+  }
+  const bought = new Set(plan.buyers.flatMap(({ boughtBefore }, place) => (boughtBefore ? [place] : [])))
+  const someSale = () => {
+    const sale = random.integer(Math.max(0, sales.length - 12), Math.max(0, sales.length - 1))
+    return { sale, of: sales[sale] }
+  }
+  const drawStep = (): Step | undefined => {
+    const dice = random.integer(0, 99)
+    if (dice < 48) {
+      const amount = amounts(random)
+      const customer = random.integer(0, customersInAll - 1)
+      // Whom a code brings names it first, which here the processor's payments do not.
+      const isKnown = plan.buyers[customer]?.by !== 'code' || bought.has(customer)
+      bought.add(customer)
+      const products =
+        isKnown && random.chance(0.35) ? random.pick([['prod_a'], ['price_b', 'prod_a'], ['prod_z']]) : undefined
+      sales.push({ amount, refunds: 0, isDisputed: false })
+      return {
+        do: 'sale',
+        customer,
+        amount,
+        tax: random.chance(0.3) ? Math.floor(amount / 6) : 0,
+        currency: random.chance(0.85) ? 'usd' : 'eur',
+        type: random.chance(0.7) ? 'payment' : 'upgrade',
+        products: products ?? null,
+        code: random.chance(0.25) ? random.integer(0, partnersInAll - 1) : null,
+      }
+    }
+    if (dice < 52) return { do: 'lead', customer: random.integer(1, customersInAll - 1) }
+    if (dice < 60) return { do: 'rules', ...ofHolder(drawHolder(random)) }
+    if (dice < 64) return { do: 'move', partner: random.integer(0, partnersInAll - 1), group: drawGroup(random) }
+    if (dice < 66) return { do: 'terms', terms: drawTerms(random) }
+    if (dice < 69) {
+      const currency = random.chance(0.85) ? 'usd' : 'eur'
+      const cents = random.integer(1, 3000) * (random.chance(0.5) ? 1 : -1)
+      return { do: 'adjust', partner: random.integer(0, partnersInAll - 1), currency, cents }
+    }
+    const { sale, of } = someSale()
+    if (!of) return undefined
+    if (dice < 80) {
+      const isRepeated = of.refunds > 0 && random.chance(0.2)
+      if (!isRepeated) of.refunds++
+      return {
+        do: 'refund',
+        sale,
+        amount: random.chance(0.35) ? of.amount : random.integer(1, of.amount),
+        id: of.refunds,
+      }
+    }
+    if (dice < 86) {
+      if (of.isDisputed) return { do: 'win', sale }
+      of.isDisputed = true
+      return { do: 'dispute', sale, amount: random.chance(0.6) ? of.amount : random.integer(1, of.amount) }
+    }
+    if (dice < 93) return { do: 'approve', sale }
+    if (dice < 97) return { do: 'reject', sale }
+    return { do: 'run' }
+  }
+  const ofHolder = (holder: Holder) => ({ holder, rules: drawRules(random, holder) })
+  for (let day = 0; day < daysInAll; day++) {
+    const steps = Array.from({ length: random.integer(0, 4) }, drawStep).filter((step) => step !== undefined)
+    // Rules are there from the beginning, and change within the month.
+    const begins: Step[] = day === 0 ? [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) : []
+    plan.days.push([...begins, ...steps])
+  }
+  plan.days.at(-1)?.push({ do: 'run' })
+  return plan
+}

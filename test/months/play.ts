@@ -1,0 +1,255 @@
+import { randomUUID } from 'node:crypto'
+import type pg from 'pg'
+import { apiKeyHash, generateApiKey } from '../../lib/access/api-keys.ts'
+import type { Database } from '../../lib/database.ts'
+import { ApiError } from '../../lib/errors.ts'
+import { approveCommissions, approveDueCommissions, rejectCommission } from '../../lib/money/commissions.ts'
+import { makeAdjustment } from '../../lib/money/adjustments.ts'
+import { makePayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
+import { refundSale } from '../../lib/money/refunds.ts'
+import { recordSale } from '../../lib/money/sales.ts'
+import { makeCode } from '../../lib/programs/codes.ts'
+import { type RuleHolder, saveRules } from '../../lib/programs/commission-rules.ts'
+import { makeGroup, movePartners } from '../../lib/programs/groups.ts'
+import { recordClick } from '../../lib/tracking/clicks.ts'
+import { recordServerLead } from '../../lib/tracking/leads.ts'
+import { noClick, noLead, noSale, transfer } from '../support/ledger.ts'
+import type { Payment } from './books.ts'
+import { type Holder, partnersInAll, type Plan, type Step, type Terms } from './plan.ts'
+
+type Sql = Pick<pg.Pool, 'query'>
+
+const keyOf = (customer: number) => `buyer-${customer}`
+
+/** Plays a month over a database and answers what each run paid, as the bank would be told. A day passes by moving everything a day back. */
+export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ programId: number; runs: Payment[][] }> {
+  const world = await createWorld(db, sql, plan)
+  const { programId, partnerIds, groupIds, keyHash, accountId } = world
+  const clicks = new Map<number, string>()
+  const known = new Set<number>()
+  const runs: Payment[][] = []
+  let sold = 0
+  const saleId = (place: number) => `pi_${accountId}_${place}`
+
+  async function clickOf(customer: number): Promise<string | null> {
+    const buyer = plan.buyers[customer]
+    if (buyer?.by !== 'link') return null
+    const clicked = clicks.get(customer)
+    if (clicked !== undefined) return clicked
+    const code = `${world.tag}-${buyer.partner}`
+    const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
+    const { click_id: clickId } = await recordClick(db, click, null)
+    clicks.set(customer, clickId)
+    return clickId
+  }
+
+  async function sell(sale: Extract<Step, { do: 'sale' }>): Promise<void> {
+    const { customer, amount, tax, currency, type, products, code } = sale
+    const buyer = plan.buyers[customer]
+    const transaction_id = saleId(sold++)
+    const clickId = await clickOf(customer)
+    // The processor's payment is of a customer who is known here, or of none.
+    if (products) {
+      await sql.query(
+        `select record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', $1::bigint, 'customer_id', (
+            select c.id from customers c where c.program_id = $1 and (c.customer_key = $3 or c.click_id = $4) order by c.customer_key limit 1
+          ), 'customer_key', $3::text, 'transaction_id', $2::text, 'amount_cents', $5::bigint, 'commission_base_cents', $6::bigint, 'currency', $7::text,
+          'sale_type', $8::text, 'product_ids', $9::text[], 'is_test', false, 'is_recurring', false, 'payment_status', 'paid', 'sale_date', now())), true)`,
+        [programId, transaction_id, keyOf(customer), clickId, amount, amount - tax, currency, type, products],
+      )
+      return
+    }
+    const own = buyer?.by === 'code' && !known.has(customer) ? buyer.partner : null
+    const named = buyer?.by === 'nobody' ? null : (code ?? own)
+    known.add(customer)
+    const given = {
+      transaction_id,
+      customer_key: keyOf(customer),
+      click_id: clickId,
+      amount_cents: amount,
+      tax_cents: tax,
+    }
+    await recordSale(
+      db,
+      keyHash,
+      { ...noSale, ...given, currency, sale_type: type, coupon: named === null ? null : `CODE${named}` },
+      null,
+      randomUUID(),
+    )
+  }
+
+  const commissionOf = async (sale: number) => {
+    const { rows } = await sql.query<{ id: string }>(
+      `select c.id from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where s.program_id = $1 and s.transaction_id = $2`,
+      [programId, saleId(sale)],
+    )
+    return rows[0] && Number(rows[0].id)
+  }
+
+  /** Everything that has an hour was so many days earlier; of one customer, where they are given. */
+  async function pass(days: number, key: string | null = null): Promise<void> {
+    await sql.query(
+      `with moved as (
+        update customers set first_purchase_date = first_purchase_date - make_interval(days => $2)
+        where program_id = $1 and ($3::text is null or customer_key = $3) returning id
+      ), sold as (
+        update sales set sale_date = sale_date - make_interval(days => $2) where program_id = $1 and customer_id in (select id from moved)
+      )
+      update commissions set hold_until = hold_until - make_interval(days => $2)
+      where program_id = $1 and customer_id in (select id from moved)`,
+      [programId, days, key],
+    )
+  }
+
+  const settle = (sale: number) =>
+    sql.query('select settle_reversals(s) from sales s where s.program_id = $1 and s.transaction_id = $2', [
+      programId,
+      saleId(sale),
+    ])
+
+  const holderOf = (holder: Holder): RuleHolder =>
+    holder === 'everybody'
+      ? holder
+      : 'group' in holder
+        ? { groupId: groupIds[holder.group] ?? 0 }
+        : { partnerId: partnerIds[holder.partner] ?? 0 }
+
+  const acts: { [Do in Step['do']]: (step: Extract<Step, { do: Do }>) => Promise<unknown> } = {
+    sale: sell,
+    async lead({ customer }) {
+      const clickId = await clickOf(customer)
+      if (clickId === null) return
+      await recordServerLead(db, keyHash, { customer_key: keyOf(customer), click_id: clickId, ...noLead }, null)
+    },
+    refund: ({ sale, amount, id }) =>
+      refundSale(
+        db,
+        keyHash,
+        saleId(sale),
+        { amount_cents: amount, refund_id: `refund-${sale}-${id}`, reason: 'refund', reason_text: null },
+        randomUUID(),
+      ),
+    async dispute({ sale, amount }) {
+      await sql.query(
+        `insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency, event_id)
+        select $1, $2, true, 'chargeback', s.transaction_id, $3, s.currency, $2 from sales s where s.program_id = $4 and s.transaction_id = $5`,
+        [accountId, `dp_${sale}`, amount, programId, saleId(sale)],
+      )
+      await settle(sale)
+    },
+    async win({ sale }) {
+      await sql.query(
+        `update processor_reversals set returned_event_id = 'won', returned_at = now()
+        where account_id = $1 and reversal_id = $2 and returned_at is null`,
+        [accountId, `dp_${sale}`],
+      )
+      await settle(sale)
+    },
+    rules: ({ holder, rules }) => saveRules(db, programId, holderOf(holder), rules),
+    move: ({ partner, group }) =>
+      movePartners(db, programId, [partnerIds[partner] ?? 0], group === null ? null : (groupIds[group] ?? 0)),
+    terms: ({ terms }) => saveTerms(sql, programId, terms),
+    async approve({ sale }) {
+      const id = await commissionOf(sale)
+      if (id !== undefined) await approveCommissions(db, programId, [id])
+    },
+    async reject({ sale }) {
+      const id = await commissionOf(sale)
+      if (id !== undefined) await rejectCommission(db, programId, id, 'no').catch(unlessRefused)
+    },
+    adjust: ({ partner, currency, cents }) =>
+      makeAdjustment(
+        db,
+        programId,
+        { partnerId: partnerIds[partner] ?? 0, currency, amountCents: cents, note: 'By hand.' },
+        randomUUID(),
+        [],
+      ),
+    async run() {
+      while ((await approveDueCommissions(db, 1000)).more);
+      const run = await makePayoutRun(db, programId, randomUUID()).catch(unlessRefused)
+      if (run) await payPayoutRun(db, programId, run, transfer)
+      const { rows } = await sql.query<{ partner_id: string; currency: string; amount_cents: string }>(
+        `select partner_id, currency, amount_cents from withdrawals
+        where program_id = $1 and payout_run_id = $2 and status = 'paid' order by partner_id, currency`,
+        [programId, run ?? 0],
+      )
+      runs.push(
+        rows.map((row) => ({
+          partner: partnerIds.indexOf(Number(row.partner_id)),
+          currency: row.currency,
+          cents: Number(row.amount_cents),
+        })),
+      )
+    },
+  }
+
+  async function act<Do extends Step['do']>(step: Extract<Step, { do: Do }>): Promise<void> {
+    await acts[step.do](step)
+  }
+
+  for (const [customer, { boughtBefore }] of plan.buyers.entries()) {
+    if (!boughtBefore) continue
+    const { amount, days } = boughtBefore
+    await sell({ do: 'sale', customer, amount, tax: 0, currency: 'usd', type: 'payment', products: null, code: null })
+    await pass(days, keyOf(customer))
+  }
+  for (const [day, steps] of plan.days.entries()) {
+    if (day > 0) await pass(1)
+    for (const step of steps) await act(step)
+  }
+  return { programId, runs }
+}
+
+/** What a person is refused, such as rejecting what was reversed already, changes nothing. */
+function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof ApiError)) throw error
+  return undefined
+}
+
+async function saveTerms(sql: Sql, programId: number, terms: Terms): Promise<void> {
+  await sql.query(
+    `update programs set commission_bp = $2, commission_duration_months = $3, hold_days = $4, lead_commission_cents = $5 where id = $1`,
+    [programId, terms.commission_bp, terms.commission_duration_months, terms.hold_days, terms.lead_commission_cents],
+  )
+}
+
+async function createWorld(db: Database, sql: Sql, plan: Plan) {
+  const tag = randomUUID().slice(0, 13)
+  const accountId = `acct_${tag.replace('-', '')}`
+  const { key, hint } = await generateApiKey()
+  const keyHash = await apiKeyHash(`Bearer ${key}`)
+  const { rows } = await sql.query<{ program_id: string; partner_ids: string[] }>(
+    `with workspace as (insert into workspaces (name) values ('Month') returning id),
+    program as (
+      insert into programs (workspace_id, name, domain, processor_account_id, attribution_priority)
+      select id, 'Month', 'shop.example.com', $3, $5 from workspace returning id
+    ),
+    key as (insert into api_keys (program_id, key_hash, hint) select id, decode($1, 'hex'), $2 from program),
+    partner as (
+      insert into partners (program_id, name, email)
+      select program.id, 'Partner ' || n, n || '-' || $4 || '@example.com' from program, generate_series(0, $6::integer - 1) n
+      returning program_id, id, name
+    ),
+    link as (
+      insert into referral_links (code, program_id, partner_id) select $4 || '-' || right(name, 1), program_id, id from partner
+    )
+    select program.id as program_id, array_agg(partner.id order by partner.name) as partner_ids from program, partner group by program.id`,
+    [keyHash, hint, accountId, tag, plan.priority, partnersInAll],
+  )
+  const programId = Number(rows[0]?.program_id)
+  const partnerIds = rows[0]?.partner_ids.map(Number) ?? []
+  await saveTerms(sql, programId, plan.terms)
+  const groups = [
+    await makeGroup(db, programId, { name: 'Gold', rules: [] }),
+    await makeGroup(db, programId, { name: 'Silver', rules: [] }),
+  ]
+  const groupIds = groups.map(({ id }) => id)
+  for (const [place, partner_id] of partnerIds.entries()) {
+    await makeCode(db, programId, { partner_id, code: `CODE${place}`, promotion_code_id: null, account_id: null })
+    const group = plan.groups[place] ?? null
+    if (group !== null) await movePartners(db, programId, [partner_id], groupIds[group] ?? 0)
+  }
+  return { programId, partnerIds, groupIds, keyHash, accountId, tag }
+}

@@ -1,0 +1,58 @@
+import { Pool } from 'pg'
+import color from 'picocolors'
+import { readOptions } from '../../lib/commands/command.ts'
+import { findDifferences } from '../../lib/commands/audit.ts'
+import { Database } from '../../lib/database.ts'
+import { startStand } from '../chaos/stand.ts'
+import { checkMonth } from './check.ts'
+
+/**
+ * `npm run months -- --months 100 --seed 1`: so many months of a program over real Postgres, held to what the books of test/months/books.ts say that
+ * each run pays. The last line is the figure; 1 is the exit code where anything is wrong.
+ */
+const { values } = readOptions(
+  'npm run months [-- --months 100 --seed N]    months of a program: payouts against a second implementation, to the cent',
+  {
+    options: {
+      months: { type: 'string', default: '100' },
+      seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    },
+  },
+)
+const [months, firstSeed] = [Number(values.months), Number(values.seed)]
+const stand = await startStand()
+const pool = new Pool({ connectionString: stand.databaseUrl, max: 4 })
+const db = new Database({ DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url })
+// Postgres goes before its connections do where the run ended by an error.
+pool.on('error', () => {})
+const started = performance.now()
+console.log(`${months} months from seed ${firstSeed}`)
+try {
+  let [next, wrongMonths, payments] = [0, 0, 0]
+  await Promise.all(
+    Array.from({ length: 2 }, async () => {
+      while (next < months) {
+        const seed = firstSeed + next++
+        const { wrong, paid } = await checkMonth(db, pool, seed)
+        payments += paid
+        if (wrong.length === 0) continue
+        wrongMonths++
+        console.log(color.red(`seed ${seed}:`))
+        for (const line of wrong.slice(0, 3)) console.log(`  ${line}`)
+      }
+    }),
+  )
+  // The days that pass are moved in what payouts are read from, so the figures by day and by group are of other days.
+  const client = await pool.connect()
+  const differences = (await findDifferences(client)).filter((line) => !/^(a day|what is grouped|grouped)/.test(line))
+  client.release()
+  for (const difference of differences.slice(0, 10)) console.log(color.red(difference))
+  const seconds = ((performance.now() - started) / 1000).toFixed(0)
+  console.log(
+    `${months} months, ${payments} payments: ${wrongMonths} wrong, ${differences.length} differences, ${seconds} s`,
+  )
+  process.exitCode = wrongMonths + differences.length === 0 ? 0 : 1
+} finally {
+  await pool.end()
+  await stand.close()
+}
