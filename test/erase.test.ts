@@ -34,9 +34,22 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     'reason-4711',
     'campaign-4711',
     'answer-4711',
+    'coupon-4711',
   ]
-  const [customerKey, sessionId, page, userAgent, note, subscriptionId, saleType, refundId, words, campaign, answer] =
-    planted
+  const [
+    customerKey,
+    sessionId,
+    page,
+    userAgent,
+    note,
+    subscriptionId,
+    saleType,
+    refundId,
+    words,
+    campaign,
+    answer,
+    coupon,
+  ] = planted
   const additional_data = { note }
   // A program's own server is told of it all, and what it answered is kept.
   await stack.sql.query(
@@ -64,6 +77,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
       amount_cents: 5000,
       subscription_id: subscriptionId,
       sale_type: saleType,
+      coupon,
       additional_data,
     },
     { key },

@@ -100,8 +100,8 @@ begin
   where c.program_id = of_program_id
     and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
   -- A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
-  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day', max(c.last_click_at) + interval '1 day',
-    new_click_id)
+  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day',
+    coalesce(max(c.last_click_at), min(c.created_at)) + interval '1 day', new_click_id)
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
   having count(*) > 0;
   sale_ids := array(
@@ -114,7 +114,9 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null
+  -- What was named and is no partner's code is words of theirs.
+  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
+    coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
   from refunds r
@@ -150,7 +152,7 @@ begin
     where m.program_id = of_program_id
       and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
   );
-  update webhook_messages m set data = m.data - 'subscription_id' || jsonb_build_object('sale_type', case
+  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', case
     when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
   where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
   update webhook_attempts a set answer = null

@@ -5,5 +5,5 @@ select c.program_id, 'commission ' || c.id as subject,
     case when s.is_test then ', no test sale' end) as expected
 from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id
 where ($1::bigint is null or c.program_id = $1)
-  and ((c.partner_id, c.customer_id, c.currency) is distinct from (s.partner_id, s.customer_id, s.currency)
+  and ((c.partner_id, c.customer_id, c.currency, c.code_id) is distinct from (s.partner_id, s.customer_id, s.currency, s.code_id)
     or c.amount_cents > s.commission_base_cents + coalesce(s.commission_fixed_cents, 0) or s.is_test)
