@@ -196,7 +196,7 @@ create table commission_rules (
 create unique index commission_rules_key on commission_rules (program_id, group_id, partner_id, product_id, sale_type) nulls not distinct
   where ended_at is null;
 -- A sale reads those of its partner, their group and everybody, of however many there are and were.
-create index commission_rules_holder_idx on commission_rules (program_id, partner_id, group_id);
+create index commission_rules_holder_idx on commission_rules (program_id, (coalesce(partner_id * 2 + 1, group_id * 2, 0)));
 
 -- What a person says of themselves to the programs they accepted; null is what each program typed.
 create table partner_profiles (

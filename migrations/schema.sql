@@ -347,7 +347,7 @@ create table commission_rules (
   constraint commission_rules_program_id_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
   constraint commission_rules_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
-CREATE INDEX commission_rules_holder_idx ON public.commission_rules USING btree (program_id, partner_id, group_id);
+CREATE INDEX commission_rules_holder_idx ON public.commission_rules USING btree (program_id, COALESCE(((partner_id * 2) + 1), (group_id * 2), (0)::bigint));
 CREATE UNIQUE INDEX commission_rules_key ON public.commission_rules USING btree (program_id, group_id, partner_id, product_id, sale_type) NULLS NOT DISTINCT WHERE (ended_at IS NULL);
 CREATE TRIGGER commission_rules_audit AFTER INSERT OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION audit_commission_rule();
 CREATE TRIGGER commission_rules_stay BEFORE DELETE OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION refuse_rule_change();
@@ -4190,8 +4190,8 @@ begin
   where c.program_id = of_program_id
     and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
   -- A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
-  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day', max(c.last_click_at) + interval '1 day',
-    new_click_id)
+  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day',
+    coalesce(max(c.last_click_at), min(c.created_at)) + interval '1 day', new_click_id)
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
   having count(*) > 0;
   sale_ids := array(
@@ -4204,7 +4204,9 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null
+  -- What was named and is no partner's code is words of theirs.
+  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
+    coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
   from refunds r
@@ -4240,7 +4242,7 @@ begin
     where m.program_id = of_program_id
       and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
   );
-  update webhook_messages m set data = m.data - 'subscription_id' || jsonb_build_object('sale_type', case
+  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', case
     when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
   where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
   update webhook_attempts a set answer = null
@@ -4985,7 +4987,7 @@ CREATE OR REPLACE FUNCTION public.lead_terms_of(of_program_id bigint, version in
 AS $function$
   select r.* from commission_rules r
   where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and (r.partner_id = of_partner_id or r.group_id = of_group_id) and r.lead_commission_cents is not null
+    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2]) and r.lead_commission_cents is not null
   order by r.partner_id limit 1
 $function$
 ;
@@ -8185,7 +8187,8 @@ CREATE OR REPLACE FUNCTION public.terms_of(of_program_id bigint, version integer
 AS $function$
   select r.* from commission_rules r
   where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and (r.partner_id = of_partner_id or r.partner_id is null and (r.group_id = of_group_id or r.group_id is null))
+    -- As the index by holder has it.
+    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2, 0])
     and (r.product_id is null or r.product_id = any (terms_of.product_ids))
     and (r.sale_type is null or r.sale_type = terms_of.sale_type)
   order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type

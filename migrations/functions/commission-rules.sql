@@ -7,7 +7,8 @@ create or replace function terms_of(
 ) returns setof commission_rules language sql stable rows 1 as $$
   select r.* from commission_rules r
   where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and (r.partner_id = of_partner_id or r.partner_id is null and (r.group_id = of_group_id or r.group_id is null))
+    -- As the index by holder has it.
+    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2, 0])
     and (r.product_id is null or r.product_id = any (terms_of.product_ids))
     and (r.sale_type is null or r.sale_type = terms_of.sale_type)
   order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
@@ -49,7 +50,7 @@ create or replace function lead_terms_of(of_program_id bigint, version integer, 
 returns setof commission_rules language sql stable rows 1 as $$
   select r.* from commission_rules r
   where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and (r.partner_id = of_partner_id or r.group_id = of_group_id) and r.lead_commission_cents is not null
+    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2]) and r.lead_commission_cents is not null
   order by r.partner_id limit 1
 $$;
 
