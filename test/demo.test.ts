@@ -24,6 +24,12 @@ test('the demo of a first start passes the audit, and has something of everythin
     [programId],
   )
   expect(rows).toEqual([{ many_days: true, clicks: '200', leads: '50', conversions: '25', past: true }])
+  const { rows: told } = await sql.query(
+    `select count(*) as sales from sales where program_id = $1
+      and ((resolution->>'came_at')::timestamptz > (resolution->>'clicked_at')::timestamptz or (resolution->>'at')::timestamptz <> sale_date)`,
+    [programId],
+  )
+  expect(told).toEqual([{ sales: '0' }])
   const { rows: statuses } = await sql.query('select distinct status from commissions order by status')
   expect(statuses.map(({ status }) => status)).toEqual(
     expect.arrayContaining(['approved', 'pending', 'refunded', 'reversed']),

@@ -62,6 +62,8 @@ function moves(
       .set({
         sale_date: (eb) => eb.ref('c.first_purchase_date').$notNull(),
         created_at: (eb) => eb.ref('c.first_purchase_date').$notNull(),
+        // So that its explanation says the same.
+        resolution: sql`s.resolution || jsonb_build_object('came_at', c.created_at, 'at', c.first_purchase_date)`,
       })
       .where('s.program_id', '=', programId)
       .whereRef('c.program_id', '=', 's.program_id')

@@ -143,6 +143,9 @@ export const forms = css`
   details.more[open] > summary {
     margin-bottom: 0.75rem;
   }
+  details.more > p {
+    margin-bottom: var(--gap);
+  }
   .copy {
     display: flex;
     gap: 0.5rem;
