@@ -53,7 +53,7 @@ const meanings: Record<WebhookType, string> = {
   'commission.created': 'A commission was created.',
   'commission.approved': 'A commission was credited to the partner.',
   'commission.reversed': 'A commission was reversed or restored, in part or in full.',
-  'partner.applied': 'Somebody applied on your join page and confirmed their address.',
+  'partner.applied': 'Somebody applied to be a partner and confirmed it by mail.',
   'partner.joined': 'A partner signed in for the first time.',
   'adjustment.created': 'A manual commission or deduction was added.',
   'payout.requested': 'A payout was requested or is in a payout run.',
