@@ -2,19 +2,16 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
-import { afterAll, expect, inject, test, vi } from 'vitest'
-import { findDifferences } from '../lib/commands/audit.ts'
-import { migrate } from '../lib/commands/migrate.ts'
+import { afterAll, expect, test, vi } from 'vitest'
 import { Database } from '../lib/database.ts'
-import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../lib/local/environment.ts'
 import { openLog } from '../lib/local/log.ts'
-import { startNeonEndpoint } from '../lib/local/neon.ts'
-import { startPostgres } from '../lib/local/postgres.ts'
+import { freePort } from '../lib/local/postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { startWorkers } from '../lib/local/workers.ts'
-import { readTestFunctions } from './support/functions.ts'
+import { openPool } from '../lib/serve/postgres.ts'
+import { lossesOf, startCallers } from './chaos/serve.ts'
+import { settingsOf, startMailApi, startServe } from './support/serve.ts'
+import { givenSecrets } from './support/serve-process.ts'
 
 /** A disk of so many bytes, in memory. It takes a process that may mount one, which root on Linux mostly may. */
 function mountDisk(bytes: number): string | undefined {
@@ -32,10 +29,10 @@ function mountDisk(bytes: number): string | undefined {
   return folder
 }
 
-/** Whether the stack said that Postgres ended for want of room. */
-const isEnd = (problem: string) => /is full.*Make room there/.test(problem)
+/** Whether the service said that its PostgreSQL ended for want of room. */
+const isEnd = (message: string) => /is full.*Make room there/.test(message)
 
-const disk = mountDisk(128 * 1024 * 1024)
+const disk = mountDisk(192 * 1024 * 1024)
 
 /** Where no disk can be mounted, this has nothing to run on. */
 const onDisk = (name: string, run: (folder: string) => Promise<void>, timeout: number) =>
@@ -44,111 +41,44 @@ const onDisk = (name: string, run: (folder: string) => Promise<void>, timeout: n
 onDisk(
   'a full disk is answered 503 and loses nothing, and the service comes back when there is room',
   async (folder) => {
-    const problems: string[] = []
-    const postgres = await startPostgres({
-      dataFolder: path.join(folder, 'postgres'),
-      password: 'test',
-      settings: ['min_wal_size=32MB', 'max_wal_size=32MB'],
-      onProblem: (sentence) => void problems.push(sentence),
-      onExit: (message) => expect.unreachable(message),
-    })
-    const databaseUrl = postgres.urlOf('postgres')
-    await migrate(databaseUrl)
-    const neon = await startNeonEndpoint()
-    const addresses = {
-      baseUrl: 'http://127.0.0.1',
-      databaseUrl,
-      neonEndpoint: neon.url,
-      awsEndpoint: undefined,
-      queueUrl: '',
-      deadLetterQueueUrl: '',
-      webhookQueueUrl: '',
-      stripeApiUrl: undefined,
+    const environment = settingsOf(await freePort(), await startMailApi())
+    const served = await startServe({ ...environment, ...givenSecrets }, ['--embedded', '--data', folder])
+    const databaseUrl = readFileSync(path.join(folder, 'database-url'), 'utf8')
+    const pool = openPool(databaseUrl, 2)
+    const env = { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '', DATABASE_URL: databaseUrl, POSTGRES: pool }
+    const program = await createSandbox(new Database(env), env)
+    await pool.end()
+    const callers = startCallers(() => served.baseUrl, [program])
+    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 20_000)
+
+    const ballast = path.join(folder, 'ballast')
+    const { bavail, bsize } = statfsSync(folder)
+    writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
+    await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 30_000)
+    // Now its log of transactions, which takes a file more with each switch, until Postgres itself ends.
+    const said = () => served.logs().map(({ message }) => String(message))
+    const filler = new Client({ connectionString: databaseUrl })
+    filler.on('error', () => {})
+    await filler.connect().catch(() => {})
+    for (let n = 0; n < 20 && !said().some(isEnd); n++) {
+      await filler.query('select txid_current(); select pg_switch_wal()').catch(() => {})
     }
-    const env = { ...localEnvironment(addresses, generateSecrets()), ...localOnlyEnvironment(addresses) }
-    const db = new Database(env)
-    const { apiKey, partnerCode } = await createSandbox(db, env)
-    const functions = readTestFunctions()
-      .filter(({ name }) => ['track-click', 'track-sale', 'cli-status'].includes(name))
-      .map((entry) => ({ ...entry, rateLimits: [], services: {} }))
-    const workers = await startWorkers({
-      functions,
-      scripts: new Map(
-        functions.map(({ name }) => [name, readFileSync(path.join(inject('scriptsFolder'), `${name}.js`), 'utf8')]),
-      ),
-      environment: env,
-      common: localOnlyEnvironment(addresses),
+    await vi.waitFor(() => expect(said().some(isEnd)).toBe(true), 10_000)
+    const asked = await fetch(`${served.baseUrl}/api/v1/cli/status`, {
+      headers: { authorization: `Bearer ${program.apiKey}` },
     })
-    try {
-      const call = async (name: string, body?: object) => {
-        const response = await fetch(`${workers.baseUrl}/api/v1/${name}`, {
-          ...(body && { method: 'POST', body: JSON.stringify(body) }),
-          headers: { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` },
-        })
-        return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.text() }
-      }
-      const clicks: string[] = []
-      const sales: string[] = []
-      const affiliate_url = `https://shop.example.com/?aff=${partnerCode}`
-      /** Calls until one is not answered 200, and returns that; undefined where all were. */
-      async function callUntilRefused(count: number) {
-        for (let n = 0; n < count; n++) {
-          const click = await call('track/click', {
-            affiliate_url,
-            additional_data: { text: crypto.randomUUID().repeat(50) },
-          })
-          if (click.status !== 200) return click
-          const { click_id } = JSON.parse(click.body) as { click_id: string }
-          clicks.push(click_id)
-          const transaction_id = crypto.randomUUID()
-          const sale = await call('track/sale', {
-            transaction_id,
-            customer_key: click_id,
-            click_id,
-            amount_cents: 1000,
-          })
-          if (sale.status !== 200) return sale
-          sales.push(transaction_id)
-        }
-        return undefined
-      }
-      expect(await callUntilRefused(3)).toBe(undefined)
+    expect([asked.status, Number(asked.headers.get('retry-after'))]).toEqual([503, expect.any(Number)])
+    expect(await asked.json()).toMatchObject({ error: { code: 'unavailable' } })
 
-      const ballast = path.join(folder, 'ballast')
-      const { bavail, bsize } = statfsSync(folder)
-      writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
-      const refused = await callUntilRefused(20_000)
-      expect(refused).toMatchObject({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) })
-      expect(JSON.parse(refused?.body ?? '')).toMatchObject({ error: { code: 'unavailable' } })
-      // Now its log of transactions, which takes a file more with each switch, until Postgres itself ends.
-      const filler = new Client({ connectionString: databaseUrl })
-      filler.on('error', () => {})
-      await filler.connect()
-      for (let n = 0; n < 20 && !problems.some(isEnd); n++) {
-        await filler.query('select txid_current(); select pg_switch_wal()').catch(() => {})
-      }
-      await expect.poll(() => problems.some(isEnd), { timeout: 10_000 }).toBe(true)
-      for (let n = 0; n < 5; n++) {
-        expect(await callUntilRefused(1)).toMatchObject({ status: 503 })
-        await sleep(300)
-      }
-
-      rmSync(ballast)
-      await expect.poll(() => callUntilRefused(5), { timeout: 20_000, interval: 200 }).toBe(undefined)
-      expect(problems.at(-1)).toBe('Postgres runs again.')
-
-      const sql = new Client({ connectionString: databaseUrl })
-      await sql.connect()
-      const listOf = async (query: string) => (await sql.query<{ value: string }>(query)).rows.map(({ value }) => value)
-      expect(await listOf('select click_id as value from customers')).toEqual(expect.arrayContaining(clicks))
-      expect(await listOf('select transaction_id as value from sales')).toEqual(expect.arrayContaining(sales))
-      expect(await findDifferences(sql)).toEqual([])
-      await sql.end()
-    } finally {
-      await workers.close()
-      await neon.close()
-      await postgres.stop()
-    }
+    const before = callers.count()
+    rmSync(ballast)
+    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 20), 30_000)
+    expect(said()).toContain('Postgres runs again.')
+    const sql = new Client({ connectionString: databaseUrl })
+    await sql.connect()
+    expect(await lossesOf(sql, await callers.stop())).toEqual([])
+    await sql.end()
+    expect(await served.end('SIGTERM')).toBe(0)
   },
   120_000,
 )

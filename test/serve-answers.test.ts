@@ -1,17 +1,23 @@
+import { Stripe } from 'stripe'
 import { expect, test } from 'vitest'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { freePort } from '../lib/local/postgres.ts'
+import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets } from './support/serve-process.ts'
 import { startStack } from './support/stack.ts'
 
 // The same requests to workerd and to `npm run serve`, on one database: both give the same answers.
 
-const stack = await startStack({ on: 'workers', environment: { ...givenSecrets } })
+const stripe = { STRIPE_WEBHOOK_SECRET: 'whsec_both', STRIPE_SECRET_KEY: 'sk_test_both' }
+const stack = await startStack({ on: 'workers', environment: { ...givenSecrets, ...stripe } })
 const port = await freePort()
 const served = await startServe({
   ...settingsOf(port, await startMailApi()),
   ...givenSecrets,
+  ...stripe,
   DATABASE_URL: stack.databaseUrl,
 })
 const sandbox = await createSandbox(stack.db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
@@ -19,6 +25,8 @@ const sandbox = await createSandbox(stack.db, { AUTH_SECRET: givenSecrets['AUTH_
 interface Sent {
   method?: string
   headers?: Record<string, string>
+  /** Headers that say something of the body or of the address. */
+  signed?: (text: string, origin: string) => Record<string, string>
   /** Each side sends its own keys, since what is recorded twice is answered otherwise. */
   body?: string | ((side: string) => object)
 }
@@ -26,6 +34,33 @@ interface Sent {
 const keyed = { authorization: `Bearer ${sandbox.apiKey}` }
 const reader = { authorization: `Bearer ${sandbox.dashboardToken}` }
 const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
+const asOwner = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}` }
+const env = { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' }
+// Hashed at the cost that both sides ask for.
+const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
+await createPerson(stack.db, env, person)
+const fromPage = (_: string, origin: string) => ({ origin })
+const signed = (payload: string) => ({
+  'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload, secret: stripe.STRIPE_WEBHOOK_SECRET }),
+})
+const shop = {
+  generation: 'new' as const,
+  account: sandbox.connectedAccountId,
+  programId: sandbox.programId,
+  clickId: '',
+  customerKey: 'buyer',
+  email: 'buyer@example.com',
+  customer: 'cus_1',
+  livemode: true,
+  now: Math.floor(Date.now() / 1000),
+}
+const paid = (side: string) =>
+  stripeEvent(
+    shop,
+    `evt_${side}`,
+    'checkout.session.completed',
+    checkoutSession(shop, { id: `cs_${side}`, total: 700, payment_intent: `pi_${side}` }),
+  )
 const form = { 'content-type': 'application/x-www-form-urlencoded' }
 const comparedHeaders = [
   'content-type',
@@ -43,21 +78,35 @@ const comparedHeaders = [
   'vary',
 ]
 
-async function answerOf(origin: string, side: string, address: string, { method, headers, body }: Sent) {
+async function answerOf(origin: string, side: string, address: string, { method, headers, body, signed: sign }: Sent) {
+  const sent = typeof body === 'string' ? body : body && JSON.stringify(body(side))
   const response = await fetch(origin + address, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
-    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+    headers: {
+      // A body that is refused unread ends its connection, and the next call would be sent into it.
+      connection: 'close',
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+      ...sign?.(sent ?? '', origin),
+    },
     redirect: 'manual',
-    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body(side)) }),
+    ...(sent !== undefined && { body: sent }),
   })
   const text = await response.text()
   const masked = text
     .replaceAll(origin, 'ORIGIN')
     .replaceAll(side, 'SIDE')
-    .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}|cust_\d+_\d+|(?<="sale_id":)\d+|\d{2,}/g, '#')
+    .replaceAll(/(?<="token":")[^"]+/g, '#')
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}|cust_\d+_\d+|(?<="(?:\w+_)?id":)\d+|\d{2,}/g, '#')
   return {
     status: response.status,
-    headers: comparedHeaders.map((name) => [name, response.headers.get(name)?.replaceAll(origin, 'ORIGIN')]),
+    headers: comparedHeaders.map((name) => [
+      name,
+      response.headers
+        .get(name)
+        ?.replaceAll(origin, 'ORIGIN')
+        .replace(/(?<=\/api\/.*\/)\d+$/, '#'),
+    ]),
     hasRequestId: response.headers.has('x-request-id'),
     cookies: response.headers.getSetCookie().map((cookie) => cookie.replace(/=[^;]*/, '=')),
     text: masked,
@@ -108,6 +157,28 @@ test.each<[string, Sent]>([
   ['/', {}],
   [`/programs/${sandbox.programId}`, { headers: reader }],
   ['/api/auth/sign-in/email', { body: () => ({ email: 'nobody@example.com', password: 'wrong-password' }) }],
+  ['/api/auth/sign-in/email', { signed: fromPage, body: () => ({ email: person.email, password: person.password }) }],
+  ['/sign-in', { signed: fromPage, body: new URLSearchParams(person).toString(), headers: form }],
+  [`/programs/${sandbox.programId}`, { headers: asOwner }],
+  [`/programs/${sandbox.programId}/partners`, { headers: asOwner }],
+  [`/programs/${sandbox.programId}/partners`, { headers: { ...asOwner, ...form }, body: 'name=&email=x' }],
+  [
+    `/programs/${sandbox.programId}/partners`,
+    { headers: { ...asOwner, ...form }, signed: fromPage, body: 'name=&email=x' },
+  ],
+  [`/programs/${sandbox.programId}/commissions`, { headers: asOwner }],
+  [`/programs/${sandbox.programId}/webhooks`, { headers: asOwner }],
+  [`/programs/${sandbox.programId}/commissions.csv`, { headers: asOwner }],
+  ['/account', { headers: asOwner }],
+  [
+    '/api/v1/partners',
+    { headers: keyed, body: (side) => ({ name: 'Grace', email: `${side}@example.com`, code: side }) },
+  ],
+  ['/api/v1/webhook-endpoints', { headers: keyed }],
+  ['/api/v1/webhooks/stripe', { body: '{}' }],
+  ['/api/v1/webhooks/stripe', { body: paid, signed }],
+  ['/api/v1/webhooks/stripe', { body: paid, signed }],
+  ['/api/v1/webhooks/stripe', { body: 'x'.repeat(1024 * 1024 + 1) }],
   ['/js/svc-tracker.js', {}],
   ['/js/svc-tracker.js', { method: 'HEAD' }],
   ['/openapi.json', {}],

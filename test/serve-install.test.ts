@@ -38,15 +38,27 @@ const lock = z.object({
   packages: z.record(z.string(), z.object({ dev: z.optional(z.boolean()), link: z.optional(z.boolean()) })),
 })
 
+const lines = readFileSync(path.join(root, 'lib/serve/Containerfile'), 'utf8').split('\n')
+/** What an engine would be given of this checkout. */
+const sent = readFileSync(path.join(root, 'lib/serve/Containerfile.dockerignore'), 'utf8')
+  .split('\n')
+  .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []))
+
+/** The program and its arguments after a word of the Containerfile. */
+function commandOf(pattern: RegExp): [program: string, ...args: string[]] {
+  const found = lines.map((line) => pattern.exec(line)?.[1]).find((one) => one !== undefined)
+  return z.tuple([z.string()], z.string()).parse(JSON.parse(found ?? 'null'))
+}
+
 beforeAll(async () => {
   chmodSync(folder, 0o755)
-  const lines = readFileSync(path.join(root, 'lib/serve/Containerfile'), 'utf8').split('\n')
   const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')))
   expect(last.filter((line) => line.startsWith('COPY')).length).toBeGreaterThan(5)
   for (const line of last) {
     const [, from, names] = /^COPY (--from=build )?(.+)$/.exec(line) ?? []
     if (names === undefined) continue
     const sources = names.split(' ').slice(0, -1)
+    if (!from) expect(sent).toEqual(expect.arrayContaining(sources))
     const target = path.join(image, names.split(' ').at(-1) ?? '')
     for (const source of sources) {
       const name = from ? path.relative('/srv/svc', source) : source
@@ -65,7 +77,10 @@ beforeAll(async () => {
     )
       continue
     mkdirSync(path.dirname(path.join(image, name)), { recursive: true })
-    await run('cp', ['-a', path.join(root, name), path.join(image, name)])
+    await run('cp', ['-al', path.join(root, name), path.join(image, name)]).catch(() =>
+      // The temporary folder is on another disk.
+      run('cp', ['-a', path.join(root, name), path.join(image, name)]),
+    )
   }
 })
 afterAll(() => {
@@ -79,9 +94,11 @@ test('the image starts as a user without rights, on a folder that it cannot writ
   const { databaseUrl } = await createDatabase()
   const mailApi = await startMailApi()
   const port = await freePort()
-  const child = spawn(process.execPath, ['lib/serve/serve.ts'], {
+  const [program, ...args] = commandOf(/^CMD (.*)$/)
+  expect(program).toBe('node')
+  const child = spawn(process.execPath, args, {
     cwd: image,
-    env: { ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl },
+    env: { ...settingsOf(port, mailApi), ...givenSecrets, HOST: '0.0.0.0', DATABASE_URL: databaseUrl },
     ...(isRoot && { uid: nobody, gid: nobody }),
   })
   let output = ''
@@ -95,8 +112,12 @@ test('the image starts as a user without rights, on a folder that it cannot writ
     ),
   )
   expect(answers).toEqual([200, 200, 200, 200, 200, 200])
+  const [, ...check] = commandOf(/^HEALTHCHECK .*CMD (.*)$/)
+  const checked = check.map((text) => text.replace(':8787', `:${port}`))
+  await run(process.execPath, checked)
   child.kill('SIGTERM')
   expect(await exited).toEqual([0, null])
+  await expect(run(process.execPath, checked)).rejects.toMatchObject({ code: 1 })
 }, 120_000)
 
 test.each(['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'backfill'])(

@@ -241,7 +241,9 @@ describe('several processes on one database', async () => {
       expect(await old.end(signal)).toBe(signal === 'SIGTERM' ? 0 : null)
       const before = callers.count()
       await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 50), 20_000)
-      expect(await lossesOf(sql, await callers.stop())).toEqual([])
+      const heard = await callers.stop()
+      expect(await lossesOf(sql, heard)).toEqual([])
+      expect(await lossesOf(sql, { ...heard, sales: ['none'] })).toEqual(['lost: sale none'])
       expect(await serving.end('SIGTERM')).toBe(0)
       expect([old.errors(), serving.errors()]).toEqual(['', ''])
     },

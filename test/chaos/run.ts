@@ -130,7 +130,7 @@ const served = await runServeChaos({
   programs: await Promise.all(Array.from({ length: 4 }, () => createSandbox(db, servedEnvironment))),
   killPostgres: () => stand.killPostgres(),
   random: seeded(firstSeed, 6),
-  rounds: values.nightly ? 200 : 15,
+  rounds: values.nightly ? 200 : 20,
 })
 wrong.push(...served.wrong)
 const befallen = Object.entries(served.strokes).map(([stroke, count]) => `${count} × ${stroke}`)

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClientBase, Pool } from 'pg'
@@ -12,6 +13,8 @@ import type { Random } from './random.ts'
 export interface Callers {
   /** Sales so far. */
   count(): number
+  /** How often so far they were to come again. */
+  refusals(): number
   /** Ends them, and says what they heard. */
   stop(): Promise<Heard>
 }
@@ -40,7 +43,12 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
       try {
         const response = await fetch(`${addressOf()}/api/v1/track/${name}`, {
           method: 'POST',
-          headers: { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) },
+          headers: {
+            'content-type': 'application/json',
+            // Each call is a visitor's of their own, or the limit of an address is met.
+            'x-forwarded-for': `198.18.${randomInt(256)}.${randomInt(256)}`,
+            ...(key !== undefined && { authorization: `Bearer ${key}` }),
+          },
           body: JSON.stringify(body),
           signal: AbortSignal.timeout(30_000),
         })
@@ -77,6 +85,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
   )
   return {
     count: () => heard.sales.length,
+    refusals: () => heard.refusals,
     async stop() {
       over.abort()
       await calling
@@ -147,6 +156,7 @@ export async function runServeChaos(options: {
       ...options.environment,
       BASE_URL: `http://127.0.0.1:${port}`,
       PORT: String(port),
+      TRUST_PROXY: '127.0.0.1',
       NODE_OPTIONS: `--import=${clock}`,
     })
   }

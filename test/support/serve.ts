@@ -56,6 +56,7 @@ export async function startMailApi(): Promise<MailApi> {
 export const settingsOf = (port: number, mailApi: MailApi): Record<string, string> => ({
   BASE_URL: `http://127.0.0.1:${port}`,
   PORT: String(port),
+  TRUST_PROXY: '127.0.0.1',
   MAIL_API_URL: mailApi.url,
   MAIL_API_KEY: 'key',
   MAIL_FROM: 'Partners <partners@example.com>',
