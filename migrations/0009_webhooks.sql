@@ -64,8 +64,8 @@ create table webhook_deliveries (
   check ((status = 'pending') = (finished_at is null))
 );
 create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id, endpoint_id);
--- What people look for first.
-create index webhook_deliveries_failed_idx on webhook_deliveries (program_id, message_id, endpoint_id) where status = 'failed';
+-- What people look for first: what failed, and what is not there yet.
+create index webhook_deliveries_open_idx on webhook_deliveries (program_id, status, message_id, endpoint_id) where status <> 'delivered';
 create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_try_at) where next_try_at is not null;
 create index webhook_deliveries_next_idx on webhook_deliveries (next_try_at) where next_try_at is not null;
 

@@ -1310,9 +1310,9 @@ create table webhook_deliveries (
   constraint webhook_deliveries_program_id_message_id_fkey FOREIGN KEY (program_id, message_id) REFERENCES webhook_messages(program_id, id) ON DELETE CASCADE
 );
 CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (program_id, endpoint_id, next_try_at) WHERE (next_try_at IS NOT NULL);
-CREATE INDEX webhook_deliveries_failed_idx ON public.webhook_deliveries USING btree (program_id, message_id, endpoint_id) WHERE (status = 'failed'::text);
 CREATE INDEX webhook_deliveries_message_idx ON public.webhook_deliveries USING btree (program_id, message_id, endpoint_id);
 CREATE INDEX webhook_deliveries_next_idx ON public.webhook_deliveries USING btree (next_try_at) WHERE (next_try_at IS NOT NULL);
+CREATE INDEX webhook_deliveries_open_idx ON public.webhook_deliveries USING btree (program_id, status, message_id, endpoint_id) WHERE (status <> 'delivered'::text);
 
 create table webhook_endpoints (
   program_id bigint not null,
@@ -3808,7 +3808,10 @@ CREATE OR REPLACE FUNCTION public.days_of_intervals(starts timestamp with time z
 AS $function$
   select i.n::integer, d.day, (greatest(extract(epoch from i.starts - d.begins), 0) / 900)::smallint - 1::smallint,
     (least(extract(epoch from i.ends - d.begins), 86400) / 900)::smallint - 1::smallint
-  from (select n, s.starts, lead(s.starts, 1, days_of_intervals.until) over (order by n) as ends from unnest(days_of_intervals.starts) with ordinality s (starts, n)) i
+  from (
+    select n, s.starts, lead(s.starts, 1, days_of_intervals.until) over (order by n) as ends
+    from unnest(days_of_intervals.starts) with ordinality s (starts, n)
+  ) i
   cross join lateral (
     select utc_day(i.starts) + d as day, (utc_day(i.starts) + d)::timestamp at time zone 'UTC' as begins
     from generate_series(0, utc_day(i.ends - interval '1 second') - utc_day(i.starts)) d
@@ -6995,8 +6998,10 @@ begin
   if commission_id is not null and partner.user_id is not null then
     perform tell_earned(sale.program_id, partner.user_id, commission_id);
   end if;
-  if customer.webhook_types is not null then
+  if 'sale.created' = any (customer.webhook_types) then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+  end if;
+  if commission_id is not null and 'commission.created' = any (customer.webhook_types) then
     perform tell_commission(sale.program_id, commission_id);
   end if;
 end $function$
@@ -7042,9 +7047,11 @@ begin
   else
     counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
-  if program.webhook_types is not null then
+  if 'lead.created' = any (program.webhook_types) then
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
+  end if;
+  if commission_id is not null and 'commission.created' = any (program.webhook_types) then
     perform tell_commission(customer.program_id, commission_id);
   end if;
 end $function$
@@ -8941,22 +8948,21 @@ CREATE OR REPLACE FUNCTION public.write_webhook(of_program_id bigint, of_type te
  LANGUAGE plpgsql
 AS $function$
 declare
-  endpoint_ids bigint[];
   written bigint;
 begin
   if current_setting('svc.restoring', true) = 'on' then
     return;
   end if;
-  select array_agg(e.id order by e.id) into endpoint_ids from webhook_endpoints e
-  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
-  if endpoint_ids is null then
-    return;
-  end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
   select e.program_id, e.id, written, case when e.url is not null then now() end from webhook_endpoints e
-  where e.program_id = of_program_id and e.id = any (endpoint_ids);
-  perform set_config('svc.webhooks', 'on', true);
+  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
+  if found then
+    perform set_config('svc.webhooks', 'on', true);
+  else
+    -- The last one that wanted it was turned off meanwhile.
+    delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
+  end if;
 end $function$
 ;
 

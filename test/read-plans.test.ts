@@ -163,7 +163,11 @@ await sql.query(
     select $1, case when n % 5000 = 0 then 'payout.paid' else 'webhook.test' end, '{}' from generate_series(1, 20000) n returning id
   )
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, finished_at)
-  select $1, e.id, m.id, case when m.id % 1000 = 0 then 'failed' else 'delivered' end, now() from endpoint e, message m where m.id % 10 = 0`,
+  select $1, e.id, m.id, s.status, case when s.status <> 'pending' then now() end
+  from endpoint e, message m, lateral (
+    select case m.id % 1000 when 0 then 'failed' when 10 then 'pending' else 'delivered' end as status
+  ) s
+  where m.id % 10 = 0`,
   [listed],
 )
 // The index by customer tells pages apart once they were gone through, which Postgres does by itself in time.
@@ -203,11 +207,17 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
   ['the payments of a run', () => readPayoutRunPart(captured, listed, run, { payments: { limit } })],
   ['webhook deliveries', () => listProgramDeliveries(captured, listed, { limit })],
   ['failed deliveries', () => listProgramDeliveries(captured, listed, { limit, status: 'failed' })],
+  ['pending deliveries', () => listProgramDeliveries(captured, listed, { limit, status: 'pending' })],
+  [
+    'pending deliveries of a rare type',
+    () => listProgramDeliveries(captured, listed, { limit, status: 'pending', type: 'payout.paid' }),
+  ],
   ['deliveries of a rare type', () => listProgramDeliveries(captured, listed, { limit, type: 'payout.paid' })],
   ['deliveries before one', () => listProgramDeliveries(captured, listed, { limit, before: `10000-${endpoint}` })],
   ['deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit })],
   ['deliveries of an endpoint before one', () => listDeliveries(captured, listed, endpoint, { limit, before: 10_000 })],
   ['failed deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'failed' })],
+  ['pending deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'pending' })],
   ['what a delivery was answered', () => findDelivery(captured, listed, endpoint, 10_000)],
   ['endpoints, each with its latest delivery', () => listEndpointsWithLatest(captured, listed)],
 ]

@@ -206,7 +206,10 @@ create or replace function days_of_intervals(starts timestamptz[], until timesta
 returns table (n integer, day date, before smallint, last smallint) language sql immutable rows 100 as $$
   select i.n::integer, d.day, (greatest(extract(epoch from i.starts - d.begins), 0) / 900)::smallint - 1::smallint,
     (least(extract(epoch from i.ends - d.begins), 86400) / 900)::smallint - 1::smallint
-  from (select n, s.starts, lead(s.starts, 1, days_of_intervals.until) over (order by n) as ends from unnest(days_of_intervals.starts) with ordinality s (starts, n)) i
+  from (
+    select n, s.starts, lead(s.starts, 1, days_of_intervals.until) over (order by n) as ends
+    from unnest(days_of_intervals.starts) with ordinality s (starts, n)
+  ) i
   cross join lateral (
     select utc_day(i.starts) + d as day, (utc_day(i.starts) + d)::timestamp at time zone 'UTC' as begins
     from generate_series(0, utc_day(i.ends - interval '1 second') - utc_day(i.starts)) d

@@ -40,9 +40,11 @@ begin
   else
     counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
-  if program.webhook_types is not null then
+  if 'lead.created' = any (program.webhook_types) then
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
+  end if;
+  if commission_id is not null and 'commission.created' = any (program.webhook_types) then
     perform tell_commission(customer.program_id, commission_id);
   end if;
 end $$;

@@ -223,8 +223,10 @@ begin
   if commission_id is not null and partner.user_id is not null then
     perform tell_earned(sale.program_id, partner.user_id, commission_id);
   end if;
-  if customer.webhook_types is not null then
+  if 'sale.created' = any (customer.webhook_types) then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+  end if;
+  if commission_id is not null and 'commission.created' = any (customer.webhook_types) then
     perform tell_commission(sale.program_id, commission_id);
   end if;
 end $$;

@@ -16,25 +16,24 @@ end $$;
 create or replace trigger webhook_endpoints_types after insert or update of types, disabled_at, deleted_at on webhook_endpoints
   for each row execute function note_webhook_types();
 
--- Writes a message for the endpoints that want its type. A restored backup brings its own.
+-- Writes a message for the endpoints that want its type; the caller has seen that there is one. A restored backup brings its own.
 create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
 declare
-  endpoint_ids bigint[];
   written bigint;
 begin
   if current_setting('svc.restoring', true) = 'on' then
     return;
   end if;
-  select array_agg(e.id order by e.id) into endpoint_ids from webhook_endpoints e
-  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
-  if endpoint_ids is null then
-    return;
-  end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
   select e.program_id, e.id, written, case when e.url is not null then now() end from webhook_endpoints e
-  where e.program_id = of_program_id and e.id = any (endpoint_ids);
-  perform set_config('svc.webhooks', 'on', true);
+  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
+  if found then
+    perform set_config('svc.webhooks', 'on', true);
+  else
+    -- The last one that wanted it was turned off meanwhile.
+    delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
+  end if;
 end $$;
 
 -- Whether this transaction wrote a message, so that the consumer is woken once it is done.

@@ -195,13 +195,17 @@ async function seedTotals(
 ): Promise<void> {
   const cells = days * of.count * quartersOfDay
   const filled = Math.min(of.times, cells)
+  // Exact, so that no grouping leaves a rest of the whole, whose intervals are those of all values.
+  const reached =
+    filled < cells ? 'nth' : `((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells})`
   await sql.query(
     `insert into grouped_quarters (program_id, grouping_name, metric, currency, day, value, quarters, sums)
     select $1::bigint, $2::grouping_name, $3::grouped_metric, $4, utc_day(now()) - 1 - (row / ${of.count})::integer, ${of.value},
       array_agg((cell % ${quartersOfDay})::smallint order by cell),
-      array_agg($5::bigint * ((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells}) order by cell)
+      array_agg($5::bigint * ${reached} order by cell)
     from (
-      select cell, cell / ${quartersOfDay} as row, (cell / ${quartersOfDay} % ${of.count}) as n
+      select cell, cell / ${quartersOfDay} as row, (cell / ${quartersOfDay} % ${of.count}) as n,
+        row_number() over (partition by cell / ${quartersOfDay} order by cell) as nth
       from (select (k * ${cells} + ${filled - 1}) / ${filled} as cell from generate_series(0::bigint, ${filled - 1}) k) filled
     ) cells
     group by row, n`,
