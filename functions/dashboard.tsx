@@ -53,6 +53,7 @@ import { partnerPage } from './dashboard/program/partner.tsx'
 import { partnerPages } from './dashboard/program/partners.tsx'
 import { payoutRunPage } from './dashboard/program/payout-run.tsx'
 import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
+import { reviewPages } from './dashboard/program/reviews.tsx'
 import { salePages } from './dashboard/program/sale.tsx'
 import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
 import { settingsPages } from './dashboard/program/settings.tsx'
@@ -178,6 +179,7 @@ const groups = [
   partnerPage,
   payoutRunPages,
   payoutRunPage,
+  reviewPages,
   salePages,
   sentNotificationPages,
   settingsPages,

@@ -1,7 +1,7 @@
 import type { Context } from 'hono'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
-import { countAddress, countVisitor, type RateLimit, type VisitorEnv } from '../lib/api/rate-limits.ts'
+import { countAddress, countVisitor, type RateLimit, visitorAddress, type VisitorEnv } from '../lib/api/rate-limits.ts'
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
@@ -17,7 +17,7 @@ import {
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { programOfTestCode, testClickId, testCode, testDays } from '../lib/tracking/test-links.ts'
 import type { ProxiedVisitor } from '../lib/tracking/proxied-visitor.ts'
-import { visitorDevice, visitorLocation } from '../lib/tracking/visitor.ts'
+import { visitorDevice, visitorHash, visitorLocation } from '../lib/tracking/visitor.ts'
 
 interface Env extends DatabaseEnv, CountEnv, VisitorEnv {
   RATE_LIMIT?: RateLimit
@@ -71,6 +71,7 @@ for (const path of ['/', '/api/v1/track/click']) {
           }),
         })
       }
+      click.visitor = await visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
       countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
       return c.json({ success: true, ...recorded })

@@ -103,6 +103,7 @@ export interface AffiliateClickEvents {
   timezone: string | null;
   user_agent: string | null;
   viewport_size: string | null;
+  visitor: Int8 | null;
 }
 
 export interface AffiliateLeadEvents {
@@ -204,6 +205,18 @@ export interface ClicksKept {
   since: Timestamp;
 }
 
+export interface CommissionReviews {
+  commission_id: Int8;
+  decided_at: Timestamp | null;
+  decided_by: string | null;
+  decided_by_key: Int8 | null;
+  decision: 'released' | 'rejected' | null;
+  flagged_at: Generated<Timestamp>;
+  flags: Json;
+  note: string | null;
+  program_id: Int8;
+}
+
 export interface CommissionRules {
   commission_bp: Generated<number>;
   commission_duration_months: number | null;
@@ -231,6 +244,8 @@ export interface Commissions {
   credited_at: Timestamp | null;
   currency: string;
   customer_id: Int8;
+  flags_checked_at: Timestamp | null;
+  held_at: Timestamp | null;
   hold_until: Timestamp;
   id: Generated<Int8>;
   kind: 'sale' | 'lead';
@@ -462,7 +477,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -521,6 +536,7 @@ export interface Partners {
   closed_at: Timestamp | null;
   created_at: Generated<Timestamp>;
   email: string | null;
+  email_hashes: ArrayType<Uint8Array> | null;
   ended_at: Timestamp | null;
   ended_by: 'program' | 'partner' | null;
   external_id: string | null;
@@ -695,6 +711,7 @@ export interface Programs {
   processor_connected_at: Timestamp | null;
   processor_former_account_id: string | null;
   processor_livemode: Generated<boolean>;
+  review_rules: Generated<string[]>;
   rules_version: Generated<number>;
   webhook_types: string[] | null;
   workspace_id: string;
@@ -992,6 +1009,7 @@ export interface DB {
   balance_entries: BalanceEntries;
   balances: Balances;
   clicks_kept: ClicksKept;
+  commission_reviews: CommissionReviews;
   commission_rules: CommissionRules;
   commissions: Commissions;
   customer_origins: CustomerOrigins;
@@ -1148,6 +1166,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null }
     row: { count_left_out: number | null }
   }
+  decide_reviews: {
+    arguments: { of_program_id: number | null; commission_ids: (number)[] | null; of_decision: string | null; because: string | null }
+    row: { decided: number | null; outbox_ids: (number)[] | null }
+  }
   delete_expired_customers: {
     arguments: { max_clicks: number | null }
     row: { deleted: number | null; more: boolean | null }
@@ -1184,6 +1206,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
     row: { leftovers: number | null }
   }
+  flag_new_commissions: {
+    arguments: { at_most: number | null }
+    row: { flagged: number | null; more: boolean | null }
+  }
   fold_daily_money: {
     arguments: { max_rows: number | null }
     row: { fold_daily_money: number | null }
@@ -1191,6 +1217,10 @@ export interface DatabaseFunctions {
   fold_daily_totals: {
     arguments: { max_rows: number | null }
     row: { fold_daily_totals: number | null }
+  }
+  keep_email_hashes: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; addresses: (string)[] | null; hashes: (unknown)[] | null }
+    row: { keep_email_hashes: unknown | null }
   }
   known_of_past: {
     arguments: { of_account_id: string | null; told: string | null }
@@ -1227,6 +1257,10 @@ export interface DatabaseFunctions {
   park_unexplained_payments: {
     arguments: { of_account_id: string | null; at_most: number | null }
     row: { park_unexplained_payments: unknown | null }
+  }
+  partners_to_hash: {
+    arguments: { at_most: number | null }
+    row: { program_id: number | null; partner_id: number | null; addresses: (string)[] | null }
   }
   pay_by_hand: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
@@ -1325,7 +1359,7 @@ export interface DatabaseFunctions {
     row: { is_known: boolean | null; is_kept: boolean | null }
   }
   track_click: {
-    arguments: { aff: string | null; named_program_id: number | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
+    arguments: { aff: string | null; named_program_id: number | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null; visitor: number | null }
     row: { track_click: JsonValue | null }
   }
   track_lead: {
@@ -1394,6 +1428,7 @@ export const functionCalls: {
   count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
+  decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_applications: { text: 'select delete_old_applications($1)', names: ['max_rows'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
@@ -1403,8 +1438,10 @@ export const functionCalls: {
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
   erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
   erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
+  flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
+  keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_adjustment: { text: 'select * from make_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
@@ -1414,6 +1451,7 @@ export const functionCalls: {
   make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
   move_partners: { text: 'select move_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_group_id'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
+  partners_to_hash: { text: 'select * from partners_to_hash($1)', names: ['at_most'] },
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
@@ -1438,7 +1476,7 @@ export const functionCalls: {
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
-  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
+  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'stem', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },

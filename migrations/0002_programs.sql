@@ -29,6 +29,9 @@ create table programs (
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
   -- Whether a payment that says nothing of its buyer is theirs whom earlier attributed payments of the same customer or subscription name.
   attribute_known_customers boolean not null default false,
+  -- What commissions are held for until a person decides (functions/reviews.sql). `paid_ads` on means that the program forbids them.
+  review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'
+    constraint programs_review_rules check (review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'),
   -- The connected account at the payment processor. Several programs may share one.
   -- `platform` for the account whose key the deployment has; its events name none.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
@@ -133,6 +136,8 @@ create table partners (
   name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
+  -- Hashes of the addresses by which a customer would be this partner, as customers have them; null until they are made.
+  email_hashes bytea[],
   -- Set where the address changed after money went to the one before: until then neither a run nor a file of payments uses the new one.
   payout_waits_until timestamptz,
   -- What the program keeps to itself of them: neither they nor the interface read it.

@@ -78,6 +78,8 @@ create table affiliate_click_events (
   additional_data jsonb,
   -- What the link named of `utm_*` and `sub1` to `sub3`; null where it named none.
   campaign jsonb,
+  -- The visitor's address as a keyed hash that is another each month, by which many signups from one are seen; the address is kept nowhere.
+  visitor bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, is_test, click_timestamp, id)
 ) partition by range (click_timestamp);

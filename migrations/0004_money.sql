@@ -215,6 +215,9 @@ create table commissions (
   -- The paid withdrawal it was paid with. The rule stands at mark_paid_commissions in functions/withdrawals.sql.
   withdrawal_id bigint,
   rejected_at timestamptz,
+  -- While it is held for a person to decide (functions/reviews.sql), and when it was first looked at for that.
+  held_at timestamptz,
+  flags_checked_at timestamptz,
   -- The rule that a lead's is of, where it was not the program's own. A sale keeps its own.
   lead_rule_id bigint,
   -- Its sale's.
@@ -235,12 +238,32 @@ create unique index commissions_lead_key on commissions (program_id, customer_id
 create index commissions_created_idx on commissions (program_id, created_at, id);
 create index commissions_partner_idx on commissions (program_id, partner_id, id);
 create index commissions_due_idx on commissions (hold_until, program_id, id)
-  where credited_at is null and rejected_at is null and reversal <> 'full';
+  where credited_at is null and rejected_at is null and reversal <> 'full' and held_at is null;
 create index commissions_review_idx on commissions (program_id, id) where review_reason is not null;
+create index commissions_unchecked_idx on commissions (program_id, id)
+  where flags_checked_at is null and credited_at is null and rejected_at is null and reversal <> 'full';
+create index commissions_held_idx on commissions (program_id, id) where held_at is not null;
 create index commissions_withdrawal_idx on commissions (program_id, withdrawal_id) where withdrawal_id is not null;
 -- What stands in a balance and was not paid yet.
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
+
+-- What was found of a commission, for which it is or was held: `[{rule, evidence}]`; and what a person decided, and why.
+create table commission_reviews (
+  program_id bigint not null,
+  commission_id bigint not null,
+  flags jsonb not null,
+  flagged_at timestamptz not null default now(),
+  decision text check (decision in ('released', 'rejected')),
+  note reason_text,
+  decided_at timestamptz,
+  decided_by text references users (id) on delete set null,
+  decided_by_key bigint references api_keys (id),
+  primary key (program_id, commission_id),
+  foreign key (program_id, commission_id) references commissions (program_id, id),
+  check (num_nulls(decision, decided_at) in (0, 2))
+);
+create index commission_reviews_user_idx on commission_reviews (decided_by) where decided_by is not null;
 
 -- What the program gave a partner, or below zero took from them, by hand. It is in the balance at once, and stays as it was written.
 create table adjustments (

@@ -1,6 +1,6 @@
 -- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
 create domain notification_kind as text check (value in (
-  'commission_earned', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid',
+  'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid',
   'withdrawal_refused', 'adjustment_added', 'adjustment_deducted', 'payout_due',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
   'payment_ignored', 'processor_disconnected', 'webhook_turned_off'

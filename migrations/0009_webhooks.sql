@@ -2,7 +2,7 @@
 -- true, for programs with an endpoint that wants it; the queue only wakes the consumer, and the state of every delivery stands here.
 
 create domain webhook_type as text check (value in (
-  'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'partner.applied',
+  'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'commission.flagged', 'commission.released', 'partner.applied',
   'partner.joined', 'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid'
 ));
 

@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -38,7 +38,7 @@ create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'pa
 
 create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text));
 
-create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'partner.applied'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
+create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'commission.flagged'::text, 'commission.released'::text, 'partner.applied'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
 
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
@@ -120,6 +120,7 @@ create table affiliate_click_events (
   browser_name text,
   additional_data jsonb,
   campaign jsonb,
+  visitor bigint,
   created_at timestamp with time zone not null default now(),
   constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id)
 ) partition by RANGE (click_timestamp);
@@ -317,6 +318,25 @@ create table clicks_kept (
   constraint clicks_kept_is_only_check CHECK (is_only)
 );
 
+create table commission_reviews (
+  program_id bigint not null,
+  commission_id bigint not null,
+  flags jsonb not null,
+  flagged_at timestamp with time zone not null default now(),
+  decision text,
+  note reason_text,
+  decided_at timestamp with time zone,
+  decided_by text,
+  decided_by_key bigint,
+  constraint commission_reviews_pkey PRIMARY KEY (program_id, commission_id),
+  constraint commission_reviews_check CHECK ((num_nulls(decision, decided_at) = ANY (ARRAY[0, 2]))),
+  constraint commission_reviews_decision_check CHECK ((decision = ANY (ARRAY['released'::text, 'rejected'::text]))),
+  constraint commission_reviews_decided_by_fkey FOREIGN KEY (decided_by) REFERENCES users(id) ON DELETE SET NULL,
+  constraint commission_reviews_decided_by_key_fkey FOREIGN KEY (decided_by_key) REFERENCES api_keys(id),
+  constraint commission_reviews_program_id_commission_id_fkey FOREIGN KEY (program_id, commission_id) REFERENCES commissions(program_id, id)
+);
+CREATE INDEX commission_reviews_user_idx ON public.commission_reviews USING btree (decided_by) WHERE (decided_by IS NOT NULL);
+
 create table commission_rules (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -372,6 +392,8 @@ create table commissions (
   paid_at timestamp with time zone,
   withdrawal_id bigint,
   rejected_at timestamp with time zone,
+  held_at timestamp with time zone,
+  flags_checked_at timestamp with time zone,
   lead_rule_id bigint,
   code_id bigint,
   status commission_status not null default 'pending'::text,
@@ -386,10 +408,12 @@ create table commissions (
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
 CREATE INDEX commissions_customer_idx ON public.commissions USING btree (program_id, customer_id);
-CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
+CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text) AND (held_at IS NULL));
+CREATE INDEX commissions_held_idx ON public.commissions USING btree (program_id, id) WHERE (held_at IS NOT NULL);
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE ((kind)::text = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
 CREATE INDEX commissions_review_idx ON public.commissions USING btree (program_id, id) WHERE (review_reason IS NOT NULL);
+CREATE INDEX commissions_unchecked_idx ON public.commissions USING btree (program_id, id) WHERE ((flags_checked_at IS NULL) AND (credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
 CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
 CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 CREATE TRIGGER commissions_sound BEFORE INSERT OR UPDATE ON public.commissions FOR EACH ROW EXECUTE FUNCTION keep_commission_sound();
@@ -767,6 +791,7 @@ create table partners (
   name name_text not null,
   email text,
   payout_email text,
+  email_hashes bytea[],
   payout_waits_until timestamp with time zone,
   note text,
   is_active boolean not null default true,
@@ -798,6 +823,7 @@ CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (u
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION tell_webhooks_of_partner();
 CREATE TRIGGER partners_added_to_group BEFORE INSERT ON public.partners FOR EACH ROW WHEN ((new.group_id IS NOT NULL)) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
+CREATE TRIGGER partners_forget_email_hashes BEFORE UPDATE OF email, payout_email, user_id ON public.partners FOR EACH ROW EXECUTE FUNCTION forget_email_hashes();
 CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION tell_webhooks_of_partner();
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
@@ -1012,6 +1038,7 @@ create table programs (
   lead_auth_policy text not null default 'server_verified'::text,
   attribution_model text not null default 'last_click'::text,
   attribute_known_customers boolean not null default false,
+  review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'::text[],
   processor_account_id text,
   processor_former_account_id text,
   processor_connected_at timestamp with time zone,
@@ -1033,6 +1060,7 @@ create table programs (
   constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
   constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
   constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'::text)),
+  constraint programs_review_rules CHECK ((review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'::text[])),
   constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 );
 CREATE UNIQUE INDEX programs_own_account_key ON public.programs USING btree (processor_account_id) WHERE (processor_account_id = 'platform'::text);
@@ -1261,6 +1289,7 @@ create table users (
   constraint users_email_lower_case CHECK ((email = lower(email)))
 );
 CREATE TRIGGER users_email_audit AFTER UPDATE OF email ON public.users FOR EACH ROW WHEN ((old.email <> new.email)) EXECUTE FUNCTION audit_sign_in_change('member.email_changed');
+CREATE TRIGGER users_forget_email_hashes AFTER UPDATE OF email ON public.users FOR EACH ROW WHEN ((old.email <> new.email)) EXECUTE FUNCTION forget_email_hashes_of_user();
 CREATE TRIGGER users_two_factor_off_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((old.two_factor_enabled AND (new.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_turned_off');
 CREATE TRIGGER users_two_factor_on_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((new.two_factor_enabled AND (old.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_turned_on');
 
@@ -1747,6 +1776,13 @@ begin
     and not exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key)
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.addresses_of_partner(partner partners)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+RETURN ARRAY(SELECT DISTINCT a.address FROM (VALUES ((addresses_of_partner.partner).email), ((addresses_of_partner.partner).payout_email), ((SELECT u.email FROM users u WHERE (u.id = (addresses_of_partner.partner).user_id)))) a(address) WHERE (a.address IS NOT NULL) ORDER BY a.address)
 ;
 
 CREATE OR REPLACE FUNCTION public.admit_applicant(application applications, in_group_id bigint, code_digits text, invitation_hash bytea, is_at_once boolean)
@@ -2324,11 +2360,13 @@ declare
   commission commissions;
   entry balance_entries;
 begin
+  -- Nothing is credited that nobody looked at.
+  perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(locked.c), '{}') into due
   from (
     select c from commissions c
     where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
     order by c.program_id, c.id
     for no key update of c
   ) locked;
@@ -2374,7 +2412,13 @@ begin
   select array_agg(due.program_id), array_agg(due.id), count(*) = at_most into program_ids, commission_ids, more
   from (
     select c.program_id, c.id from commissions c
-    where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
+      and not exists (
+        select from partners r join customers u on u.program_id = r.program_id
+        where r.program_id = c.program_id and r.id = c.partner_id and u.id = c.customer_id and r.email_hashes is null
+          and u.email_hash is not null
+      )
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := approve_commissions(program_ids, commission_ids);
@@ -3193,6 +3237,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.close_review(of_program_id bigint, of_commission_id bigint, of_decision text, because text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update commission_reviews v set decision = of_decision, note = because, decided_at = now(), decided_by = acting_user(),
+    decided_by_key = acting_key()
+  where v.program_id = of_program_id and v.commission_id = of_commission_id and v.decision is null;
+  update commissions c set held_at = null where c.program_id = of_program_id and c.id = of_commission_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamp with time zone, first_purchase_date timestamp with time zone, left_cents bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -3848,6 +3904,37 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.decide_reviews(of_program_id bigint, commission_ids bigint[], of_decision text, because text, OUT decided integer, OUT outbox_ids bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  held_ids bigint[];
+  done record;
+begin
+  held_ids := array(
+    select c.id from commissions c
+    where c.program_id = of_program_id and c.id = any (commission_ids) and c.held_at is not null and c.reversal <> 'full'
+    order by c.id for no key update
+  );
+  decided := cardinality(held_ids);
+  if of_decision = 'rejected' then
+    done := reject_commissions(of_program_id, held_ids, because);
+  else
+    perform close_review(of_program_id, id, 'released', because) from unnest(held_ids) id;
+    perform write_program_audit(of_program_id, 'commission.released', id::text, null) from unnest(held_ids) id;
+    if wants_webhook(of_program_id, 'commission.released') then
+      perform write_webhook(c.program_id, 'commission.released', webhook_commission(c, s.transaction_id)
+        || jsonb_build_object('hold_until', c.hold_until))
+      from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where c.program_id = of_program_id and c.id = any (held_ids);
+    end if;
+  end if;
+  outbox_ids := written_outbox_ids();
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commissions, by_cents bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -4165,7 +4252,7 @@ begin
   update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
     referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
     geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
-    browser_name = null, additional_data = null, campaign = null
+    browser_name = null, additional_data = null, campaign = null, visitor = null
   where e.program_id = of_program_id and not e.is_test
     and e.click_timestamp between since and coalesce(until, 'infinity')
     and (e.customer_id = any (customer_ids) or customer_ids is null and e.click_id = of_click_id);
@@ -4229,6 +4316,10 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
+  -- What was found of them, and what somebody wrote who decided on it.
+  update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
+  from commissions c
+  where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
   -- And what somebody wrote who adjusted a balance for one of the sales.
   adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
   update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
@@ -4510,6 +4601,156 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.flag_commissions(program_ids bigint[], commission_ids bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  open_programs bigint[];
+  open_ids bigint[];
+  flagged record;
+  held integer := 0;
+begin
+  select array_agg(locked.program_id), array_agg(locked.id) into open_programs, open_ids
+  from (
+    select c.program_id, c.id from commissions c
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+    order by c.program_id, c.id for no key update of c
+  ) locked;
+  for flagged in
+    insert into commission_reviews (program_id, commission_id, flags)
+    select f.program_id, f.commission_id, jsonb_agg(jsonb_build_object('rule', f.rule, 'evidence', f.evidence) order by f.rule)
+    from flags_of(open_programs, open_ids) f
+    group by 1, 2 order by 1, 2
+    on conflict do nothing
+    returning program_id, commission_id, flags
+  loop
+    held := held + 1;
+    update commissions c set held_at = now() where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
+      'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
+    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    if wants_webhook(flagged.program_id, 'commission.flagged') then
+      perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
+        || jsonb_build_object('flags', jsonb_path_query_array(flagged.flags, '$[*].rule')))
+      from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    end if;
+  end loop;
+  update commissions c set flags_checked_at = now()
+  where (c.program_id, c.id) in (select * from unnest(open_programs, open_ids)) and c.flags_checked_at is null;
+  return held;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.flag_new_commissions(at_most integer, OUT flagged integer, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program_ids bigint[];
+  commission_ids bigint[];
+begin
+  select array_agg(n.program_id), array_agg(n.id), count(*) = at_most into program_ids, commission_ids, more
+  from (
+    select c.program_id, c.id from commissions c
+    where c.flags_checked_at is null and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    order by c.program_id, c.id limit at_most
+  ) n;
+  flagged := flag_commissions(program_ids, commission_ids);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.flags_of(program_ids bigint[], commission_ids bigint[])
+ RETURNS TABLE(program_id bigint, commission_id bigint, rule text, evidence jsonb)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  with seen as (
+    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, u.email_hash, r.email_hashes,
+      coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, e.click_timestamp, e.device_type, e.user_agent, e.visitor,
+      substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
+      e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
+    from commissions c
+    join programs p on p.id = c.program_id
+    join customers u on u.program_id = c.program_id and u.id = c.customer_id
+    join partners r on r.program_id = c.program_id and r.id = c.partner_id
+    left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    left join lateral (
+      select e.* from affiliate_click_events e
+      where e.program_id = c.program_id and not e.is_test
+        and e.click_timestamp = coalesce((s.resolution->>'clicked_at')::timestamptz, u.last_click_at) and e.customer_id = u.id
+      limit 1
+    ) e on true
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+  ),
+  -- Of a program whose pages carry the tag nearly every click says where it was and how large the window is.
+  tagged as (
+    select b.program_id, t.clicks, t.with_page from (select distinct s.program_id from seen s where s.is_bare) b
+    cross join lateral (
+      select count(*) as clicks, count(*) filter (where l.viewport_size is not null) as with_page
+      from (
+        select e.viewport_size from affiliate_click_events e where e.program_id = b.program_id and not e.is_test
+        order by e.click_timestamp desc, e.id desc limit 100
+      ) l
+    ) t
+  ),
+  spans as (
+    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+    from seen s where s.visitor is not null group by 1, 2
+  ),
+  signups as (
+    select n.program_id, n.partner_id, u.id, coalesce(u.signup_date, u.first_purchase_date) as at, e.visitor
+    from spans n
+    join customers u on u.program_id = n.program_id and u.partner_id = n.partner_id
+      and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
+      and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
+    cross join lateral (
+      select e.visitor from affiliate_click_events e
+      where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
+    ) e
+    where e.visitor is not null
+  ),
+  found as (
+    select s.program_id, s.id, s.customer_id, 'self_referral' as rule, jsonb_build_object('matched', 'email_hash') as evidence
+    from seen s where s.email_hash = any (s.email_hashes)
+    union all
+    select s.program_id, s.id, s.customer_id, 'bot', jsonb_build_object('user_agent', left(s.user_agent, 200), 'clicked_at', s.click_timestamp)
+    from seen s where s.device_type = 'bot'
+    union all
+    select s.program_id, s.id, s.customer_id, 'paid_ads', jsonb_build_object('parameter', s.ad, 'clicked_at', s.click_timestamp)
+    from seen s where s.ad is not null
+    union all
+    select s.program_id, s.id, s.customer_id, 'no_page_view', jsonb_build_object('clicked_at', s.click_timestamp,
+      'latest_clicks', t.clicks, 'with_page', t.with_page)
+    from seen s join tagged t on t.program_id = s.program_id and t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+    where s.is_bare
+    union all
+    select s.program_id, s.id, s.customer_id, 'one_address', jsonb_build_object('signups', g.signups, 'first_at', g.first_at, 'last_at', g.last_at)
+    from seen s
+    cross join lateral (
+      select count(*) as signups, min(g.at) as first_at, max(g.at) as last_at from signups g
+      where g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
+        and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+    ) g
+    where g.signups >= signups_of_one_address()
+  )
+  select f.program_id, f.id, f.rule, f.evidence
+  from found f join seen s on s.program_id = f.program_id and s.id = f.id and f.rule = any (s.review_rules)
+  where not exists (
+    select from commissions o join commission_reviews v on v.program_id = o.program_id and v.commission_id = o.id
+    where o.program_id = f.program_id and o.customer_id = f.customer_id and v.decision = 'released'
+      and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
+  );
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.fold_daily_money(max_rows bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -4589,6 +4830,28 @@ kept as (
 )
 select count(*) from folded
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.forget_email_hashes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if (new.email, new.payout_email, new.user_id) is distinct from (old.email, old.payout_email, old.user_id) then
+    new.email_hashes := null;
+  end if;
+  return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.forget_email_hashes_of_user()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update partners r set email_hashes = null where r.user_id = new.id and r.email_hashes is not null;
+  return null;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.give_back_refunds(sale sales, commission commissions, told processor_reversals[])
@@ -4839,11 +5102,23 @@ begin
     or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
     raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
   end if;
+  if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
+    raise check_violation using message = 'A held commission is neither credited nor rejected before somebody decides.';
+  end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.withdrawal_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
   end if;
   return new;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes bytea[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update partners r set email_hashes = hashes
+  where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_made(made jsonb)
@@ -5871,6 +6146,21 @@ begin
     reason = case when d.is_known then 'For a day nothing said whose it is. It is applied within half an hour.' else e.reason end
   from due d where e.account_id = d.account_id and e.event_id = d.event_id;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.partners_to_hash(at_most integer)
+ RETURNS TABLE(program_id bigint, partner_id bigint, addresses text[])
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select r.program_id, r.id, addresses_of_partner(r) from partners r
+  where r.email_hashes is null and exists (
+    select from commissions c join customers u on u.program_id = c.program_id and u.id = c.customer_id
+    where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
+      and c.reversal <> 'full' and u.email_hash is not null
+  )
+  order by r.program_id, r.id limit at_most
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.parts_read(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, with_clicks boolean, with_others boolean, OUT read_from timestamp with time zone, OUT quarters timestamp with time zone[], OUT days date[])
@@ -7359,6 +7649,9 @@ begin
   if outcome = 'rejected' and commission.rejected_at is null then
     select s.transaction_id into of_transaction_id from sales s where s.program_id = of_program_id and s.id = commission.sale_id;
     deduction_cents := commission.amount_cents - commission.reversed_cents;
+    if commission.held_at is not null then
+      perform close_review(of_program_id, of_commission_id, 'rejected', because);
+    end if;
     commission.reversal := 'full';
     commission.reason := because;
     commission.rejected_at := now();
@@ -7848,6 +8141,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signups_of_one_address()
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN 5
+;
+
 CREATE OR REPLACE FUNCTION public.standing_of_applicant(of_program_id bigint, of_email text, of_user_id text, OUT outcome text, OUT again_at timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
@@ -8305,7 +8605,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb)
+CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, visitor bigint)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -8350,10 +8650,10 @@ begin
 
   insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
     affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign)
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign, visitor)
   values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-    device_type, device_os, browser_name, additional_data, campaign);
+    device_type, device_os, browser_name, additional_data, campaign, visitor);
 
   insert into uncounted_clicks (program_id, link_id, clicked_at, event_id, is_bot)
   values (link.program_id, link.id, at, event_id, coalesce(device_type = 'bot', false));

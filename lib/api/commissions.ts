@@ -52,6 +52,9 @@ const commission = () =>
     reversed_cents: cents(),
     reason: text(),
     review_reason: text(),
+    held_at: z.nullable(time()),
+    review_decision: z.nullable(z.enum(['released', 'rejected'])),
+    flags: z.nullable(z.array(z.string())),
     transaction_id: text(),
     sale_cents: z.nullable(cents()),
     hold_until: time(),
@@ -70,6 +73,9 @@ const example = {
   reversed_cents: 0,
   reason: null,
   review_reason: null,
+  held_at: null,
+  review_decision: null,
+  flags: null,
   transaction_id: 'order-1001',
   sale_cents: 4900,
   hold_until: '2026-01-31T12:05:00.000Z',
@@ -82,6 +88,8 @@ const fields = {
     '`pending` until its hold ends or it is approved; then `approved`, in the balance, and `paid`. `refunded` where a part of it was reversed, `reversed` where all was.',
   amount_cents: 'What it was; `reversed_cents` of it were reversed.',
   reason: 'Why it was reversed or rejected.',
+  held_at: 'Since when it is held for a person to decide; it is not credited before. Its status stays `pending`.',
+  flags: 'What it is or was held for; [the evidence](#listReviews) says more. Null where nothing was found.',
   review_reason: '`unverified_customer` where only a browser said who the customer is.',
 }
 

@@ -12,6 +12,7 @@ import { groupedPerformance } from './performance.ts'
 import { payoutRunOperations } from './payout-runs.ts'
 import { payoutOperations } from './payouts.ts'
 import { processorWebhook } from './processor-webhook.ts'
+import { reviewOperations } from './reviews.ts'
 import { saleExplanation } from './sale-explanation.ts'
 import { saleOperations } from './sales.ts'
 import { trackClick } from './track-click.ts'
@@ -42,6 +43,7 @@ export const operations = [
   ...payoutRunOperations(),
   ...payoutOperations(),
   ...adjustmentOperations(),
+  ...reviewOperations(),
   ...webhookEndpointOperations(),
   groupedPerformance(),
   trackingPerformance(),

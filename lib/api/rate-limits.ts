@@ -43,7 +43,7 @@ export interface Visited {
  * What a visitor is counted as: their address, and behind a proxy the address that it signed, in its own program, since whoever has a
  * proxy key can sign what they like.
  */
-function visitorAddress(c: Context): string | undefined {
+export function visitorAddress(c: Context): string | undefined {
   const visitor: ProxiedVisitor | undefined = c.get('visitor')
   if (!visitor) return clientAddress(c)
   const address = countedAddress(visitor.address || 'unknown')

@@ -177,6 +177,16 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     data: z.object({ application_id: id() }),
     example: { application_id: 1 },
   },
+  'commission.flagged': {
+    when: 'A commission is held until a person decides; `flags` are what was found.',
+    data: z.object({ ...commission(), flags: z.array(z.string()) }),
+    example: { ...commissionExample, flags: ['self_referral'] },
+  },
+  'commission.released': {
+    when: 'A person released a held commission, which waits until `hold_until` as others do.',
+    data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
+    example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
+  },
   'partner.joined': {
     when: 'Somebody signed in as a partner for the first time, or again after they had left.',
     data: z.object({ partner_id: id() }),

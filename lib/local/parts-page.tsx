@@ -100,6 +100,9 @@ const commission: ListedCommission = {
   reversed_cents: 0,
   reason: null,
   review_reason: null,
+  held_at: null,
+  review_decision: null,
+  flags: null,
   transaction_id: 'order-1',
   sale_cents: 10_000,
   hold_until: later,
@@ -119,6 +122,7 @@ const commissions: ListedCommission[] = [
   ...Object.keys(commissionStates).flatMap((status) =>
     isCommissionStatus(status) ? [{ ...commission, status, reversed_cents: status === 'reversed' ? 2500 : 0 }] : [],
   ),
+  { ...commission, held_at: at, flags: ['self_referral', 'one_address'] },
   { ...commission, status: 'reversed', reversed_cents: 2500, rejected_at: at, reason: 'Own order' },
   {
     ...commission,
@@ -182,6 +186,7 @@ const kinds = [
   'withdrawal_reduced',
   'withdrawal_paid',
   'withdrawal_refused',
+  'commission_flagged',
   'adjustment_added',
   'adjustment_deducted',
   'refund_not_converted',
@@ -231,6 +236,8 @@ const happenings: Happening['kind'][] = [
   'rejected',
   'paid',
   'adjusted',
+  'held',
+  'released',
 ]
 const explanation: Explanation = {
   transaction_id: 'order-1',

@@ -50,6 +50,9 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       join.onRef('p.program_id', '=', 'c.program_id').onRef('p.id', '=', 'c.partner_id'),
     )
     .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
+    .leftJoin('commission_reviews as v', (join) =>
+      join.onRef('v.program_id', '=', 'c.program_id').onRef('v.commission_id', '=', 'c.id'),
+    )
     .select((eb) => [
       'c.program_id',
       'c.id',
@@ -65,6 +68,10 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.reason',
       /** Why a person should look at it; null for most. */
       'c.review_reason',
+      /** Since when it is held for a person to decide, and the names of what it was held for; null where it never was. */
+      'c.held_at',
+      'v.decision as review_decision',
+      sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags'),
       /** The sale it is of; null for a lead's. */
       's.transaction_id',
       's.amount_cents as sale_cents',

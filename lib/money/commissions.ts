@@ -41,7 +41,12 @@ export async function approveCommission(
   )
   if (!commission) throw noCommission()
   if (commission.credited_at === null || commission.rejected_at !== null) {
-    throw new ApiError('conflict', 'This commission was approved or rejected already, or refunds reversed it fully.')
+    throw new ApiError(
+      'conflict',
+      commission.held_at === null
+        ? 'This commission was approved or rejected already, or refunds reversed it fully.'
+        : 'This commission is held for review. Release or reject it there.',
+    )
   }
   return { commission, outbox: messagesAbout({ program_id: programId, ...told }) }
 }

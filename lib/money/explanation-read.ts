@@ -93,6 +93,9 @@ export function explainedSales(programId: number) {
     .leftJoin('commissions as m', (join) =>
       join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
     )
+    .leftJoin('commission_reviews as v', (join) =>
+      join.onRef('v.program_id', '=', 'm.program_id').onRef('v.commission_id', '=', 'm.id'),
+    )
     .leftJoin('withdrawals as w', (join) =>
       join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
     )
@@ -118,6 +121,8 @@ export function explainedSales(programId: number) {
     .select(['m.id as commission_id', 'm.status', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason'])
     .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
     .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
+    .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
+    .select(sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags'))
     .select((eb) => [
       /** The latest click that counted, where its event is still kept. */
       jsonObjectFrom(

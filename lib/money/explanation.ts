@@ -3,6 +3,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { formatMoney } from '../money.ts'
 import type { DeliveryOfPayment } from '../stripe/webhook-events.ts'
+import { wordsOfRule } from '../review-rules.ts'
 import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
 
 /**
@@ -104,6 +105,8 @@ export interface Happening {
     | 'rejected'
     | 'paid'
     | 'adjusted'
+    | 'held'
+    | 'released'
   text: string
   /** By how much what is left of the commission changed. */
   change_cents: number
@@ -507,6 +510,10 @@ type CommissionFacts = Pick<
   | 'hold_until'
   | 'review_reason'
   | 'refunds'
+  | 'flagged_at'
+  | 'flags'
+  | 'decision'
+  | 'decided_at'
   | 'credited_at'
   | 'rejected_at'
   | 'reason'
@@ -612,6 +619,14 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
         entry: entryOf((e) => e.cause === 'reversal_returned' && e.refund_id === refund.id),
       })
     }
+  }
+  if (sale.flagged_at !== null) {
+    const text = `Held for review. ${(sale.flags ?? []).map(wordsOfRule).join(' ')}`
+    history.push({ at: iso(sale.flagged_at), kind: 'held', text, change_cents: 0, entry: null })
+  }
+  if (sale.decided_at !== null && sale.decision === 'released') {
+    const text = 'Reviewed and released.'
+    history.push({ at: iso(sale.decided_at), kind: 'released', text, change_cents: 0, entry: null })
   }
   if (sale.credited_at !== null) {
     const early = holdUntil !== null && sale.credited_at < holdUntil

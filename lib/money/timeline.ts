@@ -87,12 +87,17 @@ export async function readTimeline(db: Database, programId: number, name: string
 function signupCommission(programId: number) {
   return kysely
     .selectFrom('commissions as m')
+    .leftJoin('commission_reviews as v', (join) =>
+      join.onRef('v.program_id', '=', 'm.program_id').onRef('v.commission_id', '=', 'm.id'),
+    )
     .leftJoin('withdrawals as w', (join) =>
       join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
     )
     .select(['m.currency', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason', 'm.corrections'])
     .select(['m.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
     .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
+    .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
+    .select(sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags'))
     .select((eb) => entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'))
     .where('m.program_id', '=', programId)
     .where('m.kind', '=', 'lead')

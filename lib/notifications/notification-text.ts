@@ -23,6 +23,8 @@ export function textOf(
       return payload.day
         ? `You earned ${amount} by ${payload.commissions === 1 ? 'a commission' : `${payload.commissions} commissions`} on ${payload.day}.`
         : `You earned ${amount}${sale}.`
+    case 'commission_flagged':
+      return `Review by hand: a commission of ${amount}${sale} for ${partner} is held, and waits for you under Reviews.`
     case 'payout_due':
       return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Make a payout run under Payouts.`
     case 'commission_reversed':

@@ -6,6 +6,8 @@ export const webhookTypes = [
   'commission.created',
   'commission.approved',
   'commission.reversed',
+  'commission.flagged',
+  'commission.released',
   'partner.applied',
   'partner.joined',
   'adjustment.created',

@@ -56,6 +56,13 @@ export function needsStatement(programId: number) {
         .where('a.status', '=', 'waiting')
         .as('applications_waiting'),
       eb
+        .selectFrom('commissions as c')
+        .select((held) => held.fn.countAll<number>().as('n'))
+        .whereRef('c.program_id', '=', 'p.id')
+        .where('c.held_at', 'is not', null)
+        .where('c.reversal', '<>', 'full')
+        .as('commissions_held'),
+      eb
         .selectFrom('balances as b')
         .select((owed) => owed.fn.count<number>('b.partner_id').distinct().as('n'))
         .whereRef('b.program_id', '=', 'p.id')

@@ -5,6 +5,7 @@ import { kysely } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import { nameField } from '../names.ts'
+import { type ReviewRule, reviewRules } from '../review-rules.ts'
 
 const hostname =
   /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::\d{1,5})?$/
@@ -51,6 +52,8 @@ export const programSettings = z.object({
   attribution_priority: z.enum(['code', 'click']),
   /** Whether payments that say nothing of their buyer are theirs whom earlier ones of the same customer name. */
   attribute_known_customers: z.boolean(),
+  /** What commissions are held for; `paid_ads` where the program forbids them. */
+  review_rules: z.optional(z.array(z.enum(reviewRules))),
 })
 export type ProgramSettings = z.infer<typeof programSettings>
 
@@ -66,6 +69,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   attribution_model: 'last_click',
   attribution_priority: 'code',
   attribute_known_customers: false,
+  review_rules: reviewRules.filter((rule) => rule !== 'paid_ads'),
 }
 
 /** Makes a program in a workspace and returns its id. */
@@ -135,5 +139,6 @@ export function programStatement(programId: number) {
   return kysely
     .selectFrom('programs')
     .select([...settingNames, 'processor_account_id'])
+    .$narrowType<{ review_rules: ReviewRule[] }>()
     .where('id', '=', programId)
 }

@@ -25,6 +25,8 @@ export interface Click {
   additional_data: Record<string, unknown> | null
   /** What the link named of `utm_*` and `sub1` to `sub3`; null where it named none. */
   campaign: Campaign | null
+  /** The visitor's address as a keyed hash of this month; see `visitorHash`. */
+  visitor?: number | null
 }
 
 export interface RecordedClick {
@@ -60,7 +62,7 @@ export function newEventId(): number {
 }
 
 /** The arguments of `track_click` and `track_test_click` that are what the click brings. */
-function eventArguments({ partner_code, additional_data, campaign, ...event }: Click) {
+function eventArguments({ partner_code, additional_data, campaign, visitor: _, ...event }: Click) {
   return {
     aff: partner_code,
     ...event,
@@ -104,6 +106,7 @@ export async function recordClick(
     ...eventArguments(kept),
     ...event,
     named_program_id,
+    visitor: click.visitor ?? null,
     existing_click_id: existingClickId,
     stem: newClickIdStem(now),
   })

@@ -6,7 +6,7 @@ create or replace function track_click(
   aff text, named_program_id bigint, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
   language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
-  browser_name text, additional_data jsonb, campaign jsonb
+  browser_name text, additional_data jsonb, campaign jsonb, visitor bigint
 ) returns json language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -49,10 +49,10 @@ begin
 
   insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
     affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
-    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign)
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign, visitor)
   values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
     referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
-    device_type, device_os, browser_name, additional_data, campaign);
+    device_type, device_os, browser_name, additional_data, campaign, visitor);
 
   insert into uncounted_clicks (program_id, link_id, clicked_at, event_id, is_bot)
   values (link.program_id, link.id, at, event_id, coalesce(device_type = 'bot', false));

@@ -23,6 +23,9 @@ begin
     or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
     raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
   end if;
+  if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
+    raise check_violation using message = 'A held commission is neither credited nor rejected before somebody decides.';
+  end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.withdrawal_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
   end if;
@@ -245,6 +248,9 @@ begin
   if outcome = 'rejected' and commission.rejected_at is null then
     select s.transaction_id into of_transaction_id from sales s where s.program_id = of_program_id and s.id = commission.sale_id;
     deduction_cents := commission.amount_cents - commission.reversed_cents;
+    if commission.held_at is not null then
+      perform close_review(of_program_id, of_commission_id, 'rejected', because);
+    end if;
     commission.reversal := 'full';
     commission.reason := because;
     commission.rejected_at := now();
@@ -284,7 +290,7 @@ begin
   outbox_ids := written_outbox_ids();
 end $$;
 
--- Credits commissions to their partners' balances, each with what refunds left of it, and answers how many. Those that are credited, rejected or
+-- Credits commissions to their partners' balances, each with what refunds left of it, and answers how many. Those that are credited, held, rejected or
 -- fully reversed stay as they are. All commissions are locked and then all balances, each in the order of their keys, so that two calls
 -- cannot wait for each other in a circle.
 create or replace function approve_commissions(program_ids bigint[], commission_ids bigint[], out approved integer)
@@ -294,11 +300,13 @@ declare
   commission commissions;
   entry balance_entries;
 begin
+  -- Nothing is credited that nobody looked at.
+  perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(locked.c), '{}') into due
   from (
     select c from commissions c
     where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
     order by c.program_id, c.id
     for no key update of c
   ) locked;
@@ -342,7 +350,13 @@ begin
   select array_agg(due.program_id), array_agg(due.id), count(*) = at_most into program_ids, commission_ids, more
   from (
     select c.program_id, c.id from commissions c
-    where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
+      and not exists (
+        select from partners r join customers u on u.program_id = r.program_id
+        where r.program_id = c.program_id and r.id = c.partner_id and u.id = c.customer_id and r.email_hashes is null
+          and u.email_hash is not null
+      )
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := approve_commissions(program_ids, commission_ids);

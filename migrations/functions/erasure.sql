@@ -26,7 +26,7 @@ begin
   update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
     referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
     geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
-    browser_name = null, additional_data = null, campaign = null
+    browser_name = null, additional_data = null, campaign = null, visitor = null
   where e.program_id = of_program_id and not e.is_test
     and e.click_timestamp between since and coalesce(until, 'infinity')
     and (e.customer_id = any (customer_ids) or customer_ids is null and e.click_id = of_click_id);
@@ -136,6 +136,10 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
+  -- What was found of them, and what somebody wrote who decided on it.
+  update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
+  from commissions c
+  where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
   -- And what somebody wrote who adjusted a balance for one of the sales.
   adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
   update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;

@@ -30,6 +30,7 @@ export type Sale = Item<'listSales'>
 export type Explanation = One<'explainSale'>
 export type TrackingEvent = Item<'listEvents'>
 export type Commission = Item<'listCommissions'>
+export type Review = Item<'listReviews'>
 export type Adjustment = Item<'listAdjustments'>
 export type Payout = Item<'listPayouts'>
 export type PayoutRun = Item<'listPayoutRuns'>
@@ -188,6 +189,13 @@ export class SvcApi {
     rejectAll: (ids: number[], reason: string) => this.#decideAll({ ids, status: 'rejected', reason }),
   }
 
+  /** Commissions that are held, with what was found of each. */
+  readonly reviews = {
+    list: (query?: Query<'listReviews'>) => this.#list<Review>('reviews', query),
+    release: (commissionIds: number[], note: string) => this.#review(commissionIds, 'released', note),
+    reject: (commissionIds: number[], note: string) => this.#review(commissionIds, 'rejected', note),
+  }
+
   /** Manual commissions, and deductions, whose amount is below zero. */
   readonly adjustments = {
     list: (query?: Query<'listAdjustments'>) => this.#list<Adjustment>('adjustments', query),
@@ -232,6 +240,14 @@ export class SvcApi {
       this.#one<WebhookDelivery & One<'getWebhookDelivery'>>('GET', `${hooks}/${id}/deliveries/${deliveryId}`),
     /** Answers how many are sent again. */
     replay: (id: number, which: Body<'replayWebhooks'>) => this.#one<number>('POST', `${hooks}/${id}/replay`, which),
+  }
+
+  #review(
+    commission_ids: number[],
+    decision: 'released' | 'rejected',
+    note: string,
+  ): Promise<Result<Omit<ApiOperations['decideReviews']['answer'], 'success'>>> {
+    return send(this.#options, this.#url('reviews'), 'PATCH', () => ({ commission_ids, decision, note }))
   }
 
   #decideAll(

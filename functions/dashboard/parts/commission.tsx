@@ -1,4 +1,5 @@
 import type { CommissionStatus, ListedCommission } from '../../../lib/money/commission-list.ts'
+import { wordsOfRule } from '../../../lib/review-rules.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
@@ -44,6 +45,8 @@ export function commissionRow(commission: ListedCommission) {
     reason: commission.reason,
     hold_until: commission.hold_until,
     review_reason: commission.review_reason,
+    held: commission.held_at,
+    flags: commission.flags?.join(' ') ?? null,
   }
 }
 
@@ -56,7 +59,12 @@ function State({ commission }: { commission: ListedCommission }) {
       <span>
         <Badge tone={tone}>{rejectedAt ? 'Rejected' : name}</Badge>
       </span>
-      {status === 'pending' && (
+      {commission.held_at && (
+        <span class="small">
+          <Badge tone="warn">Held for review</Badge> {(commission.flags ?? []).map(wordsOfRule).join(' ')}
+        </span>
+      )}
+      {status === 'pending' && !commission.held_at && (
         <span class="muted small">
           credited on <Day at={holdUntil} />
         </span>

@@ -153,6 +153,8 @@ export const tones: Record<Happening['kind'], Tone> = {
   approved: 'good',
   rejected: 'bad',
   adjusted: 'accent',
+  held: 'warn',
+  released: 'good',
   paid: 'good',
 }
 

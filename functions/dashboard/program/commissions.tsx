@@ -36,6 +36,7 @@ import { createPages, type ProgramContext, requireProgram } from '../parts/page.
 import { adjustmentsAddress } from './adjustments.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
+import { reviewsAddress } from './reviews.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
 export const commissionPages = createPages()
@@ -135,9 +136,14 @@ function Commissions({ program, asked, page }: CommissionsProps) {
       }
       csv={addressOf(`${address}.csv`, filtersOf(asked))}
       actions={
-        <a class="button" href={adjustmentsAddress(program.id)}>
-          Manual commissions
-        </a>
+        <>
+          <a class="button" href={reviewsAddress(program.id)}>
+            Reviews
+          </a>
+          <a class="button" href={adjustmentsAddress(program.id)}>
+            Manual commissions
+          </a>
+        </>
       }
       page={page}
       caption="Commissions, newest first"
@@ -196,7 +202,8 @@ function Commissions({ program, asked, page }: CommissionsProps) {
 }
 
 /** Whether it waits to be credited. */
-const isOpen = ({ status, credited_at: creditedAt }: ListedCommission) => creditedAt === null && status !== 'reversed'
+const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedCommission) =>
+  creditedAt === null && heldAt === null && status !== 'reversed'
 
 const someForm = 'decide-some'
 
@@ -296,6 +303,8 @@ commissionPages.get('/programs/:programId/commissions.csv', requireProgram('comm
     'reason',
     'hold_until',
     'review_reason',
+    'held',
+    'flags',
   ] as const
   return await exportCsv(c, `commissions-${programId}`, toCsv(columns, commissions.map(commissionRow)))
 })

@@ -44,6 +44,12 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       '/withdrawals?status=requested',
     ],
     [
+      of(needs.commissions_held) > 0,
+      'commission:list',
+      `${counted(of(needs.commissions_held), 'commission is', 'commissions are')} held for your review`,
+      '/reviews',
+    ],
+    [
       of(needs.commissions_to_review) > 0,
       'commission:list',
       `${counted(of(needs.commissions_to_review), 'commission waits', 'commissions wait')} for your review`,

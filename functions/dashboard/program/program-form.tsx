@@ -3,6 +3,7 @@ import { shownHost } from '../../../lib/hosts.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { optionalName } from '../../../lib/names.ts'
 import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
+import { type ReviewRule, reviewRules } from '../../../lib/review-rules.ts'
 import { Field } from '../parts/fields.tsx'
 import type { FormState } from '../parts/form.ts'
 import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
@@ -117,8 +118,31 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
           />
         </div>
       </details>
+      <details class="more">
+        <summary>Commissions held for review</summary>
+        <input type="hidden" name="review_shown" value="yes" />
+        <fieldset class="stack tight">
+          <legend class="muted small">
+            A commission is held until you decide where one of these is found, also where the hold is 0 days.
+          </legend>
+          {reviewRules.map((rule) => (
+            <label class="row">
+              <input type="checkbox" name={`review_${rule}`} checked={settings.review_rules?.includes(rule)} />
+              {ruleNames[rule]}
+            </label>
+          ))}
+        </fieldset>
+      </details>
     </>
   )
+}
+
+const ruleNames: Record<ReviewRule, string> = {
+  self_referral: 'The buyer has an e-mail address of the partner',
+  one_address: 'Five or more signups of a partner from one address within a day',
+  no_page_view: 'A click that names no page, where your pages have the tag',
+  bot: 'A click of a bot',
+  paid_ads: 'A click by a paid ad: partners may not advertise',
 }
 
 /** The settings as typed, for a schema of them to check. */
@@ -133,6 +157,7 @@ function readSettings(values: Record<string, string>): unknown {
     hold_days: decimalToInteger(values['hold_days'] ?? '', 0),
     commission_duration_months: months.trim() === '' ? null : decimalToInteger(months, 0),
     attribute_known_customers: values['attribute_known_customers'] === 'yes',
+    review_rules: 'review_shown' in values ? reviewRules.filter((rule) => `review_${rule}` in values) : undefined,
   }
 }
 

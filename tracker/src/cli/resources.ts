@@ -145,6 +145,20 @@ const lists = [
       ['STATUS', ({ status }) => status],
     ],
   }),
+  kinds<Row<'listReviews'>>({
+    noun: 'reviews',
+    path: 'reviews',
+    filters: { state: 'waiting or decided', 'partner-id': 'id of the partner' },
+    columns: [
+      ['COMMISSION', ({ commission_id: id }) => id],
+      ['HELD', ({ flagged_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['TRANSACTION', ({ transaction_id: id, kind }) => id ?? kind],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['FOUND', ({ flags }) => flags.map(({ rule }) => rule).join(', ')],
+      ['DECISION', ({ decision }) => decision],
+    ],
+  }),
   kinds<Row<'listAdjustments'>>({
     noun: 'adjustments',
     path: 'adjustments',
@@ -518,6 +532,24 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     const left = ids.length - answer.changed
     const rest = left === 0 ? '' : `; ${left} had been decided or reversed already, or are not the program's`
     print(flags, answer, `${green('✓')} ${answer.changed} ${word}${rest}`)
+  }
+  const reviews = nouns.get('reviews')
+  if (!reviews) throw new Error('reviews are missing')
+  for (const [verb, decision, what] of [
+    ['release', 'released', 'Release held commissions, to be credited when their hold ends.'],
+    ['reject', 'rejected', 'Reject held commissions for good.'],
+  ] as const) {
+    subcommand(reviews, verb, what)
+      .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+      .requiredOption('--note <text>', 'Why. It is kept; the partner reads that of a rejection.')
+      .addHelpText('after', `\nExamples:\n  $ svc reviews ${verb} 12 13 --note "Looked at the orders"`)
+      .action(async (ids: number[], flags: Flags) => {
+        const body = { commission_ids: ids, decision, note: flags['note'] }
+        const input = { body, method: 'PATCH' }
+        const answer = await request<ApiOperations['decideReviews']['answer']>(connect(flags), '/api/v1/reviews', input)
+        const left = ids.length - answer.changed
+        print(flags, answer, `${green('✓')} ${answer.changed} ${decision}${left === 0 ? '' : `; ${left} are not held`}`)
+      })
   }
   subcommand(commissions, 'approve', 'Credit commissions before their hold ends.')
     .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)

@@ -1,0 +1,204 @@
+import * as z from 'zod/mini'
+import { may } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { type CommissionReview, decideReviews, listReviews } from '../../../lib/money/reviews.ts'
+import { formatMoney } from '../../../lib/money.ts'
+import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
+import { wordsOfRule } from '../../../lib/review-rules.ts'
+import { addressOf, backTo } from '../parts/address.ts'
+import { Badge, Heading, Segments } from '../parts/blocks.tsx'
+import { detailsOf } from '../parts/audit-entry.ts'
+import { saleAddress } from '../parts/explanation.tsx'
+import { redirectWith } from '../parts/flash.tsx'
+import { form, optionalText, reasonField } from '../parts/form.ts'
+import { Day, Time } from '../parts/format.tsx'
+import { renderProgram } from '../parts/layout.tsx'
+import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
+import { createPages, requireProgram } from '../parts/page.ts'
+import { customerAddress } from './customer.tsx'
+import { partnerAddress } from './partner-columns.tsx'
+
+/** Commissions that are held because they look as if they were not earned, and deciding on them. */
+export const reviewPages = createPages()
+
+export const reviewsAddress = (programId: number) => `/programs/${programId}/reviews`
+
+reviewPages.get('/programs/:programId/reviews', requireProgram('commission:list'), async (c) => {
+  const program = c.get('program')
+  const state = c.req.query('state') === 'decided' ? ('decided' as const) : ('waiting' as const)
+  const page = await readPage(
+    {
+      address: reviewsAddress(program.id),
+      filters: { state: state === 'decided' ? state : undefined },
+      place: placeIn(c),
+      cursorOf: ({ commission_id: id }: CommissionReview) => id,
+    },
+    (part) => listReviews(c.get('db'), program.id, { ...part, state }),
+  )
+  return renderProgram(c, {
+    title: 'Reviews',
+    current: '/commissions',
+    children: <Reviews program={program} state={state} page={page} />,
+  })
+})
+
+interface ReviewsProps {
+  program: ViewerProgram
+  state: 'waiting' | 'decided'
+  page: Page<CommissionReview>
+}
+
+function Reviews({ program, state, page }: ReviewsProps) {
+  const address = reviewsAddress(program.id)
+  const decides = may(program.roles, 'commission:decide') && state === 'waiting' && page.rows.length > 0
+  const sees = may(program.roles, 'tracking:list')
+  return (
+    <>
+      <Heading
+        title="Needs review"
+        lead="Commissions that look as if they were not earned. They are held with what was found, until you release or reject them."
+      >
+        <Segments
+          label="State"
+          items={[
+            { href: address, text: 'Waiting', current: state === 'waiting' },
+            { href: addressOf(address, { state: 'decided' }), text: 'Reviewed', current: state === 'decided' },
+          ]}
+        />
+      </Heading>
+      {decides && <Decide address={address} reviews={page.rows} />}
+      <List
+        page={page}
+        caption="Held commissions, newest first"
+        columns={[
+          decides && {
+            label: 'Select',
+            cell: ({ commission_id: id, partner_name: name }) => (
+              <input
+                type="checkbox"
+                name={`commission-${id}`}
+                form={decideId}
+                aria-label={`Select commission ${id} of ${name}`}
+              />
+            ),
+          },
+          { label: 'Held since', cell: ({ flagged_at: at }) => <Day at={at} /> },
+          {
+            label: 'Commission',
+            cell: (review) => (
+              <div class="stack tight">
+                <a href={partnerAddress(program.id, review.partner_id)}>
+                  <strong>{review.partner_name}</strong>
+                </a>
+                <span class="small">
+                  {formatMoney(review.amount_cents - review.reversed_cents, review.currency)}
+                  {review.transaction_id === null ? ' for a signup' : ' for '}
+                  {review.transaction_id !== null && (
+                    <a href={saleAddress(program.id, review.transaction_id)}>{review.transaction_id}</a>
+                  )}
+                </span>
+                {sees && (
+                  <a
+                    class="small"
+                    href={customerAddress(program.id, review.customer_id)}
+                    aria-label={`Timeline of the customer of commission ${review.commission_id}`}
+                  >
+                    Timeline
+                  </a>
+                )}
+              </div>
+            ),
+          },
+          { label: 'What was found', cell: (review) => <Found review={review} sees={sees} /> },
+          state === 'decided' && { label: 'Decision', cell: (review) => <Decision review={review} /> },
+        ]}
+        empty={{
+          title: state === 'waiting' ? 'Nothing waits for you' : 'Nothing was reviewed yet',
+          text: 'Commissions are held here by the rules in the settings.',
+        }}
+      />
+    </>
+  )
+}
+
+/** What was found, with its evidence for those who may see who visited. */
+function Found({ review: { flags }, sees }: { review: CommissionReview; sees: boolean }) {
+  return (
+    <div class="stack tight">
+      {flags.map(({ rule, evidence }) => (
+        <div>
+          {wordsOfRule(rule)}
+          {sees && evidence && <div class="muted small">{detailsOf({ details: evidence })}</div>}
+        </div>
+      ))}
+    </div>
+  )
+}
+
+function Decision({ review }: { review: CommissionReview }) {
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={review.decision === 'released' ? 'good' : 'bad'}>
+          {review.decision === 'released' ? 'Released' : 'Rejected'}
+        </Badge>
+      </span>
+      <span class="small">{review.note}</span>
+      <span class="muted small">
+        {review.decided_by} {review.decided_at && <Time at={review.decided_at} />}
+      </span>
+    </div>
+  )
+}
+
+const decideId = 'decide-reviews'
+
+function Decide({ address, reviews }: { address: string; reviews: CommissionReview[] }) {
+  return (
+    <form method="post" action={`${address}/decide`} id={decideId} class="row end">
+      <input type="hidden" name="shown" value={reviews.map(({ commission_id: id }) => id).join(' ')} />
+      <div class="field">
+        <label for="review-note">Note, shown to the partner of a rejected commission</label>
+        <input id="review-note" name="note" required maxlength={1000} />
+      </div>
+      <button type="submit" name="decision" value="released">
+        Release selected
+      </button>
+      <button type="submit" name="decision" value="rejected" class="danger">
+        Reject selected
+      </button>
+    </form>
+  )
+}
+
+/** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
+const decideForm = z.looseObject({
+  decision: z.enum(['released', 'rejected'], 'Choose what becomes of them.'),
+  note: reasonField('Enter a note. It is kept with the decision.'),
+  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+})
+
+reviewPages.post(
+  '/programs/:programId/reviews/decide',
+  requireProgram('commission:decide'),
+  form(decideForm),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { decision, note, shown, ...fields } = c.req.valid('form')
+    const ids = shown
+      .split(' ')
+      .filter((id) => `commission-${id}` in fields)
+      .map(Number)
+    if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one commission first.')
+    const outbox: RelayMessage[] = []
+    const { changed } = await decideReviews(c.get('db'), programId, ids, decision, note, outbox)
+    await sendSoon(c.env, outbox)
+    const left = ids.length - changed
+    return redirectWith(
+      c,
+      backTo(c, reviewsAddress(programId)),
+      `${changed} ${decision}.${left > 0 ? ` ${left} had been decided or reversed already.` : ''}`,
+    )
+  },
+)

@@ -1,0 +1,105 @@
+import { type InferResult, sql } from 'kysely'
+import { call, type Database, hexBytes, retryOnce } from '../database.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+
+export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
+
+interface ReviewList extends Part {
+  /** While nobody decided on them, or decided since. */
+  state?: 'waiting' | 'decided' | undefined
+  partner_id?: number | undefined
+  commissionIds?: number[] | undefined
+}
+
+/** Commissions that were held, with what was found of each and what was decided, the newest first. */
+export async function listReviews(db: Database, programId: number, list: ReviewList): Promise<CommissionReview[]> {
+  return await db.query(reviewsStatement(programId, list))
+}
+
+function reviewsStatement(programId: number, { state, partner_id, commissionIds, ...part }: ReviewList) {
+  let query = kysely
+    .selectFrom('commission_reviews as v')
+    .innerJoin('commissions as c', (join) =>
+      join.onRef('c.program_id', '=', 'v.program_id').onRef('c.id', '=', 'v.commission_id'),
+    )
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'c.program_id').onRef('p.id', '=', 'c.partner_id'),
+    )
+    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
+    .leftJoin('users as u', 'u.id', 'v.decided_by')
+    .leftJoin('api_keys as k', 'k.id', 'v.decided_by_key')
+    .select([
+      'v.commission_id',
+      'c.partner_id',
+      'p.name as partner_name',
+      'c.customer_id',
+      's.transaction_id',
+      'c.kind',
+    ])
+    .select(['c.status', 'c.currency', 'c.amount_cents', 'c.reversed_cents', 'c.hold_until', 'v.flagged_at'])
+    .select(['v.decision', 'v.note', 'v.decided_at'])
+    .select(sql<{ rule: string; evidence?: Record<string, string | number> }[]>`v.flags`.as('flags'))
+    .select(sql<string | null>`coalesce(u.email, 'API key ' || k.name || ' …' || k.hint)`.as('decided_by'))
+    .where('v.program_id', '=', programId)
+  if (state === 'waiting') query = query.where('c.held_at', 'is not', null).where('c.reversal', '<>', 'full')
+  if (state === 'decided') query = query.where('v.decision', 'is not', null)
+  if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
+  if (commissionIds !== undefined) query = query.where(sql<boolean>`v.commission_id = any (${commissionIds}::bigint[])`)
+  return partOf(query, sql.ref<number>('v.commission_id'), part)
+}
+
+/**
+ * Decides on held commissions of a program, with a note that is kept: `released` ones mature as others do, `rejected` ones are reversed for good and
+ * the partner is told the note. Returns how many it decided on, and all of those named as they are then: what somebody else decided at this
+ * moment stays as it is. What is to be sent is added to `outbox`.
+ */
+export async function decideReviews(
+  db: Database,
+  programId: number,
+  commissionIds: number[],
+  decision: 'released' | 'rejected',
+  note: string,
+  outbox: RelayMessage[] = [],
+): Promise<{ changed: number; reviews: CommissionReview[] }> {
+  const statement = call('decide_reviews', {
+    of_program_id: programId,
+    commission_ids: commissionIds,
+    of_decision: decision,
+    because: note,
+  })
+  const list = reviewsStatement(programId, { limit: commissionIds.length, commissionIds })
+  const [[row], reviews, [told]] = await retryOnce(() => db.batch([statement, list, wroteWebhook()]))
+  outbox.push(...messagesAbout({ program_id: programId, outbox_ids: row?.outbox_ids ?? null, ...told }))
+  return { changed: row?.decided ?? 0, reviews }
+}
+
+/** Hashes the addresses of partners whose customers' are known, `limit` partners, by `hash` (hex), and returns how many these were. */
+export async function hashPartnerEmails(
+  db: Database,
+  hash: (address: string) => Promise<string>,
+  limit: number,
+): Promise<number> {
+  const partners = await db.query(call('partners_to_hash', { at_most: limit }))
+  const statements = await Promise.all(
+    partners.map(async ({ program_id, partner_id, addresses }) => {
+      const texts = (addresses ?? []).map(String)
+      const hashes = await Promise.all(texts.map(hash))
+      return call('keep_email_hashes', {
+        of_program_id: program_id,
+        of_partner_id: partner_id,
+        addresses: texts,
+        hashes: hashes.map(hexBytes),
+      })
+    }),
+  )
+  if (statements.length > 0) await db.batch(statements)
+  return partners.length
+}
+
+/** Looks at commissions that nobody looked at yet, `limit` of them, and returns how many it holds and whether more may wait. */
+export async function flagNewCommissions(db: Database, limit: number): Promise<{ flagged: number; more: boolean }> {
+  const [row] = await retryOnce(() => db.query(call('flag_new_commissions', { at_most: limit })))
+  return { flagged: row?.flagged ?? 0, more: row?.more ?? false }
+}

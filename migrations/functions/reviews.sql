@@ -1,0 +1,237 @@
+-- Commissions that look as if they were not earned: they are held with what was found, and neither mature nor can be paid until a person
+-- decides. Nothing of this runs in a click, lead or sale: approve_commissions looks at what it is about to credit.
+
+-- Whose address changed has hashes of the old one no more (hash_partner_emails writes them).
+create or replace function forget_email_hashes() returns trigger language plpgsql as $$
+begin
+  if (new.email, new.payout_email, new.user_id) is distinct from (old.email, old.payout_email, old.user_id) then
+    new.email_hashes := null;
+  end if;
+  return new;
+end $$;
+create or replace trigger partners_forget_email_hashes before update of email, payout_email, user_id on partners
+  for each row execute function forget_email_hashes();
+
+create or replace function forget_email_hashes_of_user() returns trigger language plpgsql as $$
+begin
+  update partners r set email_hashes = null where r.user_id = new.id and r.email_hashes is not null;
+  return null;
+end $$;
+create or replace trigger users_forget_email_hashes after update of email on users
+  for each row when (old.email <> new.email) execute function forget_email_hashes_of_user();
+
+-- The addresses by which a customer would be the partner: of their account, where they are paid, and as the program typed it.
+create or replace function addresses_of_partner(partner partners) returns text[] language sql stable
+return array(
+  select distinct a.address from (
+    values (partner.email), (partner.payout_email), ((select u.email from users u where u.id = partner.user_id))
+  ) a (address)
+  where a.address is not null order by 1
+);
+
+-- Partners with commissions that wait for a customer with a known address, and who were not hashed yet.
+create or replace function partners_to_hash(at_most integer) returns table (program_id bigint, partner_id bigint, addresses text[])
+language sql stable as $$
+  select r.program_id, r.id, addresses_of_partner(r) from partners r
+  where r.email_hashes is null and exists (
+    select from commissions c join customers u on u.program_id = c.program_id and u.id = c.customer_id
+    where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
+      and c.reversal <> 'full' and u.email_hash is not null
+  )
+  order by r.program_id, r.id limit at_most
+$$;
+
+-- Keeps the hashes of a partner's addresses, where these are still theirs.
+create or replace function keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes bytea[]) returns void
+language sql as $$
+  update partners r set email_hashes = hashes
+  where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
+$$;
+
+-- How many signups of one partner from one address within a day to each side are too many.
+create or replace function signups_of_one_address() returns integer language sql immutable return 5;
+
+-- What is found of commissions by the rules that their programs have on: `rule` and its evidence, which says what matched, how often and when.
+-- A rule that a person released this customer's commission from before finds nothing.
+create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
+returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb) language plpgsql stable as $$
+#variable_conflict use_column
+begin
+  return query
+  with seen as (
+    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, u.email_hash, r.email_hashes,
+      coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, e.click_timestamp, e.device_type, e.user_agent, e.visitor,
+      substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
+      e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
+    from commissions c
+    join programs p on p.id = c.program_id
+    join customers u on u.program_id = c.program_id and u.id = c.customer_id
+    join partners r on r.program_id = c.program_id and r.id = c.partner_id
+    left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    left join lateral (
+      select e.* from affiliate_click_events e
+      where e.program_id = c.program_id and not e.is_test
+        and e.click_timestamp = coalesce((s.resolution->>'clicked_at')::timestamptz, u.last_click_at) and e.customer_id = u.id
+      limit 1
+    ) e on true
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+  ),
+  -- Of a program whose pages carry the tag nearly every click says where it was and how large the window is.
+  tagged as (
+    select b.program_id, t.clicks, t.with_page from (select distinct s.program_id from seen s where s.is_bare) b
+    cross join lateral (
+      select count(*) as clicks, count(*) filter (where l.viewport_size is not null) as with_page
+      from (
+        select e.viewport_size from affiliate_click_events e where e.program_id = b.program_id and not e.is_test
+        order by e.click_timestamp desc, e.id desc limit 100
+      ) l
+    ) t
+  ),
+  spans as (
+    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+    from seen s where s.visitor is not null group by 1, 2
+  ),
+  signups as (
+    select n.program_id, n.partner_id, u.id, coalesce(u.signup_date, u.first_purchase_date) as at, e.visitor
+    from spans n
+    join customers u on u.program_id = n.program_id and u.partner_id = n.partner_id
+      and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
+      and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
+    cross join lateral (
+      select e.visitor from affiliate_click_events e
+      where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
+    ) e
+    where e.visitor is not null
+  ),
+  found as (
+    select s.program_id, s.id, s.customer_id, 'self_referral' as rule, jsonb_build_object('matched', 'email_hash') as evidence
+    from seen s where s.email_hash = any (s.email_hashes)
+    union all
+    select s.program_id, s.id, s.customer_id, 'bot', jsonb_build_object('user_agent', left(s.user_agent, 200), 'clicked_at', s.click_timestamp)
+    from seen s where s.device_type = 'bot'
+    union all
+    select s.program_id, s.id, s.customer_id, 'paid_ads', jsonb_build_object('parameter', s.ad, 'clicked_at', s.click_timestamp)
+    from seen s where s.ad is not null
+    union all
+    select s.program_id, s.id, s.customer_id, 'no_page_view', jsonb_build_object('clicked_at', s.click_timestamp,
+      'latest_clicks', t.clicks, 'with_page', t.with_page)
+    from seen s join tagged t on t.program_id = s.program_id and t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+    where s.is_bare
+    union all
+    select s.program_id, s.id, s.customer_id, 'one_address', jsonb_build_object('signups', g.signups, 'first_at', g.first_at, 'last_at', g.last_at)
+    from seen s
+    cross join lateral (
+      select count(*) as signups, min(g.at) as first_at, max(g.at) as last_at from signups g
+      where g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
+        and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+    ) g
+    where g.signups >= signups_of_one_address()
+  )
+  select f.program_id, f.id, f.rule, f.evidence
+  from found f join seen s on s.program_id = f.program_id and s.id = f.id and f.rule = any (s.review_rules)
+  where not exists (
+    select from commissions o join commission_reviews v on v.program_id = o.program_id and v.commission_id = o.id
+    where o.program_id = f.program_id and o.customer_id = f.customer_id and v.decision = 'released'
+      and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
+  );
+end $$;
+
+-- Holds those of these commissions that something is found of, unless a person decided on them before, and tells the advertiser. Answers how
+-- many. The commissions stay locked, in the order of their keys.
+create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
+#variable_conflict use_column
+declare
+  open_programs bigint[];
+  open_ids bigint[];
+  flagged record;
+  held integer := 0;
+begin
+  select array_agg(locked.program_id), array_agg(locked.id) into open_programs, open_ids
+  from (
+    select c.program_id, c.id from commissions c
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+    order by c.program_id, c.id for no key update of c
+  ) locked;
+  for flagged in
+    insert into commission_reviews (program_id, commission_id, flags)
+    select f.program_id, f.commission_id, jsonb_agg(jsonb_build_object('rule', f.rule, 'evidence', f.evidence) order by f.rule)
+    from flags_of(open_programs, open_ids) f
+    group by 1, 2 order by 1, 2
+    on conflict do nothing
+    returning program_id, commission_id, flags
+  loop
+    held := held + 1;
+    update commissions c set held_at = now() where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
+      'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
+    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    if wants_webhook(flagged.program_id, 'commission.flagged') then
+      perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
+        || jsonb_build_object('flags', jsonb_path_query_array(flagged.flags, '$[*].rule')))
+      from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    end if;
+  end loop;
+  update commissions c set flags_checked_at = now()
+  where (c.program_id, c.id) in (select * from unnest(open_programs, open_ids)) and c.flags_checked_at is null;
+  return held;
+end $$;
+
+-- Looks at commissions that nobody looked at yet, the oldest `at_most` of them, so that what is found is seen before their hold ends. Of partners
+-- who are not hashed the customer's address is compared later, before the commission is credited.
+create or replace function flag_new_commissions(at_most integer, out flagged integer, out more boolean) language plpgsql as $$
+declare
+  program_ids bigint[];
+  commission_ids bigint[];
+begin
+  select array_agg(n.program_id), array_agg(n.id), count(*) = at_most into program_ids, commission_ids, more
+  from (
+    select c.program_id, c.id from commissions c
+    where c.flags_checked_at is null and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    order by c.program_id, c.id limit at_most
+  ) n;
+  flagged := flag_commissions(program_ids, commission_ids);
+end $$;
+
+-- Decides on held commissions: releases them, to mature as others do, or rejects them. Those that are not held any more stay as they are, so
+-- of two people who decide at once one does. Answers how many it decided on.
+create or replace function decide_reviews(
+  of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  held_ids bigint[];
+  done record;
+begin
+  held_ids := array(
+    select c.id from commissions c
+    where c.program_id = of_program_id and c.id = any (commission_ids) and c.held_at is not null and c.reversal <> 'full'
+    order by c.id for no key update
+  );
+  decided := cardinality(held_ids);
+  if of_decision = 'rejected' then
+    done := reject_commissions(of_program_id, held_ids, because);
+  else
+    perform close_review(of_program_id, id, 'released', because) from unnest(held_ids) id;
+    perform write_program_audit(of_program_id, 'commission.released', id::text, null) from unnest(held_ids) id;
+    if wants_webhook(of_program_id, 'commission.released') then
+      perform write_webhook(c.program_id, 'commission.released', webhook_commission(c, s.transaction_id)
+        || jsonb_build_object('hold_until', c.hold_until))
+      from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where c.program_id = of_program_id and c.id = any (held_ids);
+    end if;
+  end if;
+  outbox_ids := written_outbox_ids();
+end $$;
+
+-- Ends the hold of a commission with what was decided, by whom and why. The caller has locked the commission.
+create or replace function close_review(of_program_id bigint, of_commission_id bigint, of_decision text, because text) returns void
+language plpgsql as $$
+begin
+  update commission_reviews v set decision = of_decision, note = because, decided_at = now(), decided_by = acting_user(),
+    decided_by_key = acting_key()
+  where v.program_id = of_program_id and v.commission_id = of_commission_id and v.decision is null;
+  update commissions c set held_at = null where c.program_id = of_program_id and c.id = of_commission_id;
+end $$;
