@@ -78,6 +78,14 @@ const corruptions: [check: string, statement: string][] = [
     'every manual commission and deduction was told',
     "delete from outbox where kind = 'adjustment_added' and program_id = $1",
   ],
+  [
+    'a held commission is in no balance',
+    `insert into commission_reviews (program_id, commission_id, flags) select program_id, id, '[]' from commissions where program_id = $1`,
+  ],
+  [
+    'a held commission is in no balance',
+    'update commissions set held_at = now() where credited_at is not null and program_id = $1',
+  ],
   ['each entry begins where', 'delete from balance_entries where entry_number = 1 and program_id = $1'],
   [
     'a credited commission has put',

@@ -23,11 +23,12 @@ export const reviewDecision = z.strictObject({
 })
 
 /** A held commission as the API answers it. */
-export function asReview({ partner_name: _, customer_id: _customer, ...shown }: CommissionReview) {
+export function asReview(review: CommissionReview) {
+  const { partner_name: _, customer_id: _customer, ...shown } = review
   return shown
 }
 
-const review = () =>
+const shownReview = () =>
   z.object({
     commission_id: id(),
     partner_id: id(),
@@ -77,7 +78,7 @@ export const reviewOperations = (): Operation[] => [
         partner_id: { description: 'Only those of this partner.', values: { type: 'integer', minimum: 1 } },
       }),
     ],
-    success: { schemas: [listResponse(review())], description: 'A page of them.', fields },
+    success: { schemas: [listResponse(shownReview())], description: 'A page of them.', fields },
     errors: ['invalid_request', ...keyErrors, ...serverErrors],
     examples: [
       {
@@ -103,7 +104,7 @@ export const reviewOperations = (): Operation[] => [
       note: 'Why.',
     }),
     success: {
-      schemas: [z.object({ success: success(), changed: count(), data: z.array(review()) })],
+      schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
       description: 'Those that were named and ever held, as they are now.',
       fields,
     },

@@ -62,7 +62,8 @@ export function newEventId(): number {
 }
 
 /** The arguments of `track_click` and `track_test_click` that are what the click brings. */
-function eventArguments({ partner_code, additional_data, campaign, visitor: _, ...event }: Click) {
+function eventArguments(click: Click) {
+  const { partner_code, additional_data, campaign, visitor: _, ...event } = click
   return {
     aff: partner_code,
     ...event,

@@ -76,13 +76,13 @@ begin
     ) e on true
     where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
   ),
-  -- Of a program whose pages carry the tag nearly every click says where it was and how large the window is.
+  -- Of a program whose pages carry the tag nearly every click says on which page it was.
   tagged as (
     select b.program_id, t.clicks, t.with_page from (select distinct s.program_id from seen s where s.is_bare) b
     cross join lateral (
-      select count(*) as clicks, count(*) filter (where l.viewport_size is not null) as with_page
+      select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
       from (
-        select e.viewport_size from affiliate_click_events e where e.program_id = b.program_id and not e.is_test
+        select e.page_url from affiliate_click_events e where e.program_id = b.program_id and not e.is_test
         order by e.click_timestamp desc, e.id desc limit 100
       ) l
     ) t
