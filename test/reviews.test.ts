@@ -193,7 +193,7 @@ const traffic: [
   ['ads that hide it', true, 3, () => ({})],
 ]
 
-test('of the generated traffic nine in ten that are held are dishonest, and three in four of the dishonest are held', async () => {
+test('of the generated traffic 87 in 100 that are held are dishonest, and 78 in 100 of the dishonest are held', async () => {
   const program = await begin({ rules: everything })
   const visits = traffic.flatMap(([what, dishonest, count, visitorOf]) =>
     Array.from({ length: count }, (_, n) => ({ what, dishonest, visitor: visitorOf(n, program) })),

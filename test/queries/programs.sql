@@ -1,10 +1,10 @@
 -- createProgram
-insert into "programs" ("workspace_id", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "attribute_known_customers", "name", "domain")
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+insert into "programs" ("workspace_id", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "attribute_known_customers", "review_rules", "name", "domain")
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 returning "id";
 
 -- readProgram
-select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "attribute_known_customers", "processor_account_id"
+select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "attribute_known_customers", "review_rules", "processor_account_id"
 from "programs"
 where "id" = $1;
 
@@ -34,28 +34,31 @@ select (
   select count(*) as "n"
   from "applications" as "a"
   where "a"."program_id" = "p"."id" and "a"."status" = $4) as "applications_waiting", (
+  select count(*) as "n"
+  from "commissions" as "c"
+  where "c"."program_id" = "p"."id" and "c"."held_at" is not null and "c"."reversal" <> $5) as "commissions_held", (
   select count(distinct "b"."partner_id") as "n"
   from "balances" as "b"
-  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $5) as "partners_owing", (
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $6) as "partners_owing", (
   select "b"."partner_id"
   from "balances" as "b"
-  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $6
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $7
   order by "b"."balance_cents"
-  limit $7) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
+  limit $8) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
   select count(*) as "n"
   from "notifications" as "n"
-  where "n"."program_id" = "p"."id" and "n"."audience" = $8 and "n"."kind" = $9 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
+  where "n"."program_id" = "p"."id" and "n"."audience" = $9 and "n"."kind" = $10 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
     select
     from "notification_reads" as "s"
     where "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id")) as "events_ignored", (
   select count(*) as "n"
   from "webhook_endpoints" as "w"
-  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $10 and "w"."deleted_at" is null) as "endpoints_off", not exists (
+  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $11 and "w"."deleted_at" is null) as "endpoints_off", not exists (
   select
   from "sales" as "s"
   where "s"."program_id" = "p"."id") as "has_no_sale"
 from "programs" as "p"
-where "p"."id" = $11;
+where "p"."id" = $12;
 select "id"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"

@@ -1120,6 +1120,9 @@ export interface ApiOperations {
         reversed_cents: number
         reason: string | null
         review_reason: string | null
+        held_at: string | null
+        review_decision: 'released' | 'rejected' | null
+        flags: string[] | null
         transaction_id: string | null
         sale_cents: number | null
         hold_until: string
@@ -1154,6 +1157,9 @@ export interface ApiOperations {
         reversed_cents: number
         reason: string | null
         review_reason: string | null
+        held_at: string | null
+        review_decision: 'released' | 'rejected' | null
+        flags: string[] | null
         transaction_id: string | null
         sale_cents: number | null
         hold_until: string
@@ -1184,6 +1190,9 @@ export interface ApiOperations {
         reversed_cents: number
         reason: string | null
         review_reason: string | null
+        held_at: string | null
+        review_decision: 'released' | 'rejected' | null
+        flags: string[] | null
         transaction_id: string | null
         sale_cents: number | null
         hold_until: string
@@ -1422,6 +1431,80 @@ export interface ApiOperations {
       next_cursor: string | null
     }
   }
+  /** List held commissions. */
+  listReviews: {
+    query: {
+      /** How many, 25 where it is not given. */
+      limit?: number | undefined
+      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      cursor?: string | undefined
+      /** Only those that wait for a decision, or that were decided on. */
+      state?: 'waiting' | 'decided' | undefined
+      /** Only those of this partner. */
+      partner_id?: number | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        commission_id: number
+        partner_id: number
+        transaction_id: string | null
+        kind: 'sale' | 'lead'
+        status: string
+        currency: string
+        amount_cents: number
+        reversed_cents: number
+        hold_until: string
+        flagged_at: string
+        decision: 'released' | 'rejected' | null
+        note: string | null
+        decided_at: string | null
+        decided_by: string | null
+        flags: {
+          rule: 'self_referral' | 'one_address' | 'no_page_view' | 'bot' | 'paid_ads'
+          evidence?: Record<string, string | number | null> | undefined
+        }[]
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Decide on held commissions. */
+  decideReviews: {
+    query: undefined
+    body: {
+      /** Ids of held commissions, 1 to 100. */
+      commission_ids: number[]
+      /** What becomes of them. */
+      decision: 'released' | 'rejected'
+      /** Why. */
+      note: string
+    }
+    answer: {
+      success: true
+      changed: number
+      data: {
+        commission_id: number
+        partner_id: number
+        transaction_id: string | null
+        kind: 'sale' | 'lead'
+        status: string
+        currency: string
+        amount_cents: number
+        reversed_cents: number
+        hold_until: string
+        flagged_at: string
+        decision: 'released' | 'rejected' | null
+        note: string | null
+        decided_at: string | null
+        decided_by: string | null
+        flags: {
+          rule: 'self_referral' | 'one_address' | 'no_page_view' | 'bot' | 'paid_ads'
+          evidence?: Record<string, string | number | null> | undefined
+        }[]
+      }[]
+    }
+  }
   /** Add a webhook endpoint. */
   createWebhookEndpoint: {
     query: undefined
@@ -1430,7 +1513,7 @@ export interface ApiOperations {
       url: string | null
       /** A note of yours: 200 characters at most. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types: (
         | 'lead.created'
         | 'sale.created'
@@ -1438,6 +1521,8 @@ export interface ApiOperations {
         | 'commission.created'
         | 'commission.approved'
         | 'commission.reversed'
+        | 'commission.flagged'
+        | 'commission.released'
         | 'partner.applied'
         | 'partner.joined'
         | 'adjustment.created'
@@ -1459,6 +1544,8 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'commission.flagged'
+          | 'commission.released'
           | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
@@ -1497,6 +1584,8 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'commission.flagged'
+          | 'commission.released'
           | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
@@ -1530,6 +1619,8 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'commission.flagged'
+          | 'commission.released'
           | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
@@ -1553,7 +1644,7 @@ export interface ApiOperations {
       url?: string | undefined
       /** A note of yours: 200 characters at most. Null takes it away. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types?:
         | (
             | 'lead.created'
@@ -1562,6 +1653,8 @@ export interface ApiOperations {
             | 'commission.created'
             | 'commission.approved'
             | 'commission.reversed'
+            | 'commission.flagged'
+            | 'commission.released'
             | 'partner.applied'
             | 'partner.joined'
             | 'adjustment.created'
@@ -1586,6 +1679,8 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'commission.flagged'
+          | 'commission.released'
           | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'
@@ -1618,6 +1713,8 @@ export interface ApiOperations {
           | 'commission.created'
           | 'commission.approved'
           | 'commission.reversed'
+          | 'commission.flagged'
+          | 'commission.released'
           | 'partner.applied'
           | 'partner.joined'
           | 'adjustment.created'

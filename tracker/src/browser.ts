@@ -149,9 +149,9 @@ try {
           // The page before kept its code itself, had consent been given there.
           if (isBefore && (store[sessionKey] || getClickId())) return
           store[clickKey] = JSON.stringify({
-            // Of the query the campaign alone goes along, and that an ad was clicked; the rest can hold what is nobody's business here.
+            // Of the query the campaign alone goes along; the rest can hold what is nobody's business here.
             // oxlint-disable-next-line no-non-null-assertion -- as `aff` does
-            affiliate_url: url + '?' + ('aff=' + code + query).match(/\b((^aff|sub.|utm_\w+)=[^?&#;]+|[gmw]\w+id=.)/g)!.join('&'),
+            affiliate_url: url + '?' + ('aff=' + code + query).match(/\b(^aff|sub.|utm_\w+)=[^?&#;]+/g)!.join('&'),
             page_url: url,
             referrer_url: document.referrer,
             session_id: (store[sessionKey] ??= Math.random() + ''),

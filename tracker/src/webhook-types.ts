@@ -78,6 +78,32 @@ export interface WebhookData {
   }
   /** Somebody applied to be a partner, and confirmed their address. */
   'partner.applied': { application_id: number }
+  /** A commission is held until a person decides; `flags` are what was found. */
+  'commission.flagged': {
+    commission_id: number
+    kind: 'sale' | 'lead'
+    partner_id: number
+    customer_id?: number | undefined
+    sale_id?: number | undefined
+    transaction_id?: string | undefined
+    amount_cents: number
+    reversed_cents: number
+    currency: string
+    flags: string[]
+  }
+  /** A person released a held commission, which waits until `hold_until` as others do. */
+  'commission.released': {
+    commission_id: number
+    kind: 'sale' | 'lead'
+    partner_id: number
+    customer_id?: number | undefined
+    sale_id?: number | undefined
+    transaction_id?: string | undefined
+    amount_cents: number
+    reversed_cents: number
+    currency: string
+    hold_until: string
+  }
   /** Somebody signed in as a partner for the first time, or again after they had left. */
   'partner.joined': { partner_id: number }
   /** Somebody added to a partner’s balance by hand, or deducted from it: `amount_cents` is then below zero. */
@@ -138,6 +164,8 @@ export const webhookTypes = [
   'commission.created',
   'commission.approved',
   'commission.reversed',
+  'commission.flagged',
+  'commission.released',
   'partner.applied',
   'partner.joined',
   'adjustment.created',
