@@ -4635,7 +4635,7 @@ begin
     where c.program_id = flagged.program_id and c.id = flagged.commission_id;
     if wants_webhook(flagged.program_id, 'commission.flagged') then
       perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
-        || jsonb_build_object('flags', jsonb_path_query_array(flagged.flags, '$[*].rule')))
+        || jsonb_build_object('flags', (select string_agg(f->>'rule', ',') from jsonb_array_elements(flagged.flags) f)))
       from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
       where c.program_id = flagged.program_id and c.id = flagged.commission_id;
     end if;

@@ -178,9 +178,9 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { application_id: 1 },
   },
   'commission.flagged': {
-    when: 'A commission is held until a person decides; `flags` are what was found.',
-    data: z.object({ ...commission(), flags: z.array(z.string()) }),
-    example: { ...commissionExample, flags: ['self_referral'] },
+    when: 'A commission is held until a person decides; `flags` are what was found, separated by commas.',
+    data: z.object({ ...commission(), flags: z.string() }),
+    example: { ...commissionExample, flags: 'self_referral,bot' },
   },
   'commission.released': {
     when: 'A person released a held commission, which waits until `hold_until` as others do.',

@@ -78,7 +78,7 @@ export interface WebhookData {
   }
   /** Somebody applied to be a partner, and confirmed their address. */
   'partner.applied': { application_id: number }
-  /** A commission is held until a person decides; `flags` are what was found. */
+  /** A commission is held until a person decides; `flags` are what was found, separated by commas. */
   'commission.flagged': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -89,7 +89,7 @@ export interface WebhookData {
     amount_cents: number
     reversed_cents: number
     currency: string
-    flags: string[]
+    flags: string
   }
   /** A person released a held commission, which waits until `hold_until` as others do. */
   'commission.released': {
