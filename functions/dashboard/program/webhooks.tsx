@@ -54,7 +54,6 @@ const meanings: Record<WebhookType, string> = {
   'commission.approved': 'A commission was credited to the partner.',
   'commission.reversed': 'A commission was reversed or restored, in part or in full.',
   'partner.applied': 'Somebody applied to be a partner and confirmed it by mail.',
-  'partner.applied': 'Somebody applied on your join page and confirmed their address.',
   'commission.flagged': 'A commission is held for review.',
   'commission.released': 'A held commission was released.',
   'partner.joined': 'A partner signed in for the first time.',
