@@ -45,8 +45,8 @@ end $$;`,
   [
     'a rule that goes on when it ended',
     'commission-rules',
-    'and (r.until_version is null or r.until_version > version)\n    and (r.partner_id = of_partner_id or',
-    'and (r.partner_id = of_partner_id or',
+    '(r.until_version is null or r.until_version > version)\n    -- As the index by holder has it.',
+    'true',
   ],
   [
     'a fixed amount that a refund leaves',
@@ -58,8 +58,8 @@ end $$;`,
   [
     "a partner's own rule that is ignored",
     'commission-rules',
-    '(r.partner_id = of_partner_id or r.partner_id is null and',
-    '(r.partner_id is null and',
+    '(array[of_partner_id * 2 + 1, of_group_id * 2, 0])',
+    '(array[of_group_id * 2, 0])',
   ],
   [
     'what is held and paid',
