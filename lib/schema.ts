@@ -39,7 +39,7 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type MailFrequency = "at_once" | "daily" | "never";
 
-export type MailTopic = "earned" | "paid" | "payout_due" | "reversed" | "review" | "trouble";
+export type MailTopic = "application" | "earned" | "paid" | "payout_due" | "reversed" | "review" | "trouble";
 
 export type Numeric = ColumnType<string, number | string, number | string>;
 
@@ -477,7 +477,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -1232,7 +1232,7 @@ export interface DatabaseFunctions {
   }
   make_adjustment: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; of_cents: number | null; of_note: string | null; of_transaction_id: string | null; of_external_id: string | null; request: string | null }
-    row: { outcome: string | null; outbox_ids: (number)[] | null }
+    row: { outcome: string | null }
   }
   make_code: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
@@ -1264,15 +1264,15 @@ export interface DatabaseFunctions {
   }
   pay_by_hand: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
-    row: { withdrawal_id: number | null; payable_cents: number | null; outbox_ids: (number)[] | null }
+    row: { withdrawal_id: number | null; payable_cents: number | null }
   }
   pay_payout_run: {
     arguments: { of_program_id: number | null; of_run_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
-    row: { run_id: number | null; was_paid: boolean | null; open_cents: number | null; outbox_ids: (number)[] | null }
+    row: { run_id: number | null; was_paid: boolean | null; open_cents: number | null }
   }
   pay_withdrawal: {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
-    row: { status: string | null; amount_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
+    row: { status: string | null; amount_cents: number | null; currency: string | null }
   }
   preview_rule: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; ended_id: number | null; added: string | null; from_time: Date | null; until: Date | null }
@@ -1308,7 +1308,7 @@ export interface DatabaseFunctions {
   }
   refuse_withdrawal: {
     arguments: { of_program_id: number | null; of_withdrawal_id: number | null; because: string | null }
-    row: { status: string | null; outbox_ids: (number)[] | null }
+    row: { status: string | null }
   }
   reject_application: {
     arguments: { of_program_id: number | null; of_application_id: number | null; because: string | null }
@@ -1316,11 +1316,11 @@ export interface DatabaseFunctions {
   }
   reject_commission: {
     arguments: { of_program_id: number | null; of_commission_id: number | null; because: string | null }
-    row: { outcome: string | null; deduction_cents: number | null; currency: string | null; outbox_ids: (number)[] | null }
+    row: { outcome: string | null; deduction_cents: number | null; currency: string | null }
   }
   reject_commissions: {
     arguments: { of_program_id: number | null; commission_ids: (number)[] | null; because: string | null }
-    row: { rejected: number | null; outbox_ids: (number)[] | null }
+    row: { rejected: number | null }
   }
   remove_group: {
     arguments: { of_program_id: number | null; of_group_id: number | null }
@@ -1398,9 +1398,9 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_action: string | null; of_subject: string | null; of_details: string | null }
     row: { write_program_audit: unknown | null }
   }
-  wrote_webhook: {
+  written_messages: {
     arguments: {  }
-    row: { wrote_webhook: boolean | null }
+    row: { outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
 }
 
@@ -1486,7 +1486,7 @@ export const functionCalls: {
   write_daily_notices: { text: 'select * from write_daily_notices($1)', names: ['moment'] },
   write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },
   write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
-  wrote_webhook: { text: 'select wrote_webhook()', names: [] },
+  written_messages: { text: 'select * from written_messages()', names: [] },
 }
 
 /** The newest migration that this version knows. */

@@ -1,7 +1,7 @@
 -- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
 create domain notification_kind as text check (value in (
   'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid',
-  'withdrawal_refused', 'adjustment_added', 'adjustment_deducted', 'payout_due',
+  'withdrawal_refused', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
   'payment_ignored', 'processor_disconnected', 'webhook_turned_off'
 ));
@@ -57,7 +57,7 @@ create table notification_reads (
 );
 
 -- What people are mailed about, beside the notifications they find here: functions/notification-mails.sql says which kind is of which topic.
-create type mail_topic as enum ('earned', 'reversed', 'paid', 'payout_due', 'review', 'trouble');
+create type mail_topic as enum ('earned', 'reversed', 'paid', 'application', 'payout_due', 'review', 'trouble');
 create type mail_frequency as enum ('at_once', 'daily', 'never');
 
 -- What a person chose; where there is no row, the topic's usual frequency.

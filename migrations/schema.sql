@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -3372,6 +3372,9 @@ begin
   then
     invited := admit_applicant(application, null, code_digits, invitation_hash, true);
     outcome := 'approved';
+  else
+    perform write_outbox(of_program_id, 'application_received', 'advertiser', null, 'application:' || application.id,
+      jsonb_build_object('application_id', application.id));
   end if;
 end $function$
 ;
@@ -5624,11 +5627,11 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'withdrawal_reduced'::text THEN 'reversed'::text WHEN 'withdrawal_paid'::text THEN 'paid'::text WHEN 'withdrawal_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_turned_off'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'withdrawal_reduced'::text THEN 'reversed'::text WHEN 'withdrawal_paid'::text THEN 'paid'::text WHEN 'withdrawal_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_turned_off'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
 ;
 
-CREATE OR REPLACE FUNCTION public.make_adjustment(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text, request uuid, OUT outcome text, OUT outbox_ids bigint[])
- RETURNS record
+CREATE OR REPLACE FUNCTION public.make_adjustment(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text, request uuid, OUT outcome text)
+ RETURNS text
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -5696,7 +5699,6 @@ begin
   -- Without the note, which goes with the customer of the sale while the log stays.
   perform write_program_audit(of_program_id, 'partner.adjusted', of_partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', of_cents, 'currency', adjustment.currency, 'transaction_id', of_transaction_id)));
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -6262,7 +6264,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -6284,11 +6286,10 @@ begin
     withdrawal_id := withdrawal.id;
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.pay_payout_run(of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT run_id bigint, OUT was_paid boolean, OUT open_cents bigint, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.pay_payout_run(of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT run_id bigint, OUT was_paid boolean, OUT open_cents bigint)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -6316,11 +6317,10 @@ begin
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.pay_withdrawal(of_program_id bigint, of_withdrawal_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT status text, OUT amount_cents bigint, OUT currency text, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.pay_withdrawal(of_program_id bigint, of_withdrawal_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT status text, OUT amount_cents bigint, OUT currency text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -6336,7 +6336,6 @@ begin
   if status = 'requested' and amount_cents = transferred_cents then
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -7598,8 +7597,8 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refuse_withdrawal(of_program_id bigint, of_withdrawal_id bigint, because text, OUT status text, OUT outbox_ids bigint[])
- RETURNS record
+CREATE OR REPLACE FUNCTION public.refuse_withdrawal(of_program_id bigint, of_withdrawal_id bigint, because text, OUT status text)
+ RETURNS text
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -7613,7 +7612,6 @@ begin
     returning w.* into withdrawal;
     perform tell_withdrawal('withdrawal_refused', withdrawal);
   end if;
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -7629,7 +7627,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.reject_commission(of_program_id bigint, of_commission_id bigint, because text, OUT outcome text, OUT deduction_cents bigint, OUT currency text, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.reject_commission(of_program_id bigint, of_commission_id bigint, because text, OUT outcome text, OUT deduction_cents bigint, OUT currency text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -7658,13 +7656,12 @@ begin
     perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
     perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
-    outbox_ids := written_outbox_ids();
   end if;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.reject_commissions(of_program_id bigint, commission_ids bigint[], because text, OUT rejected integer, OUT outbox_ids bigint[])
- RETURNS record
+CREATE OR REPLACE FUNCTION public.reject_commissions(of_program_id bigint, commission_ids bigint[], because text, OUT rejected integer)
+ RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -7688,7 +7685,6 @@ begin
     done := reject_commission(of_program_id, commission.id, because);
   end loop;
   rejected := cardinality(chosen);
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -9264,6 +9260,13 @@ begin
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.written_messages(OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
+ RETURNS record
+ LANGUAGE sql
+ STABLE
+AS $function$ select written_outbox_ids(), wrote_webhook() $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.written_outbox_ids()

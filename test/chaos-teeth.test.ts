@@ -186,13 +186,13 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
     plants: [
       {
         file: 'lib/money/payout-runs.ts',
-        from: '  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, wroteWebhook()]))',
+        from: '  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))',
         to: `  const [, [run], [told]] = await retryOnce(() => {
     const another = crypto.randomUUID()
     return db.batch([
       call('make_payout_run', { of_program_id: programId, request: another }),
       keepMade(runsStatement(programId).where('r.request_id', '=', another)),
-      wroteWebhook(),
+      writtenMessages(),
     ])
   })`,
       },

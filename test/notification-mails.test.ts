@@ -78,6 +78,7 @@ test('each kind of notification is of a topic of those who are told of it', asyn
     `select distinct audience, mail_topic_of(kind) as topic from (values
       ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
       ('withdrawal_reduced', 'partner'), ('withdrawal_paid', 'partner'), ('withdrawal_refused', 'partner'), ('payout_due', 'advertiser'),
+      ('application_received', 'advertiser'),
       ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
       ('refund_not_converted', 'advertiser'), ('payment_ignored', 'advertiser'), ('processor_disconnected', 'advertiser'),
       ('webhook_turned_off', 'advertiser')) told (kind, audience)`,

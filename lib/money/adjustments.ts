@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[number]
 
@@ -47,9 +47,9 @@ export async function makeAdjustment(
     request: requestId,
   })
   const read = keepMade(adjustmentsStatement({ programId }, { limit: 1, requestId }))
-  const [[row], [made], [told]] = await retryOnce(() => db.batch([make, read, wroteWebhook()])).catch(refuseTaken)
+  const [[row], [made], [told]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuseTaken)
   if (!made?.made) throw refusalOf(row?.outcome ?? null)
-  outbox.push(...messagesAbout({ program_id: programId, outbox_ids: row?.outbox_ids ?? null, ...told }))
+  outbox.push(...messagesAbout({ program_id: programId, ...told }))
   return made.made
 }
 

@@ -1,7 +1,7 @@
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { commissionsStatement, type ListedCommission } from './commission-list.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 /**
  * Credits commissions whose hold has ended to their partners' balances, the longest waiting `limit` of them, and returns how
@@ -37,7 +37,7 @@ export async function approveCommission(
 ): Promise<{ commission: ListedCommission; outbox: RelayMessage[] }> {
   const approve = call('approve_commissions', { program_ids: [programId], commission_ids: [commissionId] })
   const [, [commission], [told]] = await retryOnce(() =>
-    db.batch([approve, oneCommission(programId, commissionId), wroteWebhook()]),
+    db.batch([approve, oneCommission(programId, commissionId), writtenMessages()]),
   )
   if (!commission) throw noCommission()
   if (commission.credited_at === null || commission.rejected_at !== null) {
@@ -82,7 +82,7 @@ export async function decideCommissions(
       program_ids: commissionIds.map(() => programId),
       commission_ids: commissionIds,
     })
-    const [[row], commissions, [told]] = await retryOnce(() => db.batch([approve, list, wroteWebhook()]))
+    const [[row], commissions, [told]] = await retryOnce(() => db.batch([approve, list, writtenMessages()]))
     outbox.push(...messagesAbout({ program_id: programId, ...told }))
     return { changed: row?.approved ?? 0, commissions }
   }
@@ -91,8 +91,8 @@ export async function decideCommissions(
     commission_ids: commissionIds,
     because: reason,
   })
-  const [[row], commissions, [told]] = await retryOnce(() => db.batch([reject, list, wroteWebhook()]))
-  outbox.push(...messagesAbout({ program_id: programId, outbox_ids: row?.outbox_ids ?? null, ...told }))
+  const [[row], commissions, [told]] = await retryOnce(() => db.batch([reject, list, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...told }))
   return { changed: row?.rejected ?? 0, commissions }
 }
 
@@ -118,12 +118,12 @@ export async function rejectCommission(
     because: reason,
   })
   const [[row], [commission], [told]] = await retryOnce(() =>
-    db.batch([statement, oneCommission(programId, commissionId), wroteWebhook()]),
+    db.batch([statement, oneCommission(programId, commissionId), writtenMessages()]),
   )
   if (!commission || !row?.outcome || row.currency === null) throw noCommission()
   if (row.outcome === 'reversed') {
     throw new ApiError('conflict', 'Refunds reversed this commission fully already, so there is nothing to reject.')
   }
-  const outbox = messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told })
+  const outbox = messagesAbout({ program_id: programId, ...told })
   return { commission, deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }
 }

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { type Transfer, type WithdrawalList, withdrawalsStatement } from './withdrawals.ts'
 
 /** Why a partner with something payable is not in a payout run. */
@@ -37,7 +37,7 @@ export async function openPayoutRun(
 ): Promise<Made<PayoutRun> | null> {
   const make = call('make_payout_run', { of_program_id: programId, request: requestId })
   const read = keepMade(runsStatement(programId).where('r.request_id', '=', requestId))
-  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, wroteWebhook()]))
+  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...told }))
   return run?.made ?? null
 }
@@ -61,7 +61,7 @@ export async function payPayoutRun(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   if (!row?.run_id) throw noRun()
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
@@ -69,7 +69,7 @@ export async function payPayoutRun(
       'The amounts of this run have changed since you looked: a reversal reduced one. Load the page again and pay what it shows.',
     )
   }
-  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told })
+  return messagesAbout({ program_id: programId, ...told })
 }
 
 /**
@@ -91,12 +91,12 @@ export async function payByHand(
     of_paid_on: transfer.paid_on,
     request: requestId,
   })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   if (!row?.withdrawal_id) {
     const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
     throw new ApiError('conflict', `${payable} is payable to this partner now. Pay that amount, then record it.`)
   }
-  return messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told })
+  return messagesAbout({ program_id: programId, ...told })
 }
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')

@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
 
@@ -70,8 +70,8 @@ export async function decideReviews(
     because: note,
   })
   const list = reviewsStatement(programId, { limit: commissionIds.length, commissionIds })
-  const [[row], reviews, [told]] = await retryOnce(() => db.batch([statement, list, wroteWebhook()]))
-  outbox.push(...messagesAbout({ program_id: programId, outbox_ids: row?.outbox_ids ?? null, ...told }))
+  const [[row], reviews, [told]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...told }))
   return { changed: row?.decided ?? 0, reviews }
 }
 

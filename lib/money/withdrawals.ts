@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
 
 export type WithdrawalStatus = Selectable<DB['withdrawals']>['status']
@@ -44,7 +44,7 @@ export async function askWithdrawal(
     asked_cents: amountCents,
     request: requestId,
   })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, wroteWebhook()]))
+  const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...told }))
   if (row?.withdrawal_id) return row.withdrawal_id
   const minimumCents = row?.minimum_cents ?? 0
@@ -99,7 +99,7 @@ export async function payWithdrawal(
     of_paid_on: transfer.paid_on,
   })
   const [[row], [withdrawal], [told]] = await retryOnce(() =>
-    db.batch([statement, one(programId, withdrawalId), wroteWebhook()]),
+    db.batch([statement, one(programId, withdrawalId), writtenMessages()]),
   )
   if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'paid') {
@@ -109,7 +109,7 @@ export async function payWithdrawal(
     const stands = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
     throw new ApiError('conflict', `A reversal has reduced this payout to ${stands}. Pay that amount.`)
   }
-  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told }) }
+  return { withdrawal, outbox: messagesAbout({ program_id: programId, ...told }) }
 }
 
 /**
@@ -127,13 +127,13 @@ export async function refuseWithdrawal(
     because: reason,
   })
   const [[row], [withdrawal], [told]] = await retryOnce(() =>
-    db.batch([statement, one(programId, withdrawalId), wroteWebhook()]),
+    db.batch([statement, one(programId, withdrawalId), writtenMessages()]),
   )
   if (!row?.status || !withdrawal) throw notFound()
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
   }
-  return { withdrawal, outbox: messagesAbout({ program_id: programId, outbox_ids: row.outbox_ids, ...told }) }
+  return { withdrawal, outbox: messagesAbout({ program_id: programId, ...told }) }
 }
 
 const notFound = () => new ApiError('not_found', 'This program has no such payout.')

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
 /** What people choose to be mailed about; which kind of notification is of which topic says `mail_topic_of` in migrations/functions/notifications.sql. */
-export const mailTopics = ['earned', 'reversed', 'paid', 'payout_due', 'review', 'trouble'] as const
+export const mailTopics = ['earned', 'reversed', 'paid', 'application', 'payout_due', 'review', 'trouble'] as const
 export type MailTopic = (typeof mailTopics)[number]
 
 export const mailFrequencies = ['at_once', 'daily', 'never'] as const
@@ -34,6 +34,12 @@ export const topicWords: Record<MailTopic, TopicWords> = {
     reader: 'partner',
   },
   paid: { name: 'Payouts', hint: 'You were paid, or a payout was refused.', subject: 'Your payout', reader: 'partner' },
+  application: {
+    name: 'Applications',
+    hint: 'Somebody wants to be a partner.',
+    subject: 'Somebody applied to be a partner',
+    reader: 'advertiser',
+  },
   payout_due: {
     name: 'Payouts due',
     hint: 'Once a week, where partners are to be paid.',

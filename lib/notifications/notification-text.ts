@@ -25,6 +25,8 @@ export function textOf(
         : `You earned ${amount}${sale}.`
     case 'commission_flagged':
       return `Review by hand: a commission of ${amount}${sale} for ${partner} is held, and waits for you under Reviews.`
+    case 'application_received':
+      return 'Somebody applied to be a partner. Decide under Applications.'
     case 'payout_due':
       return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Make a payout run under Payouts.`
     case 'commission_reversed':

@@ -16,21 +16,22 @@ export interface WebhookWake {
 /** What a function hands to `relay-outbox`, which has a queue for each. */
 export type RelayMessage = OutboxMessage | WebhookWake
 
-/** The messages about what a function of the database says it wrote. */
-export function messagesAbout(row: {
-  program_id: number | null
-  outbox_ids?: number[] | null
-  wrote_webhooks?: boolean | null
-  wrote_webhook?: boolean | null
-}): RelayMessage[] {
-  const { program_id, outbox_ids, wrote_webhooks, wrote_webhook } = row
-  if (program_id === null) return []
-  const rows = (outbox_ids ?? []).map((outbox_id) => ({ program_id, outbox_id }))
-  return (wrote_webhooks ?? wrote_webhook) ? [...rows, { program_id, due_at: 0 }] : rows
+/** What a transaction wrote that is to be sent. */
+interface Written {
+  outbox_ids: number[] | null
+  wrote_webhooks: boolean | null
 }
 
-/** As the last statement of a transaction: whether it wrote a webhook, for `messagesAbout`. */
-export const wroteWebhook = () => call('wrote_webhook', {})
+/** The messages about what a function of the database says it wrote. */
+export function messagesAbout(row: Partial<Written> & { program_id: number | null }): RelayMessage[] {
+  const { program_id, outbox_ids, wrote_webhooks } = row
+  if (program_id === null) return []
+  const rows = (outbox_ids ?? []).map((outbox_id) => ({ program_id, outbox_id }))
+  return wrote_webhooks ? [...rows, { program_id, due_at: 0 }] : rows
+}
+
+/** As the last statement of a transaction: what it wrote, for `messagesAbout`. */
+export const writtenMessages = () => call('written_messages', {})
 
 /** The rows that messages are about, each once, as a table `named` of a query. */
 export function rowsOf(messages: OutboxMessage[]) {

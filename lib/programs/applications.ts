@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
 
@@ -105,7 +105,7 @@ export async function apply(db: Database, application: NewApplication): Promise<
   const token = newToken()
   const tokenHash = application.userId === null ? await hashToken(token) : null
   const [[row], [told]] = await withCode((digits) =>
-    db.batch([applyStatement(application, tokenHash, digits), wroteWebhook()]),
+    db.batch([applyStatement(application, tokenHash, digits), writtenMessages()]),
   )
   return {
     outcome: row?.outcome ?? 'closed',
@@ -242,7 +242,7 @@ export async function confirmApplication(db: Database, { program_id: programId, 
         code_digits: digits,
         invitation_hash: invitationHash,
       }),
-      wroteWebhook(),
+      writtenMessages(),
     ]),
   )
   return {
@@ -298,7 +298,7 @@ export async function approveApplications(
           given: JSON.stringify(given),
         }),
         applicationsStatement(programId, { limit: applicationIds.length, applicationIds }),
-        wroteWebhook(),
+        writtenMessages(),
       ]),
     )
   }).catch(refuseApproval)

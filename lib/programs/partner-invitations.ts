@@ -5,7 +5,7 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
-import { messagesAbout, type RelayMessage, wroteWebhook } from '../notifications/outbox.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
 
 const validDays = 14
@@ -208,7 +208,7 @@ export async function acceptPartnerInvitation(
     .whereRef('p.program_id', '=', 'invitation.program_id')
     .whereRef('p.id', '=', 'invitation.partner_id')
     .returning('p.program_id')
-  const [[joined], [told]] = await db.batch([accepted, wroteWebhook()]).catch((error: unknown) => {
+  const [[joined], [told]] = await db.batch([accepted, writtenMessages()]).catch((error: unknown) => {
     if (violatedConstraint(error) !== 'partners_user_key') throw error
     throw new ApiError('conflict', 'You are a partner of this program already.')
   })

@@ -19,7 +19,7 @@ create or replace trigger adjustments_stay before update or delete on adjustment
 -- `makeAdjustment` in lib/money/adjustments.ts is its only caller.
 create or replace function make_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
-  request uuid, out outcome text, out outbox_ids bigint[]
+  request uuid, out outcome text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -86,5 +86,4 @@ begin
   -- Without the note, which goes with the customer of the sale while the log stays.
   perform write_program_audit(of_program_id, 'partner.adjusted', of_partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', of_cents, 'currency', adjustment.currency, 'transaction_id', of_transaction_id)));
-  outbox_ids := written_outbox_ids();
 end $$;

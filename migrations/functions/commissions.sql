@@ -230,7 +230,7 @@ end $$;
 -- null where the program has no such commission; `rejected`, now or before; or `reversed` where refunds left nothing to reject.
 create or replace function reject_commission(
   of_program_id bigint, of_commission_id bigint, because text,
-  out outcome text, out deduction_cents bigint, out currency text, out outbox_ids bigint[]
+  out outcome text, out deduction_cents bigint, out currency text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -257,14 +257,13 @@ begin
     perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
     perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
     perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
-    outbox_ids := written_outbox_ids();
   end if;
 end $$;
 
 -- The same of several: all commissions are locked and then all balances, each in the order of their keys. Those that are rejected or reversed in
 -- full already stay as they are, and so do those that the program has not; answers how many it rejected.
 create or replace function reject_commissions(
-  of_program_id bigint, commission_ids bigint[], because text, out rejected integer, out outbox_ids bigint[]
+  of_program_id bigint, commission_ids bigint[], because text, out rejected integer
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -287,7 +286,6 @@ begin
     done := reject_commission(of_program_id, commission.id, because);
   end loop;
   rejected := cardinality(chosen);
-  outbox_ids := written_outbox_ids();
 end $$;
 
 -- Credits commissions to their partners' balances, each with what refunds left of it, and answers how many. Those that are credited, held, rejected or

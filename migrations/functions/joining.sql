@@ -209,6 +209,9 @@ begin
   then
     invited := admit_applicant(application, null, code_digits, invitation_hash, true);
     outcome := 'approved';
+  else
+    perform write_outbox(of_program_id, 'application_received', 'advertiser', null, 'application:' || application.id,
+      jsonb_build_object('application_id', application.id));
   end if;
 end $$;
 

@@ -11,6 +11,7 @@ return (case kind
   when 'withdrawal_paid' then 'paid'
   when 'withdrawal_refused' then 'paid'
   when 'payout_due' then 'payout_due'
+  when 'application_received' then 'application'
   when 'processor_disconnected' then 'trouble'
   when 'webhook_turned_off' then 'trouble'
   else 'review'

@@ -53,7 +53,7 @@ end $$;
 -- pays nothing.
 create or replace function pay_payout_run(
   of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
-  out run_id bigint, out was_paid boolean, out open_cents bigint, out outbox_ids bigint[]
+  out run_id bigint, out was_paid boolean, out open_cents bigint
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -79,14 +79,13 @@ begin
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
-  outbox_ids := written_outbox_ids();
 end $$;
 
 -- A payment by hand to a partner whom no run pays: a withdrawal of all that is payable, made and paid at once. `amount_cents` is null
 -- where something else is payable than what was transferred.
 create or replace function pay_by_hand(
   of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date,
-  request uuid, out withdrawal_id bigint, out payable_cents bigint, out outbox_ids bigint[]
+  request uuid, out withdrawal_id bigint, out payable_cents bigint
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -106,5 +105,4 @@ begin
     withdrawal_id := withdrawal.id;
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := written_outbox_ids();
 end $$;

@@ -40,6 +40,10 @@ end $$;
 create or replace function wrote_webhook() returns boolean language sql stable
 return coalesce(current_setting('svc.webhooks', true) = 'on', false);
 
+-- What this transaction wrote that is to be sent, for its last statement.
+create or replace function written_messages(out outbox_ids bigint[], out wrote_webhooks boolean) language sql stable
+as $$ select written_outbox_ids(), wrote_webhook() $$;
+
 create or replace function wants_webhook(of_program_id bigint, of_type text) returns boolean language sql stable
 return exists (select from programs p where p.id = of_program_id and of_type = any (p.webhook_types));
 

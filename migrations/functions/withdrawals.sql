@@ -86,7 +86,7 @@ end $$;
 
 -- The advertiser refuses an open withdrawal. `status` is what it was before; null where the program has none.
 create or replace function refuse_withdrawal(
-  of_program_id bigint, of_withdrawal_id bigint, because text, out status text, out outbox_ids bigint[]
+  of_program_id bigint, of_withdrawal_id bigint, because text, out status text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -99,7 +99,6 @@ begin
     returning w.* into withdrawal;
     perform tell_withdrawal('withdrawal_refused', withdrawal);
   end if;
-  outbox_ids := written_outbox_ids();
 end $$;
 
 -- What a balance holds after a payment is taken to be the newest of what was credited and not paid before, commissions and what was added by
@@ -180,7 +179,7 @@ end $$;
 -- before: it was paid where the status was `requested` and the amount the transferred one.
 create or replace function pay_withdrawal(
   of_program_id bigint, of_withdrawal_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
-  out status text, out amount_cents bigint, out currency text, out outbox_ids bigint[]
+  out status text, out amount_cents bigint, out currency text
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -194,5 +193,4 @@ begin
   if status = 'requested' and amount_cents = transferred_cents then
     perform post_withdrawal(withdrawal, of_reference, of_paid_on);
   end if;
-  outbox_ids := written_outbox_ids();
 end $$;

@@ -90,6 +90,7 @@ const choicesForm = z.object({
   earned: frequencyField,
   reversed: frequencyField,
   paid: frequencyField,
+  application: frequencyField,
   payout_due: frequencyField,
   review: frequencyField,
   trouble: frequencyField,
