@@ -1219,7 +1219,7 @@ export interface DatabaseFunctions {
     row: { fold_daily_totals: number | null }
   }
   keep_email_hashes: {
-    arguments: { of_program_id: number | null; of_partner_id: number | null; addresses: (string)[] | null; hashes: (unknown)[] | null }
+    arguments: { of_program_id: number | null; of_partner_id: number | null; addresses: (string)[] | null; hashes: (string)[] | null }
     row: { keep_email_hashes: unknown | null }
   }
   known_of_past: {

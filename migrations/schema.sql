@@ -5115,11 +5115,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes bytea[])
+CREATE OR REPLACE FUNCTION public.keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes text[])
  RETURNS void
  LANGUAGE sql
 AS $function$
-  update partners r set email_hashes = hashes
+  update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $function$
 ;

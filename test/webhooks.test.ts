@@ -5,8 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, expect, test } from 'vitest'
 import { createPerson } from '../lib/local/people.ts'
+import { makeAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommission, approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../lib/money/reviews.ts'
 import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
 import { queuesOf } from '../lib/notifications/channels.ts'
 import type { RelayMessage } from '../lib/notifications/outbox.ts'
@@ -28,8 +30,11 @@ import { openApiDocument } from '../lib/api/openapi.ts'
 import { payloadTypes } from '../lib/api/webhook-payloads.ts'
 import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
+import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
+import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { acceptPartnerInvitation, invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
+import { emailHash } from '../lib/tracking/customers.ts'
 import { startTrackingApi, times } from './support/api.ts'
 import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
@@ -512,6 +517,41 @@ test('a program has 20 endpoints at most, also where they are made at once', asy
   const program = await api.program()
   const made = await Promise.allSettled(times(24, () => listen('ok', { program })))
   expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
+})
+
+test('a program is told of manual commissions, of held commissions and what was decided, and of applications', async () => {
+  const listener = await listen('ok')
+  const { programId, partnerId, apiKey } = listener.program
+  const partner = { partner_id: partnerId }
+  await makeAdjustment(db, programId, { partnerId, amountCents: 500, note: 'Bonus' }, crypto.randomUUID(), [])
+  await stack.sql.query("update partners set payout_email = 'nora@pays.example' where id = $1", [partnerId])
+  const click_id = await api.click(listener.program)
+  const email = 'nora@pays.example'
+  await api.call('/api/v1/track/lead', { customer_key: 'herself', click_id, email }, { key: apiKey })
+  await hashPartnerEmails(db, (address) => emailHash(env.EMAIL_HASH_KEY, address), 100)
+  await flagNewCommissions(db, 100)
+  const [held] = await listReviews(db, programId, { limit: 1 })
+  await decideReviews(db, programId, [held?.commission_id ?? 0], 'released', 'We know her.')
+  await changeJoinPage(db, programId, { slug: `webhooks-${programId}` })
+  const { token } = await apply(db, {
+    programId,
+    userId: null,
+    email,
+    name: 'Nora',
+    answers: [],
+    seen: { terms: null },
+  })
+  const application = await findApplication(db, token)
+  expect(application && (await confirmApplication(db, application))).toMatchObject({ outcome: 'waiting' })
+  await deliver()
+  expect(told(receiver.of(listener.name))).toMatchObject([
+    { type: 'adjustment.created', amount_cents: 500, currency: 'usd', ...partner },
+    { type: 'lead.created', ...partner },
+    { type: 'commission.created', kind: 'lead', ...partner },
+    { type: 'commission.flagged', commission_id: held?.commission_id, flags: 'self_referral' },
+    { type: 'commission.released', commission_id: held?.commission_id },
+    { type: 'partner.applied', application_id: expect.any(Number) },
+  ])
 })
 
 test('every type came in these tests, and each body is what the OpenAPI document says of it', () => {

@@ -1,5 +1,5 @@
 import { type InferResult, sql } from 'kysely'
-import { call, type Database, hexBytes, retryOnce } from '../database.ts'
+import { call, type Database, retryOnce } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
@@ -90,7 +90,8 @@ export async function hashPartnerEmails(
         of_program_id: program_id,
         of_partner_id: partner_id,
         addresses: texts,
-        hashes: hashes.map(hexBytes),
+        // As text, because Neon's driver takes no array of bytes.
+        hashes,
       })
     }),
   )

@@ -42,9 +42,9 @@ language sql stable as $$
 $$;
 
 -- Keeps the hashes of a partner's addresses, where these are still theirs.
-create or replace function keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes bytea[]) returns void
+create or replace function keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes text[]) returns void
 language sql as $$
-  update partners r set email_hashes = hashes
+  update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $$;
 
