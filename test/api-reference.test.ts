@@ -74,7 +74,8 @@ test('it describes every public route of wrangler.toml, and nothing else', () =>
   const routes = readFunctions()
     .filter(({ name }) => !own.includes(name))
     .flatMap(({ paths }) => paths)
-    .filter((path) => path.startsWith('/api/'))
+    // What the deployment's own mail API calls is the runbook's.
+    .filter((path) => path.startsWith('/api/') && path !== '/api/v1/webhooks/mail*')
     .map((path) => path.replace(/\/?\*$/, ''))
   expect(Object.keys(document.paths).map((path) => path.replace(/\/\{.*/, ''))).toEqual(expect.arrayContaining(routes))
 })

@@ -370,6 +370,6 @@ test('it is found by kind of thing, by person, and in parts', async () => {
 test('details say what a rule was and is, a moment in UTC', () => {
   const details = { hold_days: [30, 14], closed_at: [null, '2026-11-22T11:05:55.123456+02:00'], reference: '2026-11' }
   expect(detailsOf({ details })).toBe(
-    'hold days: 30 → 14, closed at: null → Nov 22, 2026, 9:05 AM UTC, reference: 2026-11',
+    'hold days: 30 → 14, closed at: none → Nov 22, 2026, 9:05 AM UTC, reference: 2026-11',
   )
 })

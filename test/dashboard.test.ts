@@ -465,7 +465,7 @@ test('CSV files hold what the pages show, and nothing that a spreadsheet would r
   const commissions = await get(`/programs/${programId}/commissions.csv`, sandbox.dashboardToken)
   const [head, row] = commissions.text.split('\r\n')
   expect(head).toBe(
-    'id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason',
+    'id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,held,flags',
   )
   expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
 })

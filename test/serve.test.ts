@@ -286,7 +286,7 @@ describe('where it cannot run it says in a sentence what to do', async () => {
       /ECONNREFUSED.* See that it runs, and that DATABASE_URL/,
     ],
     ['there is no such host', { DATABASE_URL: other({ hostname: 'db.invalid' }) }, /There is no such host\. See that/],
-    ['there is no such database', { DATABASE_URL: other({ pathname: 'none' }) }, /"none" does not exist\. Make the/],
+    ['there is no such database', { DATABASE_URL: other({ pathname: 'none' }) }, /"none" does not exist\. Create the/],
     [
       'the password is wrong',
       { DATABASE_URL: other({ password: 'wrong' }) },

@@ -126,20 +126,21 @@ async function countTestRows({ programId }: Sandbox): Promise<Record<string, num
   return Object.fromEntries(rows.map(({ kind, count }) => [kind, count]))
 }
 
-/** Everything of a program that counts, as one text. The audit log, sessions and keys change by being used. */
+/** Everything of a program that counts, as one text. The audit log, sessions and keys change by being used, and what is told is told later. */
 async function liveRows({ programId }: Sandbox): Promise<string> {
   const { rows: tables } = await sql.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text) as columns from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attname in ('program_id', 'is_test', 'livemode')
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-      and c.relname not in ('audit_log', 'api_keys', 'public_test_events')
+      and c.relname not in ('audit_log', 'api_keys', 'public_test_events', 'notifications', 'notification_mails')
     group by 1 having bool_or(a.attname = 'program_id') order by 1`,
   )
   const parts = tables.map(({ name, columns }) => {
     const live = columns.includes('is_test') ? 'and not is_test' : columns.includes('livemode') ? 'and livemode' : ''
     const own =
       name === 'refunds' ? 'and sale_id in (select id from sales s where s.program_id = $1 and not s.is_test)' : ''
-    return `select '${name}' as name, t::text from ${name} t where program_id = $1 ${live} ${own}`
+    const row = name === 'outbox' ? `(to_jsonb(t) - '{sent_at,delivered_at}'::text[])::text` : 't::text'
+    return `select '${name}' as name, ${row} from ${name} t where program_id = $1 ${live} ${own}`
   })
   const { rows } = await sql.query(`${parts.join(' union all ')} order by 1, 2`, [programId])
   return JSON.stringify(rows)

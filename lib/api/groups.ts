@@ -252,7 +252,7 @@ export const groupOperations = (): Operation[] => [
     id: 'listRules',
     method: 'get',
     path: everybodys,
-    summary: "Read everybody's rules",
+    summary: 'Read the rules for everybody',
     description:
       'What every partner earns for a product or a `sale_type`, where no rule of their own or of their group says otherwise. Rules of groups and partners are read with them.',
     scope: 'read',
@@ -271,7 +271,7 @@ export const groupOperations = (): Operation[] => [
     id: 'updateRules',
     method: 'patch',
     path: everybodys,
-    summary: "Change everybody's rules",
+    summary: 'Change the rules for everybody',
     description: 'Each names a product or a `sale_type`; for all others the terms of the program hold.',
     scope: 'manage',
     body: body(rulesChange, { rules: rulesText }),

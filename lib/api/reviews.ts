@@ -95,7 +95,7 @@ export const reviewOperations = (): Operation[] => [
     path,
     summary: 'Decide on held commissions',
     description:
-      'Releases held commissions, which are then credited when their hold ends, or rejects them for good, up to 100 in one transaction. The note is kept with who decided, and partners read that of a rejection. `changed` is how many were decided on: those that somebody else decided on before stay as they are. What a person released of a customer is not held for the same again.',
+      'Releases held commissions, which are then credited when their hold ends, or rejects them permanently, up to 100 in one transaction. The note is kept with who decided, and partners read that of a rejection. `changed` is how many were decided on: those that somebody else decided on before stay as they are. What a person released of a customer is not held for the same again.',
     auth: 'key',
     scope: 'manage',
     body: body(reviewDecision, {

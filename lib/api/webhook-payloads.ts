@@ -70,6 +70,7 @@ export const webhookFields: Record<string, string> = {
   approved_cents: 'What was added to the partner’s balance: what refunds before left of the commission.',
   commission_id: 'Id of the commission.',
   currency: 'ISO 4217, in lower case.',
+  flags: 'What was found of a held commission, separated by commas.',
   customer_id: 'Id of the customer, of the program API.',
   endpoint_id: 'Id of the endpoint for which the test event was made.',
   hold_until: 'When the commission can be approved at the earliest.',

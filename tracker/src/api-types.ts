@@ -337,7 +337,7 @@ export interface ApiOperations {
     }
     answer: { success: true; partners: number }
   }
-  /** Read everybody's rules. */
+  /** Read the rules for everybody. */
   listRules: {
     query: undefined
     body: undefined
@@ -356,7 +356,7 @@ export interface ApiOperations {
       }[]
     }
   }
-  /** Change everybody's rules. */
+  /** Change the rules for everybody. */
   updateRules: {
     query: undefined
     body: {

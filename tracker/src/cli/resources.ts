@@ -537,7 +537,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   if (!reviews) throw new Error('reviews are missing')
   for (const [verb, decision, what] of [
     ['release', 'released', 'Release held commissions, to be credited when their hold ends.'],
-    ['reject', 'rejected', 'Reject held commissions for good.'],
+    ['reject', 'rejected', 'Reject held commissions permanently.'],
   ] as const) {
     subcommand(reviews, verb, what)
       .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
