@@ -206,7 +206,7 @@ test(
       .waitFor()
     await page.getByText(/left the balance of .?Grace.? at \$25\.00 below zero/).waitFor()
     await partner.page.reload()
-    expect(await figure(partner.page, 'Owed after reversals').textContent()).toBe('-$25.00')
+    expect(await figure(partner.page, 'Owed after reversals and deductions').textContent()).toBe('-$25.00')
     await goTo(partner.page, 'Notifications 2 unread')
     await partner.page
       .getByText('Your commission for the sale t1 was reversed: $25.00 is deducted from your balance.')
@@ -586,6 +586,62 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   expect(complaints).toEqual([])
 })
 
+test('held commissions wait on both sides until a button decides, which Enter presses for nobody', async () => {
+  const { page } = advertiser
+  const { rows: links } = await stack.sql.query<{ code: string }>('select code from referral_links order by id limit 1')
+  for (const sale of ['held-1', 'held-2', 'held-3']) {
+    const { click_id: clickId } = await call('click', {
+      affiliate_url: `https://engine.example.com/?aff=${links[0]?.code}`,
+      user_agent: 'Examplebot/1.0',
+    })
+    await call('lead', { customer_key: sale, click_id: clickId }, apiKey)
+    await call('sale', { transaction_id: sale, customer_key: sale, amount_cents: 4000 }, apiKey)
+  }
+  await stack.scheduled('approve-commissions')
+  await partner.page.goto('/partner/commissions')
+  const theirs = partner.page.getByRole('row', { name: /held-1/ })
+  await theirs.getByText('Held for review').waitFor()
+
+  await page.goto('/programs/1')
+  await page.getByRole('link', { name: '3 commissions are held for your review' }).click()
+  const row = (sale: string) => page.getByRole('row', { name: new RegExp(sale) })
+  await row('held-1').getByText('by Examplebot/1.0').waitFor()
+  const note = page.getByLabel('Note, shown to the partner of a rejected commission')
+  await note.fill('A friend of ours')
+  await page.getByRole('button', { name: 'Release selected' }).click()
+  await page.getByText('Select at least one commission first.').waitFor()
+  expect(await note.inputValue()).toBe('A friend of ours')
+  await row('held-1').getByRole('checkbox').check()
+  await note.press('Enter')
+  await row('held-1').getByRole('checkbox').press('Enter')
+  await page.reload()
+  expect(await page.getByRole('checkbox').count()).toBe(3)
+  await note.fill('A friend of ours')
+  await row('held-1').getByRole('checkbox').check()
+  await page.getByRole('button', { name: 'Release selected' }).click()
+  await page.getByText('1 released.').waitFor()
+  await note.fill('Your own visits')
+  await row('held-2').getByRole('checkbox').check()
+  await page.getByRole('button', { name: 'Reject selected' }).click()
+  await page.getByText('1 rejected.').waitFor()
+  await partner.page.reload()
+  await theirs.getByText('credited on').waitFor()
+  await partner.page
+    .getByRole('row', { name: /held-2/ })
+    .getByText('Your own visits')
+    .waitFor()
+
+  await goTo(page, 'Commissions')
+  await row('held-1').getByRole('checkbox').check()
+  await page.locator('summary', { hasText: 'Reject selected' }).click()
+  const reason = page.getByLabel('Reason, shown to the partners')
+  await reason.fill('Never shipped')
+  await reason.press('Enter')
+  await page.reload()
+  await row('held-1').getByText('credited on').waitFor()
+  expect(complaints).toEqual([])
+})
+
 /** Pages by who opens them, after the walk above has filled them. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
@@ -618,6 +674,11 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '/join-page/preview',
       '/customers/1',
       '/commissions',
+      '/reviews',
+      '/reviews?state=decided',
+      '/adjustments',
+      '/groups',
+      '/codes',
       '/sales/t1',
       '/payouts',
       '/withdrawals',
@@ -645,6 +706,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '',
       '/links',
       '/commissions',
+      '/adjustments',
       '/withdrawals',
       '/notifications',
       '/invitations',

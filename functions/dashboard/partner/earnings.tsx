@@ -66,7 +66,7 @@ function Balance({ balance }: { balance: PartnerBalance }) {
     ['In open payouts', balance.requested_cents],
     ['Paid', balance.paid_cents],
   ]
-  if (balance.balance_cents < 0) figures.push(['Owed after reversals', balance.balance_cents])
+  if (balance.balance_cents < 0) figures.push(['Owed after reversals and deductions', balance.balance_cents])
   return (
     <dl class="cards">
       {figures.map(([label, cents]) => (

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { currencyExponent, formatMoney } from '../../../lib/money.ts'
+import { formatMoney } from '../../../lib/money.ts'
 import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { sendMail } from '../../../lib/mail.ts'
@@ -17,7 +17,7 @@ import { csvResponse, csvRows, ExportLink, List, Pager } from '../parts/list.tsx
 import { isolated } from '../parts/format.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
 import type { Column } from '../parts/table.tsx'
-import { smallestUnits } from '../parts/typed-number.ts'
+import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
 import { withdrawalColumns, withdrawalRow } from '../parts/withdrawal.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
@@ -160,7 +160,7 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
   const availableCents = Math.max(held.available_cents, 0)
   const amountCents = amount.trim() === '' ? availableCents : smallestUnits(amount, currency)
   if (!(amountCents > 0)) {
-    return await refuseForm(c, address, { errors: { amount: amountProblem(amount, currency, availableCents) } })
+    return await refuseForm(c, address, { errors: { amount: askProblem(amount, currency, availableCents) } })
   }
   const { id: programId, partner_id: partnerId } = own
   const outbox: RelayMessage[] = []
@@ -174,18 +174,9 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
 })
 
 /** Which rule an amount breaks that cannot be asked for, and what can. */
-function amountProblem(amount: string, currency: string, availableCents: number): string {
-  const code = currency.toUpperCase()
-  if (availableCents === 0) return `Nothing is available in ${code} now.`
-  const most = `Up to ${formatMoney(availableCents, currency)} is available.`
-  const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
-  const allowed = currencyExponent(currency)
-  if (decimals > allowed) {
-    return allowed === 0
-      ? `Amounts in ${code} have no decimals. ${most}`
-      : `Amounts in ${code} have ${allowed} decimals at most. ${most}`
-  }
-  return /^[0.,\s]+$/.test(amount) ? `Enter an amount above zero. ${most}` : `Enter an amount in digits. ${most}`
+function askProblem(amount: string, currency: string, availableCents: number): string {
+  if (availableCents === 0) return `Nothing is available in ${currency.toUpperCase()} now.`
+  return `${amountProblem(amount, currency)} Up to ${formatMoney(availableCents, currency)} is available.`
 }
 
 const missing = 'You have no such payout.'

@@ -23,7 +23,8 @@ export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | '
 /** A moment as the database writes one into JSON. */
 const isTime = (value: string) => /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value)
 
-function textOf(value: unknown): string {
+/** A value of the log as people read it. */
+export function textOf(value: unknown): string {
   if (value === null) return 'none'
   if (typeof value !== 'string') return JSON.stringify(value)
   return isTime(value) ? formatTime(new Date(value)) : value

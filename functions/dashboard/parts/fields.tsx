@@ -96,6 +96,14 @@ export function Submit({ children }: PropsWithChildren) {
   )
 }
 
+/**
+ * Stands first in a form that can be sent in several ways, so that Enter in one of its fields chooses none of them: browsers press the first
+ * button, and one that closes a dialog does nothing outside of one. On a checkbox they would pass over a disabled one.
+ */
+export function NoDefault() {
+  return <button type="submit" formmethod="dialog" formnovalidate hidden />
+}
+
 interface PostButtonProps {
   action: string
   class?: string

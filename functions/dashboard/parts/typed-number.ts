@@ -7,6 +7,19 @@ export function decimalToInteger(text: string, decimals: number): number {
   return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
 }
 
+/** Which rule an amount breaks that is none, or is not above zero. */
+export function amountProblem(amount: string, currency: string): string {
+  const code = currency.toUpperCase()
+  const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
+  const allowed = currencyExponent(currency)
+  if (decimals > allowed) {
+    return allowed === 0
+      ? `Amounts in ${code} have no decimals.`
+      : `Amounts in ${code} have ${allowed} decimals at most.`
+  }
+  return /^[0.,\s]*$/.test(amount) ? 'Enter an amount above zero.' : 'Enter an amount in digits.'
+}
+
 /** An amount as typed in a currency's major unit, in its minor unit; NaN where it is none. */
 export function smallestUnits(text: string, currency: string): number {
   return isCurrency(currency) ? decimalToInteger(text, currencyExponent(currency)) : Number.NaN

@@ -3,7 +3,7 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type Adjustment, listAdjustments, makeAdjustment } from '../../../lib/money/adjustments.ts'
-import { currencyExponent, formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
+import { formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../parts/address.ts'
 import { adjustmentColumns, adjustmentRow } from '../parts/adjustment.tsx'
@@ -13,7 +13,7 @@ import { form, type FormState, optionalText, refuseForm, shortText } from '../pa
 import { renderProgram } from '../parts/layout.tsx'
 import { askedOf, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { smallestUnits } from '../parts/typed-number.ts'
+import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
 import { partnerAddress } from './partner-columns.tsx'
 
 /** Manual commissions and deductions: all of a program, and making one for a partner. */
@@ -141,7 +141,7 @@ export function AdjustForm({
         It is in the balance at once and cannot be changed; add another one to correct it. A deduction may leave the
         balance below zero.
       </p>
-      <Submit>Add to the balance</Submit>
+      <Submit>Change the balance</Submit>
     </form>
   )
 }
@@ -171,7 +171,10 @@ adjustmentPages.post(
     const { kind, amount, currency, adjust_note: note, transaction_id, request_id } = c.req.valid('form')
     const cents = smallestUnits(amount, currency)
     if (!(cents > 0 && cents <= maxAmountCents)) {
-      const text = `Enter an amount above zero in digits, with ${currencyExponent(currency)} decimals at most.`
+      const isTooMuch = cents > maxAmountCents || /^\s*\d{13}/.test(amount)
+      const text = isTooMuch
+        ? `Enter ${formatMoney(maxAmountCents, currency)} at most.`
+        : amountProblem(amount, currency)
       return await refuseForm(c, pageOf(c), { errors: { amount: text } })
     }
     const outbox: RelayMessage[] = []

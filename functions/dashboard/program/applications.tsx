@@ -18,7 +18,7 @@ import {
 import { listGroups } from '../../../lib/programs/groups.ts'
 import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton, Submit } from '../parts/fields.tsx'
+import { Field, NoDefault, PostButton, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, optionalText, shortText } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
@@ -149,6 +149,7 @@ const someForm = 'approve-some'
 function ApproveSome({ address, applications }: { address: string; applications: Application[] }) {
   return (
     <form method="post" action={`${address}/approve`} id={someForm} class="row">
+      <NoDefault />
       <input type="hidden" name="shown" value={applications.map(({ id }) => id).join(' ')} />
       <button type="submit" name="which" value="chosen">
         Approve selected

@@ -10,7 +10,7 @@ import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
-import { PostButton, ReasonMenu } from '../parts/fields.tsx'
+import { NoDefault, PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, optionalText, reasonField, shortText } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
@@ -222,14 +222,16 @@ function Choice({ commission: { id, partner_name: name } }: { commission: Listed
 function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
   return (
     <form method="post" action={`${address}/decide`} id={someForm} class="row end">
+      <NoDefault />
       <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
-      <button type="submit" name="which" value="chosen">
+      <button type="submit" name="which" value="chosen" formnovalidate>
         Approve selected
       </button>
       <button
         type="submit"
         name="which"
         value="shown"
+        formnovalidate
         data-confirm={`Approve all ${commissions.length} on this page that wait?`}
       >
         Approve all {commissions.length} on this page
@@ -239,7 +241,7 @@ function DecideSome({ address, commissions }: { address: string; commissions: Li
         <div class="menu stack">
           <div class="field">
             <label for="reject-reason">Reason, shown to the partners</label>
-            <input id="reject-reason" name="reason" maxlength={1000} />
+            <input id="reject-reason" name="reason" required maxlength={1000} />
           </div>
           <button type="submit" name="which" value="rejected" class="danger">
             Reject selected commissions

@@ -18,7 +18,7 @@ import { endPartnership } from '../../../lib/programs/partnerships.ts'
 import { addressOf, backTo, cameFrom, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
+import { Field, NoDefault, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
@@ -157,6 +157,7 @@ function Choice({ partner: { id, name } }: { partner: PartnerOfProgram }) {
 function MoveSome({ address, partners, groups }: { address: string; partners: PartnerOfProgram[]; groups: Group[] }) {
   return (
     <form method="post" action={`${address}/move`} id={someForm} class="row end">
+      <NoDefault />
       <input type="hidden" name="shown" value={partners.map(({ id }) => id).join(' ')} />
       <Field
         name="to"

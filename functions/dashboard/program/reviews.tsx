@@ -1,17 +1,17 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { ApiError } from '../../../lib/errors.ts'
 import { type CommissionReview, decideReviews, listReviews } from '../../../lib/money/reviews.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
 import { addressOf, backTo } from '../parts/address.ts'
 import { Badge, Heading, Segments } from '../parts/blocks.tsx'
-import { detailsOf } from '../parts/audit-entry.ts'
+import { textOf } from '../parts/audit-entry.ts'
 import { saleAddress } from '../parts/explanation.tsx'
+import { Field, NoDefault, Problem } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { form, optionalText, reasonField } from '../parts/form.ts'
+import { form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
@@ -39,7 +39,7 @@ reviewPages.get('/programs/:programId/reviews', requireProgram('commission:list'
   return renderProgram(c, {
     title: 'Reviews',
     current: '/commissions',
-    children: <Reviews program={program} state={state} page={page} />,
+    children: <Reviews program={program} state={state} page={page} form={shownForm(c)} />,
   })
 })
 
@@ -47,16 +47,17 @@ interface ReviewsProps {
   program: ViewerProgram
   state: 'waiting' | 'decided'
   page: Page<CommissionReview>
+  form: FormState
 }
 
-function Reviews({ program, state, page }: ReviewsProps) {
+function Reviews({ program, state, page, form: shown }: ReviewsProps) {
   const address = reviewsAddress(program.id)
   const decides = may(program.roles, 'commission:decide') && state === 'waiting' && page.rows.length > 0
   const sees = may(program.roles, 'tracking:list')
   return (
     <>
       <Heading
-        title="Needs review"
+        title="Reviews"
         lead="Commissions that look as if they were not earned. They are held with what was found, until you release or reject them."
       >
         <Segments
@@ -67,7 +68,8 @@ function Reviews({ program, state, page }: ReviewsProps) {
           ]}
         />
       </Heading>
-      {decides && <Decide address={address} reviews={page.rows} />}
+      <Problem form={shown} />
+      {decides && <Decide address={address} reviews={page.rows} form={shown} />}
       <List
         page={page}
         caption="Held commissions, newest first"
@@ -79,6 +81,7 @@ function Reviews({ program, state, page }: ReviewsProps) {
                 type="checkbox"
                 name={`commission-${id}`}
                 form={decideId}
+                checked={`commission-${id}` in shown.values}
                 aria-label={`Select commission ${id} of ${name}`}
               />
             ),
@@ -92,7 +95,10 @@ function Reviews({ program, state, page }: ReviewsProps) {
                   <strong>{review.partner_name}</strong>
                 </a>
                 <span class="small">
-                  {formatMoney(review.amount_cents - review.reversed_cents, review.currency)}
+                  {formatMoney(
+                    state === 'waiting' ? review.amount_cents - review.reversed_cents : review.amount_cents,
+                    review.currency,
+                  )}
                   {review.transaction_id === null ? ' for a signup' : ' for '}
                   {review.transaction_id !== null && (
                     <a href={saleAddress(program.id, review.transaction_id)}>{review.transaction_id}</a>
@@ -129,11 +135,32 @@ function Found({ review: { flags }, sees }: { review: CommissionReview; sees: bo
       {flags.map(({ rule, evidence }) => (
         <div>
           {wordsOfRule(rule)}
-          {sees && evidence && <div class="muted small">{detailsOf({ details: evidence })}</div>}
+          {sees && evidence && <div class="muted small">{evidenceText(rule, evidence)}</div>}
         </div>
       ))}
     </div>
   )
+}
+
+/** What `flags_of` in migrations/functions/reviews.sql found, in a sentence. */
+function evidenceText(rule: string, evidence: Record<string, string | number>): string {
+  const of = (name: string) => textOf(evidence[name] ?? null)
+  switch (rule) {
+    case 'self_referral':
+      return 'It is the address of their account, of their payouts or the one you entered.'
+    case 'one_address':
+      return `${of('signups')} signups from ${of('first_at')} to ${of('last_at')}.`
+    case 'no_page_view':
+      return `Clicked ${of('clicked_at')}. Of the latest ${of('latest_clicks')} clicks ${of('with_page')} came from a page.`
+    case 'bot':
+      return `Clicked ${of('clicked_at')} by ${of('user_agent')}.`
+    case 'paid_ads':
+      return `Clicked ${of('clicked_at')}, with ${of('parameter')} in the address.`
+    default:
+      return Object.keys(evidence)
+        .map((name) => `${name}: ${of(name)}`)
+        .join(', ')
+  }
 }
 
 function Decision({ review }: { review: CommissionReview }) {
@@ -154,14 +181,24 @@ function Decision({ review }: { review: CommissionReview }) {
 
 const decideId = 'decide-reviews'
 
-function Decide({ address, reviews }: { address: string; reviews: CommissionReview[] }) {
+interface DecideProps {
+  address: string
+  reviews: CommissionReview[]
+  form: FormState
+}
+
+function Decide({ address, reviews, form: shown }: DecideProps) {
   return (
     <form method="post" action={`${address}/decide`} id={decideId} class="row end">
+      <NoDefault />
       <input type="hidden" name="shown" value={reviews.map(({ commission_id: id }) => id).join(' ')} />
-      <div class="field">
-        <label for="review-note">Note, shown to the partner of a rejected commission</label>
-        <input id="review-note" name="note" required maxlength={1000} />
-      </div>
+      <Field
+        name="note"
+        label="Note, shown to the partner of a rejected commission"
+        maxlength={1000}
+        form={shown}
+        required
+      />
       <button type="submit" name="decision" value="released">
         Release selected
       </button>
@@ -175,7 +212,7 @@ function Decide({ address, reviews }: { address: string; reviews: CommissionRevi
 /** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
 const decideForm = z.looseObject({
   decision: z.enum(['released', 'rejected'], 'Choose what becomes of them.'),
-  note: reasonField('Enter a note. It is kept with the decision.'),
+  note: z.pipe(optionalText, z.string().check(shortText(1000))),
   shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
 })
 
@@ -190,7 +227,12 @@ reviewPages.post(
       .split(' ')
       .filter((id) => `commission-${id}` in fields)
       .map(Number)
-    if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one commission first.')
+    if (ids.length === 0 || note === '') {
+      return await refuseForm(c, reviewsAddress(programId), {
+        ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),
+        errors: note === '' ? { note: 'Enter a note. It is kept with the decision.' } : {},
+      })
+    }
     const outbox: RelayMessage[] = []
     const { changed } = await decideReviews(c.get('db'), programId, ids, decision, note, outbox)
     await sendSoon(c.env, outbox)

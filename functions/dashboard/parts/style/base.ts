@@ -98,6 +98,9 @@ export const base = css`
     padding: 0.5rem 0.75rem;
     background: var(--surface);
   }
+  [hidden] {
+    display: none;
+  }
   .hidden {
     position: absolute;
     width: 1px;
