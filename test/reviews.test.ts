@@ -14,7 +14,8 @@ import { visitorHash } from '../lib/tracking/visitor.ts'
 import { createLedgerProgram, type LedgerProgram, noClick, noLead, noSale } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
-const { db, sql } = await startEndpoint()
+// Of the drivers Neon's takes less.
+const { db, sql } = await startEndpoint('workers')
 const secret = 'email-hash-key'
 
 /** Who comes: by what click, from which address, and who they say they are. */
