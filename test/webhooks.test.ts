@@ -35,6 +35,7 @@ import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { acceptPartnerInvitation, invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
+import type { ReviewRule } from '../lib/review-rules.ts'
 import { startTrackingApi, times } from './support/api.ts'
 import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
@@ -520,7 +521,9 @@ test('a program has 20 endpoints at most, also where they are made at once', asy
 })
 
 test('a program is told of manual commissions, of held commissions and what was decided, and of applications', async () => {
-  const listener = await listen('ok')
+  const review_rules: ReviewRule[] = ['self_referral']
+  const program = await api.program({ hold_days: 0, lead_commission_cents: 50, review_rules })
+  const listener = await listen('ok', { program })
   const { programId, partnerId, apiKey } = listener.program
   const partner = { partner_id: partnerId }
   await makeAdjustment(db, programId, { partnerId, amountCents: 500, note: 'Bonus' }, crypto.randomUUID(), [])

@@ -65,6 +65,8 @@ const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency
 
 /** What each field of `data` means, of every type. */
 export const webhookFields: Record<string, string> = {
+  adjustment_id: 'Id of the manual commission or deduction, of the program API.',
+  external_id: 'Your own id of it, where you gave one.',
   amount_cents: 'What was paid, earned or asked for, in the smallest unit of the currency.',
   application_id: 'Id of the application, of the program API.',
   approved_cents: 'What was added to the partner’s balance: what refunds before left of the commission.',

@@ -65,7 +65,8 @@ set "user_id" = $14, "is_active" = case when "p"."ended_at" is not null then tru
 from "invitation"
 where "p"."program_id" = "invitation"."program_id" and "p"."id" = "invitation"."partner_id"
 returning "p"."program_id";
-select wrote_webhook();
+select *
+from written_messages();
 
 -- acceptPartnerInvitation in the list
 with "invitation" as (
@@ -99,7 +100,8 @@ set "user_id" = $15, "is_active" = case when "p"."ended_at" is not null then tru
 from "invitation"
 where "p"."program_id" = "invitation"."program_id" and "p"."id" = "invitation"."partner_id"
 returning "p"."program_id";
-select wrote_webhook();
+select *
+from written_messages();
 
 -- declinePartnerInvitation
 update "partner_invitations" as "i"
