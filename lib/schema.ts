@@ -1168,7 +1168,7 @@ export interface DatabaseFunctions {
   }
   decide_reviews: {
     arguments: { of_program_id: number | null; commission_ids: (number)[] | null; of_decision: string | null; because: string | null }
-    row: { decided: number | null; outbox_ids: (number)[] | null }
+    row: { decided: number | null }
   }
   delete_expired_customers: {
     arguments: { max_clicks: number | null }

@@ -3907,14 +3907,13 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.decide_reviews(of_program_id bigint, commission_ids bigint[], of_decision text, because text, OUT decided integer, OUT outbox_ids bigint[])
- RETURNS record
+CREATE OR REPLACE FUNCTION public.decide_reviews(of_program_id bigint, commission_ids bigint[], of_decision text, because text, OUT decided integer)
+ RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
   held_ids bigint[];
-  done record;
 begin
   held_ids := array(
     select c.id from commissions c
@@ -3923,7 +3922,7 @@ begin
   );
   decided := cardinality(held_ids);
   if of_decision = 'rejected' then
-    done := reject_commissions(of_program_id, held_ids, because);
+    perform reject_commissions(of_program_id, held_ids, because);
   else
     perform close_review(of_program_id, id, 'released', because) from unnest(held_ids) id;
     perform write_program_audit(of_program_id, 'commission.released', id::text, null) from unnest(held_ids) id;
@@ -3934,7 +3933,6 @@ begin
       where c.program_id = of_program_id and c.id = any (held_ids);
     end if;
   end if;
-  outbox_ids := written_outbox_ids();
 end $function$
 ;
 

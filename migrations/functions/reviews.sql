@@ -198,12 +198,11 @@ end $$;
 -- Decides on held commissions: releases them, to mature as others do, or rejects them. Those that are not held any more stay as they are, so
 -- of two people who decide at once one does. Answers how many it decided on.
 create or replace function decide_reviews(
-  of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer, out outbox_ids bigint[]
+  of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
   held_ids bigint[];
-  done record;
 begin
   held_ids := array(
     select c.id from commissions c
@@ -212,7 +211,7 @@ begin
   );
   decided := cardinality(held_ids);
   if of_decision = 'rejected' then
-    done := reject_commissions(of_program_id, held_ids, because);
+    perform reject_commissions(of_program_id, held_ids, because);
   else
     perform close_review(of_program_id, id, 'released', because) from unnest(held_ids) id;
     perform write_program_audit(of_program_id, 'commission.released', id::text, null) from unnest(held_ids) id;
@@ -223,7 +222,6 @@ begin
       where c.program_id = of_program_id and c.id = any (held_ids);
     end if;
   end if;
-  outbox_ids := written_outbox_ids();
 end $$;
 
 -- Ends the hold of a commission with what was decided, by whom and why. The caller has locked the commission.
