@@ -252,7 +252,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     'a commission to review',
     `update commissions set review_reason = 'unverified_customer' where program_id = $1 and id = (select min(id) from commissions where program_id = $1 and reversal = 'none')`,
     'update commissions set review_reason = null where program_id = $1',
-    /href="[^"]+\/commissions\?status=pending">1 commission waits for your review/,
+    /href="[^"]+\/commissions\?review=waiting">1 commission waits for your review/,
   ],
   [
     'Stripe, where it is disconnected',

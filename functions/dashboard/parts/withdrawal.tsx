@@ -92,7 +92,7 @@ export function WithdrawalAmount({
     <div>
       <strong>{formatMoney(amount, currency)}</strong>
       {amount < requested && (
-        <div class="muted small">reduced from {formatMoney(requested, currency)} by a reversal</div>
+        <div class="muted small">reduced from {formatMoney(requested, currency)} by reversals or deductions</div>
       )}
     </div>
   )

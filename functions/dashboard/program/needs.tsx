@@ -53,7 +53,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       of(needs.commissions_to_review) > 0,
       'commission:list',
       `${counted(of(needs.commissions_to_review), 'commission waits', 'commissions wait')} for your review`,
-      '/commissions?status=pending',
+      '/commissions?review=waiting',
     ],
     [
       of(needs.applications_waiting) > 0,
