@@ -1,5 +1,6 @@
 import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
-import type { Holder, Plan, Step, Terms } from './plan.ts'
+import type { ReviewRule } from '../../lib/review-rules.ts'
+import { earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
 
 /** What a run pays one partner in one currency. */
 export interface Payment {
@@ -9,13 +10,19 @@ export interface Payment {
 }
 
 interface Earned {
+  customer: number
   partner: number
   currency: string
   cents: number
   /** The day its hold ends. */
   due: number
-  isApproved: boolean
+  isCredited: boolean
   isRejected: boolean
+  /** Whether somebody looked for what is wrong with it, and what was found the one time that something was. */
+  isLookedAt: boolean
+  found: ReviewRule[]
+  isHeld: boolean
+  isReleased: boolean
   /** Of a sale: what was paid, and what each refund and dispute that stands asked back. */
   amount: number
   asked: Map<string, number>
@@ -29,10 +36,13 @@ interface Customer {
   code: number | null
   /** The day of their first purchase; below zero before the month. */
   firstBought: number | null
-  isLead: boolean
+  /** The day on which they signed up. */
+  lead: number | null
   /** What their sales brought by currency, before anything was reversed. */
   brought: Map<string, number>
 }
+
+const signedUp = ({ lead, firstBought }: Customer) => lead ?? firstBought
 
 /** Who comes by a code names it when they first buy. */
 const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
@@ -52,12 +62,13 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
   const adjusted = new Map<string, number>()
   const paid = new Map<string, number>()
   const runs: Payment[][] = []
+  const clicks = plan.hasTag ? { all: earlierClicks, withPage: earlierClicks } : { all: 0, withPage: 0 }
   const customers = plan.buyers.map((): Customer => ({
     partner: null,
     byLink: false,
     code: null,
     firstBought: null,
-    isLead: false,
+    lead: null,
     brought: new Map(),
   }))
 
@@ -115,13 +126,75 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
       : { partner: code, code }
   }
 
+  /** The first click of who comes by a link, which is their only one. */
+  function click(customer: Customer, buyer: Plan['buyers'][number]): void {
+    if (customer.partner !== null) return
+    Object.assign(customer, { partner: buyer.partner, byLink: true })
+    clicks.all++
+    if (plan.hasTag && buyer.sign !== 'no page') clicks.withPage++
+  }
+
+  /** Whether five of the partner's signed up at one address on the day when this one's customer did. */
+  const isOneOfMany = (earned: Earned): boolean => {
+    const own = customers[earned.customer]
+    const atOnce = customers.filter(
+      (customer, place) =>
+        plan.buyers[place]?.sign === 'farm' &&
+        customer.partner === earned.partner &&
+        signedUp(customer) !== null &&
+        own &&
+        signedUp(customer) === signedUp(own),
+    )
+    return atOnce.length >= 5
+  }
+
+  /** What is wrong with a commission as things are now, of what the program looks for. */
+  function wrongWith(earned: Earned): ReviewRule[] {
+    const [customer, buyer] = [customers[earned.customer], plan.buyers[earned.customer]]
+    const isOwnAddress = buyer?.sign === 'own e-mail' && customer?.lead !== null && earned.partner === buyer.partner
+    const isTagged = clicks.all >= 20 && clicks.withPage / clicks.all >= 0.8
+    const signs: Record<ReviewRule, boolean> = {
+      self_referral: isOwnAddress,
+      one_address: buyer?.sign === 'farm' && isOneOfMany(earned),
+      no_page_view: buyer?.sign === 'no page' && isTagged,
+      bot: buyer?.sign === 'bot',
+      paid_ads: buyer?.sign === 'ad',
+    }
+    const released = everything()
+      .filter(({ customer: whose, isReleased }) => whose === earned.customer && isReleased)
+      .flatMap(({ found }) => found)
+    return plan.reviewRules.filter((rule) => signs[rule] && !released.includes(rule))
+  }
+
+  const everything = () => [...sales, ...leads].filter((earned) => earned !== null)
+  const isOpen = (earned: Earned) => !earned.isCredited && left(earned) > 0
+
+  /** Holds a commission that something is wrong with, unless somebody decided on it before. */
+  function look(earned: Earned): void {
+    if (earned.isHeld) return
+    earned.isLookedAt = true
+    if (earned.isReleased) return
+    earned.found = wrongWith(earned)
+    earned.isHeld = earned.found.length > 0
+  }
+
+  function credit(earned: Earned): void {
+    look(earned)
+    if (!earned.isHeld) earned.isCredited = true
+  }
+
+  /** What happens by itself, at the end of each day and before a run. */
+  function settle(): void {
+    for (const earned of everything()) if (isOpen(earned) && !earned.isLookedAt) look(earned)
+    for (const earned of everything()) if (isOpen(earned) && earned.due <= day) credit(earned)
+  }
+
   function sell(sale: Extract<Step, { do: 'sale' }>): void {
     const [customer, buyer] = [customers[sale.customer], plan.buyers[sale.customer]]
     if (!customer || !buyer) throw new Error('a sale without a buyer')
     // Who comes by nobody names no code, and the processor's payments name none here.
     const named = buyer.by === 'nobody' || sale.products ? null : (sale.code ?? codeOfFirst(customer, buyer))
-    if (customer.partner === null && buyer.by === 'link')
-      Object.assign(customer, { partner: buyer.partner, byLink: true })
+    if (buyer.by === 'link') click(customer, buyer)
     if (customer.partner === null && buyer.by === 'code' && named !== null) customer.partner = named
     const whose = attribute(customer, named)
     if (!whose) {
@@ -134,16 +207,21 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
       customer.code ??= whose.code
     }
     customer.brought.set(sale.currency, (customer.brought.get(sale.currency) ?? 0) + cents)
-    sales.push({ ...fresh(whose.partner, sale.currency, cents), amount: sale.amount })
+    sales.push({ ...fresh(sale.customer, whose.partner, sale.currency, cents), amount: sale.amount })
   }
 
-  const fresh = (partner: number, currency: string, cents: number): Earned => ({
+  const fresh = (customer: number, partner: number, currency: string, cents: number): Earned => ({
+    customer,
     partner,
     currency,
     cents,
     due: day + terms.hold_days,
-    isApproved: false,
+    isCredited: false,
     isRejected: false,
+    isLookedAt: false,
+    found: [],
+    isHeld: false,
+    isReleased: false,
     amount: 1,
     asked: new Map(),
   })
@@ -158,9 +236,10 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
     earned.isRejected ? 0 : earned.cents - Math.floor((earned.cents * refunded(earned)) / earned.amount)
 
   function run(): void {
+    settle()
     const owed = new Map(adjusted)
-    for (const earned of [...sales, ...leads]) {
-      if (!earned || !(earned.isApproved || earned.due <= day)) continue
+    for (const earned of everything()) {
+      if (!earned.isCredited) continue
       const whose = `${earned.partner} ${earned.currency}`
       owed.set(whose, (owed.get(whose) ?? 0) + left(earned))
     }
@@ -178,12 +257,13 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
     sale: sell,
     lead({ customer: place }) {
       const [customer, buyer] = [customers[place], plan.buyers[place]]
-      if (!customer || buyer?.by !== 'link' || customer.isLead) return
-      Object.assign(customer, { isLead: true, partner: buyer.partner, byLink: true })
+      if (!customer || buyer?.by !== 'link' || customer.lead !== null) return
+      click(customer, buyer)
+      customer.lead = day
       const own = rulesFor(buyer.partner).find(
         (rule) => !rule.product_id && !rule.sale_type && (rule.lead_commission_cents ?? null) !== null,
       )
-      leads.push(fresh(buyer.partner, 'usd', own?.lead_commission_cents ?? terms.lead_commission_cents))
+      leads.push(fresh(place, buyer.partner, 'usd', own?.lead_commission_cents ?? terms.lead_commission_cents))
     },
     refund({ sale, amount, id }) {
       const earned = sales[sale]
@@ -198,11 +278,19 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
     terms: ({ terms: given }) => void (terms = given),
     approve({ sale }) {
       const earned = sales[sale]
-      if (earned && left(earned) > 0) earned.isApproved = true
+      if (earned && isOpen(earned)) credit(earned)
     },
     reject({ sale }) {
       const earned = sales[sale]
-      if (earned && left(earned) > 0) earned.isRejected = true
+      if (earned && left(earned) > 0) Object.assign(earned, { isRejected: true, isHeld: false })
+    },
+    decide({ customer, decision }) {
+      for (const earned of everything()) {
+        if (earned.customer !== customer || !earned.isHeld || left(earned) === 0) continue
+        earned.isHeld = false
+        if (decision === 'released') earned.isReleased = true
+        else earned.isRejected = true
+      }
     },
     adjust({ partner, currency, cents }) {
       const whose = `${partner} ${currency}`
@@ -220,6 +308,7 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
   for (const [at, steps] of plan.days.entries()) {
     day = at
     for (const step of steps) act(step)
+    settle()
   }
   return runs
 

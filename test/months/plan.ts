@@ -1,10 +1,13 @@
 import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
+import { type ReviewRule, reviewRules } from '../../lib/review-rules.ts'
 import { type Random, seeded } from '../chaos/random.ts'
 
 /** How many partners and groups a month has. */
 export const partnersInAll = 4
 const groupsInAll = 2
 const customersInAll = 9
+/** How many visitors of the program's page click before the month, where the page has the tag. */
+export const earlierClicks = 20
 export const daysInAll = 30
 
 /** What the program pays where no rule is for it, from a day on. */
@@ -24,6 +27,11 @@ export interface Buyer {
   partner: number
   /** How many days before the month they bought first, and what; null where they did not. */
   boughtBefore: { days: number; amount: number } | null
+  /**
+   * What is wrong with who came by a link: the click is a bot's, an ad's, or of no page; their e-mail address is the partner's; or they are one of
+   * many at one address.
+   */
+  sign: 'bot' | 'ad' | 'no page' | 'own e-mail' | 'farm' | null
 }
 
 /** What happens on a day. Sales, leads and customers are named by their place. */
@@ -49,6 +57,8 @@ export type Step =
   | { do: 'terms'; terms: Terms }
   | { do: 'approve'; sale: number }
   | { do: 'reject'; sale: number }
+  /** Somebody decides on what is held of a customer. */
+  | { do: 'decide'; customer: number; decision: 'released' | 'rejected' }
   /** By hand, with a note: a commission, or a deduction where it is below zero. */
   | { do: 'adjust'; partner: number; currency: string; cents: number }
   | { do: 'run' }
@@ -60,6 +70,9 @@ export interface Plan {
   /** What decides where a link and a code disagree. */
   priority: 'code' | 'click'
   groups: (number | null)[]
+  reviewRules: ReviewRule[]
+  /** Whether the program's page has the tag, so that clicks name it. */
+  hasTag: boolean
   buyers: Buyer[]
   days: Step[][]
 }
@@ -105,6 +118,26 @@ const drawHolder = (random: Random): Holder =>
 
 const drawGroup = (random: Random) => random.pick([null, 0, 1]) ?? null
 
+function drawBuyer(random: Random, place: number): Buyer {
+  const by = place === 0 ? 'nobody' : random.chance(0.7) ? 'link' : 'code'
+  const sign = random.chance(0.6)
+    ? random.pick(['bot', 'ad', 'no page', 'own e-mail', 'own e-mail'] as const)
+    : undefined
+  return {
+    by,
+    partner: random.integer(0, partnersInAll - 1),
+    boughtBefore: random.chance(0.4) ? { days: random.integer(5, 80), amount: amounts(random) } : null,
+    sign: by === 'link' ? (sign ?? null) : null,
+  }
+}
+
+/** Buyers of one partner at one address: none, as many as are held, or one less. */
+function drawFarm(random: Random): Buyer[] {
+  const partner = random.integer(0, partnersInAll - 1)
+  const length = random.pick([0, 0, 4, 5, 6]) ?? 0
+  return Array.from({ length }, () => ({ by: 'link', partner, boughtBefore: null, sign: 'farm' }))
+}
+
 /** Draws a month: the same for the same seed. */
 export function drawPlan(seed: number): Plan {
   const random = seeded(seed)
@@ -113,13 +146,13 @@ export function drawPlan(seed: number): Plan {
     terms: drawTerms(random),
     priority: random.pick(['code', 'click'] as const) ?? 'code',
     groups: Array.from({ length: partnersInAll }, () => drawGroup(random)),
-    buyers: Array.from({ length: customersInAll }, (_, place) => ({
-      by: place === 0 ? 'nobody' : random.chance(0.7) ? 'link' : 'code',
-      partner: random.integer(0, partnersInAll - 1),
-      boughtBefore: random.chance(0.4) ? { days: random.integer(5, 80), amount: amounts(random) } : null,
-    })),
+    reviewRules: reviewRules.filter(() => random.chance(0.8)),
+    hasTag: random.chance(0.3),
+    buyers: [...Array.from({ length: customersInAll }, (_, place) => drawBuyer(random, place)), ...drawFarm(random)],
     days: [],
   }
+  const drawCustomer = () => random.integer(1, plan.buyers.length - 1)
+  const signed = plan.buyers.flatMap(({ sign }, place) => (sign === null ? [] : [place]))
   const sales: { amount: number; refunds: number; isDisputed: boolean }[] = []
   for (const { boughtBefore } of plan.buyers) {
     if (boughtBefore) sales.push({ amount: boughtBefore.amount, refunds: 0, isDisputed: false })
@@ -131,9 +164,9 @@ export function drawPlan(seed: number): Plan {
   }
   const drawStep = (): Step | undefined => {
     const dice = random.integer(0, 99)
-    if (dice < 48) {
+    if (dice < 44) {
       const amount = amounts(random)
-      const customer = random.integer(0, customersInAll - 1)
+      const customer = random.chance(0.1) ? 0 : drawCustomer()
       // Whom a code brings names it first, which here the processor's payments do not.
       const isKnown = plan.buyers[customer]?.by !== 'code' || bought.has(customer)
       bought.add(customer)
@@ -151,11 +184,15 @@ export function drawPlan(seed: number): Plan {
         code: random.chance(0.25) ? random.integer(0, partnersInAll - 1) : null,
       }
     }
-    if (dice < 52) return { do: 'lead', customer: random.integer(1, customersInAll - 1) }
-    if (dice < 60) return { do: 'rules', ...ofHolder(drawHolder(random)) }
-    if (dice < 64) return { do: 'move', partner: random.integer(0, partnersInAll - 1), group: drawGroup(random) }
-    if (dice < 66) return { do: 'terms', terms: drawTerms(random) }
-    if (dice < 69) {
+    if (dice < 49) return { do: 'lead', customer: drawCustomer() }
+    if (dice < 57) {
+      const customer = random.pick(signed) ?? drawCustomer()
+      return { do: 'decide', customer, decision: random.chance(0.6) ? 'released' : 'rejected' }
+    }
+    if (dice < 63) return { do: 'rules', ...ofHolder(drawHolder(random)) }
+    if (dice < 66) return { do: 'move', partner: random.integer(0, partnersInAll - 1), group: drawGroup(random) }
+    if (dice < 68) return { do: 'terms', terms: drawTerms(random) }
+    if (dice < 71) {
       const currency = random.chance(0.85) ? 'usd' : 'eur'
       const cents = random.integer(1, 3000) * (random.chance(0.5) ? 1 : -1)
       return { do: 'adjust', partner: random.integer(0, partnersInAll - 1), currency, cents }
@@ -182,11 +219,15 @@ export function drawPlan(seed: number): Plan {
     return { do: 'run' }
   }
   const ofHolder = (holder: Holder) => ({ holder, rules: drawRules(random, holder) })
+  const farmDay = random.integer(0, 9)
   for (let day = 0; day < daysInAll; day++) {
     const steps = Array.from({ length: random.integer(0, 4) }, drawStep).filter((step) => step !== undefined)
     // Rules are there from the beginning, and change within the month.
     const begins: Step[] = day === 0 ? [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) : []
-    plan.days.push([...begins, ...steps])
+    const signups: Step[] = plan.buyers.flatMap(({ sign }, customer) =>
+      sign === 'farm' && day === farmDay ? [{ do: 'lead', customer }] : [],
+    )
+    plan.days.push([...begins, ...signups, ...steps])
   }
   plan.days.at(-1)?.push({ do: 'run' })
   return plan

@@ -5,6 +5,7 @@ import type { Database } from '../../lib/database.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../../lib/money/commissions.ts'
 import { makeAdjustment } from '../../lib/money/adjustments.ts'
+import { decideReviews, flagNewCommissions, hashPartnerEmails } from '../../lib/money/reviews.ts'
 import { makePayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
 import { refundSale } from '../../lib/money/refunds.ts'
 import { recordSale } from '../../lib/money/sales.ts'
@@ -12,14 +13,29 @@ import { makeCode } from '../../lib/programs/codes.ts'
 import { type RuleHolder, saveRules } from '../../lib/programs/commission-rules.ts'
 import { makeGroup, movePartners } from '../../lib/programs/groups.ts'
 import { recordClick } from '../../lib/tracking/clicks.ts'
+import { emailHash } from '../../lib/tracking/customers.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { noClick, noLead, noSale, transfer } from '../support/ledger.ts'
 import type { Payment } from './books.ts'
-import { type Holder, partnersInAll, type Plan, type Step, type Terms } from './plan.ts'
+import { type Buyer, earlierClicks, type Holder, partnersInAll, type Plan, type Step, type Terms } from './plan.ts'
 
 type Sql = Pick<pg.Pool, 'query'>
 
 const keyOf = (customer: number) => `buyer-${customer}`
+const hashEmail = (address: string) => emailHash('months', address)
+
+/** What the click of a buyer says of them. Each has an address of their own, but those of a farm. */
+function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor: number) {
+  const isAd = sign === 'ad'
+  return {
+    ...noClick,
+    affiliate_url: `https://shop.example.com/?aff=${code}${isAd ? '&gclid=ad' : ''}`,
+    partner_code: code,
+    page_url: sign === 'no page' ? null : page,
+    device_type: sign === 'bot' ? 'bot' : 'desktop',
+    visitor: sign === 'farm' ? 1 : visitor,
+  }
+}
 
 /** Plays a month over a database and answers what each run paid, as the bank would be told. A day passes by moving everything a day back. */
 export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ programId: number; runs: Payment[][] }> {
@@ -29,6 +45,7 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
   const known = new Set<number>()
   const runs: Payment[][] = []
   let sold = 0
+  const page = plan.hasTag ? 'https://shop.example.com/' : null
   const saleId = (place: number) => `pi_${accountId}_${place}`
 
   async function clickOf(customer: number): Promise<string | null> {
@@ -37,8 +54,7 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
     const clicked = clicks.get(customer)
     if (clicked !== undefined) return clicked
     const code = `${world.tag}-${buyer.partner}`
-    const click = { ...noClick, affiliate_url: `https://shop.example.com/?aff=${code}`, partner_code: code }
-    const { click_id: clickId } = await recordClick(db, click, null)
+    const { click_id: clickId } = await recordClick(db, clickBy(buyer.sign, code, page, 100 + customer), null)
     clicks.set(customer, clickId)
     return clickId
   }
@@ -91,15 +107,26 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
   async function pass(days: number, key: string | null = null): Promise<void> {
     await sql.query(
       `with moved as (
-        update customers set first_purchase_date = first_purchase_date - make_interval(days => $2)
+        update customers set first_purchase_date = first_purchase_date - make_interval(days => $2),
+          signup_date = signup_date - make_interval(days => $2)
         where program_id = $1 and ($3::text is null or customer_key = $3) returning id
       ), sold as (
         update sales set sale_date = sale_date - make_interval(days => $2) where program_id = $1 and customer_id in (select id from moved)
+      ), led as (
+        update affiliate_lead_events set lead_timestamp = lead_timestamp - make_interval(days => $2)
+        where program_id = $1 and not is_test and customer_id in (select id from moved)
       )
       update commissions set hold_until = hold_until - make_interval(days => $2)
       where program_id = $1 and customer_id in (select id from moved)`,
       [programId, days, key],
     )
+  }
+
+  /** What the scheduled function does. */
+  async function settleDay(): Promise<void> {
+    await hashPartnerEmails(db, hashEmail, 1000)
+    while ((await flagNewCommissions(db, 1000)).more);
+    while ((await approveDueCommissions(db, 1000)).more);
   }
 
   const settle = (sale: number) =>
@@ -120,7 +147,12 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
     async lead({ customer }) {
       const clickId = await clickOf(customer)
       if (clickId === null) return
-      await recordServerLead(db, keyHash, { customer_key: keyOf(customer), click_id: clickId, ...noLead }, null)
+      const buyer = plan.buyers[customer]
+      const email_hash = await hashEmail(
+        buyer?.sign === 'own e-mail' ? world.addressOf(buyer.partner) : `${keyOf(customer)}@example.com`,
+      )
+      const lead = { ...noLead, customer_key: keyOf(customer), click_id: clickId, email_hash }
+      await recordServerLead(db, keyHash, lead, null)
     },
     refund: ({ sale, amount, id }) =>
       refundSale(
@@ -152,11 +184,22 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
     terms: ({ terms }) => saveTerms(sql, programId, terms),
     async approve({ sale }) {
       const id = await commissionOf(sale)
-      if (id !== undefined) await approveCommissions(db, programId, [id])
+      if (id === undefined) return
+      await hashPartnerEmails(db, hashEmail, 1000)
+      await approveCommissions(db, programId, [id])
     },
     async reject({ sale }) {
       const id = await commissionOf(sale)
       if (id !== undefined) await rejectCommission(db, programId, id, 'no').catch(unlessRefused)
+    },
+    async decide({ customer, decision }) {
+      const { rows } = await sql.query<{ id: string }>(
+        `select c.id from commissions c join customers u on u.program_id = c.program_id and u.id = c.customer_id
+        where c.program_id = $1 and (u.customer_key = $2 or u.click_id = $3)`,
+        [programId, keyOf(customer), clicks.get(customer) ?? ''],
+      )
+      const ids = rows.map(({ id }) => Number(id))
+      if (ids.length > 0) await decideReviews(db, programId, ids, decision, 'Asked the buyer.')
     },
     adjust: ({ partner, currency, cents }) =>
       makeAdjustment(
@@ -167,7 +210,7 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
         [],
       ),
     async run() {
-      while ((await approveDueCommissions(db, 1000)).more);
+      await settleDay()
       const run = await makePayoutRun(db, programId, randomUUID()).catch(unlessRefused)
       if (run) await payPayoutRun(db, programId, run, transfer)
       const { rows } = await sql.query<{ partner_id: string; currency: string; amount_cents: string }>(
@@ -189,6 +232,10 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
     await acts[step.do](step)
   }
 
+  if (plan.hasTag) {
+    const visits = Array.from({ length: earlierClicks }, (_, n) => clickBy(null, `${world.tag}-0`, page, 1000 + n))
+    await Promise.all(visits.map((click) => recordClick(db, click, null)))
+  }
   for (const [customer, { boughtBefore }] of plan.buyers.entries()) {
     if (!boughtBefore) continue
     const { amount, days } = boughtBefore
@@ -198,6 +245,7 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
   for (const [day, steps] of plan.days.entries()) {
     if (day > 0) await pass(1)
     for (const step of steps) await act(step)
+    await settleDay()
   }
   return { programId, runs }
 }
@@ -223,8 +271,8 @@ async function createWorld(db: Database, sql: Sql, plan: Plan) {
   const { rows } = await sql.query<{ program_id: string; partner_ids: string[] }>(
     `with workspace as (insert into workspaces (name) values ('Month') returning id),
     program as (
-      insert into programs (workspace_id, name, domain, processor_account_id, attribution_priority)
-      select id, 'Month', 'shop.example.com', $3, $5 from workspace returning id
+      insert into programs (workspace_id, name, domain, processor_account_id, attribution_priority, review_rules)
+      select id, 'Month', 'shop.example.com', $3, $5, $7 from workspace returning id
     ),
     key as (insert into api_keys (program_id, key_hash, hint) select id, decode($1, 'hex'), $2 from program),
     partner as (
@@ -236,7 +284,7 @@ async function createWorld(db: Database, sql: Sql, plan: Plan) {
       insert into referral_links (code, program_id, partner_id) select $4 || '-' || right(name, 1), program_id, id from partner
     )
     select program.id as program_id, array_agg(partner.id order by partner.name) as partner_ids from program, partner group by program.id`,
-    [keyHash, hint, accountId, tag, plan.priority, partnersInAll],
+    [keyHash, hint, accountId, tag, plan.priority, partnersInAll, plan.reviewRules],
   )
   const programId = Number(rows[0]?.program_id)
   const partnerIds = rows[0]?.partner_ids.map(Number) ?? []
@@ -251,5 +299,6 @@ async function createWorld(db: Database, sql: Sql, plan: Plan) {
     const group = plan.groups[place] ?? null
     if (group !== null) await movePartners(db, programId, [partner_id], groupIds[group] ?? 0)
   }
-  return { programId, partnerIds, groupIds, keyHash, accountId, tag }
+  const addressOf = (partner: number) => `${partner}-${tag}@example.com`
+  return { programId, partnerIds, groupIds, keyHash, accountId, tag, addressOf }
 }

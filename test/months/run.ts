@@ -2,6 +2,7 @@ import { Pool } from 'pg'
 import color from 'picocolors'
 import { readOptions } from '../../lib/commands/command.ts'
 import { findDifferences } from '../../lib/commands/audit.ts'
+import { migrate } from '../../lib/commands/migrate.ts'
 import { Database } from '../../lib/database.ts'
 import { startStand } from '../chaos/stand.ts'
 import { checkMonth } from './check.ts'
@@ -21,16 +22,27 @@ const { values } = readOptions(
 )
 const [months, firstSeed] = [Number(values.months), Number(values.seed)]
 const stand = await startStand()
-const pool = new Pool({ connectionString: stand.databaseUrl, max: 4 })
-const db = new Database({ DATABASE_URL: stand.databaseUrl, NEON_ENDPOINT: stand.neon.url })
-// Postgres goes before its connections do where the run ended by an error.
-pool.on('error', () => {})
+
+function open(databaseUrl: string) {
+  const pool = new Pool({ connectionString: databaseUrl, max: 4 })
+  // Postgres goes before its connections do where the run ended by an error.
+  pool.on('error', () => {})
+  return { pool, db: new Database({ DATABASE_URL: databaseUrl, NEON_ENDPOINT: stand.neon.url }) }
+}
+
+/** Two months at a time, each in a database of its own: what is looked at and credited by itself is so in all programs at once. */
+const first = open(stand.databaseUrl)
+await first.pool.query('create database other')
+const otherUrl = new URL(stand.databaseUrl)
+otherUrl.pathname = 'other'
+await migrate(otherUrl.href)
+const lanes = [first, open(otherUrl.href)]
 const started = performance.now()
 console.log(`${months} months from seed ${firstSeed}`)
 try {
   let [next, wrongMonths, payments] = [0, 0, 0]
   await Promise.all(
-    Array.from({ length: 2 }, async () => {
+    lanes.map(async ({ db, pool }) => {
       while (next < months) {
         const seed = firstSeed + next++
         const { wrong, paid } = await checkMonth(db, pool, seed)
@@ -43,16 +55,27 @@ try {
     }),
   )
   // The days that pass are moved in what payouts are read from, so the figures by day and by group are of other days.
-  const client = await pool.connect()
-  const differences = (await findDifferences(client)).filter((line) => !/^(a day|what is grouped|grouped)/.test(line))
-  client.release()
+  const differences: string[] = []
+  const reviews = { held: 0, released: 0, rejected: 0 }
+  for (const { pool } of lanes) {
+    const client = await pool.connect()
+    const found = await findDifferences(client)
+    client.release()
+    differences.push(...found.filter((line) => !/^(a day|what is grouped|grouped)/.test(line)))
+    const { rows } = await pool.query<{ decision: 'released' | 'rejected' | null }>(
+      'select decision from commission_reviews',
+    )
+    reviews.held += rows.length
+    for (const { decision } of rows) if (decision !== null) reviews[decision]++
+  }
   for (const difference of differences.slice(0, 10)) console.log(color.red(difference))
   const seconds = ((performance.now() - started) / 1000).toFixed(0)
   console.log(
-    `${months} months, ${payments} payments: ${wrongMonths} wrong, ${differences.length} differences, ${seconds} s`,
+    `${months} months, ${payments} payments, ${reviews.held} held (${reviews.released} released, ${reviews.rejected} rejected): ` +
+      `${wrongMonths} wrong, ${differences.length} differences, ${seconds} s`,
   )
   process.exitCode = wrongMonths + differences.length === 0 ? 0 : 1
 } finally {
-  await pool.end()
+  await Promise.all(lanes.map(({ pool }) => pool.end()))
   await stand.close()
 }
