@@ -169,71 +169,75 @@ test('a code is given and named as the page of codes says', async () => {
   expect(stdout).toMatch(/^true true$/m)
 })
 
-test('the walk runs as it stands: told to another process as it says there, and explained as JSON and in the dashboard', async () => {
-  const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
-  const port = await freePort()
-  const { text } = await get('/docs/walk.md')
-  const blocks = Array.from(
-    text.matchAll(/^```(\w+) walk(?: file=(\S+))?\n([^]*?)^```$/gm),
-    ([, kind, file, code = '']) => ({
-      kind,
-      file,
-      code: code.replace('.listen(3000)', `.listen(${port})`).replace('localhost:3000', `localhost:${port}`),
-    }),
-  )
-  const folder = mkdtempSync(join(tmpdir(), 'walk-'))
-  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
-  for (const { file, code } of blocks) if (file) writeFileSync(join(folder, file), code)
-  const env = {
-    PATH: process.env['PATH'] ?? '',
-    HOME: folder,
-    SVC_BASE_URL: stack.baseUrl,
-    SVC_API_KEY: shop.apiKey,
-    SVC_WEBHOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=',
-  }
-  const options = { cwd: folder, env }
-  const [servers = '', walk = '', questions = ''] = blocks.flatMap(({ kind, code }) => (kind === 'sh' ? [code] : []))
+test(
+  'the walk runs as it stands: told to another process as it says there, and explained as JSON and in the dashboard',
+  { timeout: 120_000 },
+  async () => {
+    const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
+    const port = await freePort()
+    const { text } = await get('/docs/walk.md')
+    const blocks = Array.from(
+      text.matchAll(/^```(\w+) walk(?: file=(\S+))?\n([^]*?)^```$/gm),
+      ([, kind, file, code = '']) => ({
+        kind,
+        file,
+        code: code.replace('.listen(3000)', `.listen(${port})`).replace('localhost:3000', `localhost:${port}`),
+      }),
+    )
+    const folder = mkdtempSync(join(tmpdir(), 'walk-'))
+    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+    for (const { file, code } of blocks) if (file) writeFileSync(join(folder, file), code)
+    const env = {
+      PATH: process.env['PATH'] ?? '',
+      HOME: folder,
+      SVC_BASE_URL: stack.baseUrl,
+      SVC_API_KEY: shop.apiKey,
+      SVC_WEBHOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=',
+    }
+    const options = { cwd: folder, env }
+    const [servers = '', walk = '', questions = ''] = blocks.flatMap(({ kind, code }) => (kind === 'sh' ? [code] : []))
 
-  const background = spawn('bash', ['-c', `${servers}\nwait`], { ...options, detached: true })
-  onTestFinished(async () => {
-    const ended = once(background, 'close')
-    process.kill(-(background.pid ?? 0), 'SIGTERM')
-    await ended
-    rmSync(folder, { recursive: true })
-  })
-  const output = { printed: '' }
-  for (const stream of [background.stdout, background.stderr])
-    stream.setEncoding('utf8').on('data', (printed: string) => (output.printed += printed))
-  await expect.poll(() => output.printed, { timeout: 20_000 }).toContain('forwards to')
+    const background = spawn('bash', ['-c', `${servers}\nwait`], { ...options, detached: true })
+    onTestFinished(async () => {
+      const ended = once(background, 'close')
+      process.kill(-(background.pid ?? 0), 'SIGTERM')
+      await ended
+      rmSync(folder, { recursive: true })
+    })
+    const output = { printed: '' }
+    for (const stream of [background.stdout, background.stderr])
+      stream.setEncoding('utf8').on('data', (printed: string) => (output.printed += printed))
+    await expect.poll(() => output.printed, { timeout: 60_000 }).toContain('forwards to')
 
-  const { stdout: walked } = await run('bash', ['-c', walk], options)
-  expect(walked).toMatch(/^true \{ id: \d+, status: 'refunded', amount_cents: 980, reversed_cents: 180 \}\n/)
-  expect(walked.split('\n')).toContain(`Nora Field [ { currency: 'usd', balance_cents: 800 } ]`)
-  const told = blocks.find(({ kind }) => kind === 'text')?.code
-  await expect
-    .poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join(''), { timeout: 20_000 })
-    .toBe(told)
+    const { stdout: walked } = await run('bash', ['-c', walk], options)
+    expect(walked).toMatch(/^true \{ id: \d+, status: 'refunded', amount_cents: 980, reversed_cents: 180 \}\n/)
+    expect(walked.split('\n')).toContain(`Nora Field [ { currency: 'usd', balance_cents: 800 } ]`)
+    const told = blocks.find(({ kind }) => kind === 'text')?.code
+    await expect
+      .poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join(''), { timeout: 20_000 })
+      .toBe(told)
 
-  const summary = /Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\./
-  const { stdout: explained } = await run('bash', ['-c', questions], options)
-  expect(explained.split(summary)).toHaveLength(3)
-  const why = ['--input-type=module', '--eval', await codeOf('why-this-partner', 'why.mjs')]
-  const asked = await run(process.execPath, why, { env: { SVC_API_KEY: shop.apiKey } })
-  expect(asked.stdout).toMatch(summary)
+    const summary = /Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\./
+    const { stdout: explained } = await run('bash', ['-c', questions], options)
+    expect(explained.split(summary)).toHaveLength(3)
+    const why = ['--input-type=module', '--eval', await codeOf('why-this-partner', 'why.mjs')]
+    const asked = await run(process.execPath, why, { env: { SVC_API_KEY: shop.apiKey } })
+    expect(asked.stdout).toMatch(summary)
 
-  const page = await browser.newPage({ baseURL: stack.baseUrl })
-  const { hostname: domain } = new URL(stack.baseUrl)
-  const session = { name: sessionCookie, value: encodeURIComponent(shop.dashboardToken) }
-  await page.context().addCookies([{ ...session, domain, path: '/', secure: true }])
-  await page.goto(`/programs/${shop.programId}/commissions`)
-  await page.getByRole('link', { name: 'order-81' }).click()
-  await page.getByRole('heading', { name: 'Why this partner?' }).waitFor()
-  expect(await page.locator('main').innerText()).toMatch(summary)
-  const history = page.getByRole('table', { name: /^History/ }).getByRole('row')
-  const events = await history.locator('td:nth-child(2)').allInnerTexts()
-  expect(events.map((event) => event.toLowerCase())).toEqual(['recorded', 'commission', 'refund', 'approved'])
-  await page.close()
-})
+    const page = await browser.newPage({ baseURL: stack.baseUrl })
+    const { hostname: domain } = new URL(stack.baseUrl)
+    const session = { name: sessionCookie, value: encodeURIComponent(shop.dashboardToken) }
+    await page.context().addCookies([{ ...session, domain, path: '/', secure: true }])
+    await page.goto(`/programs/${shop.programId}/commissions`)
+    await page.getByRole('link', { name: 'order-81' }).click()
+    await page.getByRole('heading', { name: 'Why this partner?' }).waitFor()
+    expect(await page.locator('main').innerText()).toMatch(summary)
+    const history = page.getByRole('table', { name: /^History/ }).getByRole('row')
+    const events = await history.locator('td:nth-child(2)').allInnerTexts()
+    expect(events.map((event) => event.toLowerCase())).toEqual(['recorded', 'commission', 'refund', 'approved'])
+    await page.close()
+  },
+)
 
 test('the proxy beside a server of another language runs as it stands, and sets the cookies', async () => {
   const { text } = await get('/docs/own-domain.md')

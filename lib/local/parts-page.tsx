@@ -22,7 +22,7 @@ import { causeColumn, commissionColumns, commissionStates } from '../../function
 import { CountingHelp } from '../../functions/dashboard/parts/counting.tsx'
 import { DateRange } from '../../functions/dashboard/parts/date-range.tsx'
 import { ExplanationPage } from '../../functions/dashboard/parts/explanation.tsx'
-import { Field, PostButton, Problem, ReasonMenu, Submit } from '../../functions/dashboard/parts/fields.tsx'
+import { Field, NoDefault, PostButton, Problem, ReasonMenu, Submit } from '../../functions/dashboard/parts/fields.tsx'
 import { FlashMessage } from '../../functions/dashboard/parts/flash.tsx'
 import { type FormState, emptyForm } from '../../functions/dashboard/parts/form.ts'
 import { Day, formatNumber, isolated, Time } from '../../functions/dashboard/parts/format.tsx'
@@ -516,6 +516,7 @@ function Forms() {
               <Field name="lines" label="Several lines" rows={3} value="One line" form={emptyForm} />
               <TransferFields id="transfer" />
             </div>
+            <NoDefault />
             <Submit>Save</Submit>
           </form>
         </Card>
