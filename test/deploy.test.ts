@@ -3,12 +3,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { crc32, inflateRawSync } from 'node:zlib'
-import { beforeEach, expect, inject, onTestFinished, test } from 'vitest'
-import { planDeployment } from '../lib/commands/deploy.ts'
+import { crc32, gzipSync, inflateRawSync } from 'node:zlib'
+import { beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { unstable_readConfig as readConfig } from 'wrangler'
+import { gzipBytesMax, planDeployment } from '../lib/commands/deploy.ts'
 import { operatorToml, readOperator } from '../lib/commands/deploy/config.ts'
 import { buildLambda } from '../lib/commands/deploy/lambda.ts'
 import { readFunctions } from '../lib/local/functions.ts'
+import { bundleFunctions } from '../lib/local/workers.ts'
 import { startCloudflare } from './support/cloudflare.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { bareEnvironment } from './support/spawned.ts'
@@ -227,6 +229,40 @@ test('wrangler, run twice, leaves what the second run was not given', { timeout:
   const second = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
   expect(second).toEqual(first)
   expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
+})
+
+/** The name and sizes that the command prints of a function, in KiB. */
+const printed = (name: string, kib: number, gzipKib: number) =>
+  expect.stringMatching(new RegExp(`^✓ ${name} +${kib.toFixed(1)} KiB +${gzipKib.toFixed(1)} KiB gzip`))
+
+test('what visitors and sales wait for is within its size, which is that of what wrangler builds', async () => {
+  const held = readFunctions().filter(({ name }) => name in gzipBytesMax)
+  const sizes = Array.from(await bundleFunctions(held, true), ([name, script]) => ({
+    name,
+    bytes: Buffer.byteLength(script),
+    gzipBytes: gzipSync(script).length,
+  }))
+  expect(sizes.map(({ name }) => name).toSorted()).toEqual(Object.keys(gzipBytesMax).toSorted())
+  expect(sizes.filter(({ name, gzipBytes }) => gzipBytes > (gzipBytesMax[name] ?? 0))).toEqual([])
+  const [first] = sizes
+  if (!first) throw new Error('No function has a limit.')
+  const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name)
+  expect(stdout.split('\n')).toContainEqual(printed(first.name, first.bytes / 1024, first.gzipBytes / 1024))
+})
+
+test('wrangler has nothing to say of the configuration of any function', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'wrangler-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const config = path.join(folder, 'wrangler.toml')
+  writeFileSync(config, operatorToml(wranglerToml, readOperator(given('staging')).operator))
+  const said = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+  onTestFinished(() => said.mockRestore())
+  const names = readFunctions().map((entry) => [entry.name, readConfig({ config, env: entry.name }).name])
+  expect(names).toEqual(readFunctions().map(({ name }) => [name, `svc-staging-${name}`]))
+  expect(said.mock.calls).toEqual([])
+  writeFileSync(config, `${wranglerToml}\n[env.track-click.vars2]\n`)
+  readConfig({ config, env: 'track-click' })
+  expect(said.mock.calls.join()).toContain('Unexpected fields found in env.track-click field: "vars2"')
 })
 
 test.each([

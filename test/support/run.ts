@@ -5,9 +5,9 @@ import { startVitest, type TestModule } from 'vitest/node'
 import { answerHelp } from '../../lib/commands/command.ts'
 
 /**
- * `npm test`: formatter, linter, type checkers and bundles, then every test. `npm test -- <part of a file's name>` runs the tests of
- * these files only. Tests run the service as test/support/stack.ts says: as lib/serve does, or with `RUN_ON=workers` in workerd. `npm run check` leaves out the bundles and every test that starts more than a database. The last line is
- * `N passed, N failed`, where a check counts as one.
+ * `npm test`: formatter, linter and type checkers, then every test. `npm test -- <part of a file's name>` runs the tests of these files
+ * only. Tests run the service as test/support/stack.ts says: as lib/serve does, or with `RUN_ON=workers` in workerd. `npm run check` leaves
+ * out every test that starts more than a database. The last line is `N passed, N failed`, where a check counts as one.
  */
 answerHelp(`npm test               checks everything, on a database of its own
 npm test -- NAME       the test files whose names hold that
@@ -31,7 +31,6 @@ const checks: Check[] = [
   { name: 'types', command: 'tsc --noEmit' },
   { name: 'types of the tracker', command: 'tsc --noEmit -p tracker' },
 ]
-const bundles: Check = { name: 'bundles', command: 'node lib/commands/deploy.ts --dry-run' }
 
 let passed = 0
 let failed = 0
@@ -75,7 +74,7 @@ const counter = {
 }
 
 await check(build)
-if (filters.length === 0) await Promise.all([...checks, ...(isCheck ? [] : [bundles])].map(check))
+if (filters.length === 0) await Promise.all(checks.map(check))
 
 const vitest = await startVitest('test', isCheck ? testsWithoutStack() : filters, {
   config: 'test/vitest.config.ts',
