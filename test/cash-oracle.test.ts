@@ -39,8 +39,9 @@ function play(plan: Plan): History {
 }
 
 test(`what the events tell of 3,000 histories of every kind is what the ledger holds (SEED=${seed})`, () => {
-  for (let at = 0; at < 3000; at++) {
-    const plan = drawPlan(seed + at, allWays)
+  // The first pays a debt with an invoice for nothing.
+  for (const drawn of [72_139_915, ...Array.from({ length: 3000 }, (_, at) => seed + at)]) {
+    const plan = drawPlan(drawn, allWays)
     const { account, calls, partnerOf } = play(plan)
     const terms = { commissionBp: plan.commission_bp, durationMonths: plan.duration_months, partnerOf }
     const told = toldBy({ account, calls })

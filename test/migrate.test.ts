@@ -43,6 +43,24 @@ test('two runners at once apply each file once between them', async () => {
   expect(applied.flat().toSorted()).toEqual(['0001_slow.sql', '0002_second.sql'])
 })
 
+test('a file that deadlocks with a call of a running version is applied after that call', async () => {
+  const url = await emptyDatabase()
+  await migrate(url, [first, second])
+  const call = new Client({ connectionString: url })
+  await call.connect()
+  await call.query(`set deadlock_timeout = '1min'; begin; select from second`)
+  const widens = file(
+    '0003_widens.sql',
+    'alter table first add column more int; alter table second add column more int',
+  )
+  const applied = migrate(url, [first, second, widens])
+  const waiting = `select from pg_locks where relation = 'second'::regclass and not granted`
+  await expect.poll(async () => (await call.query(waiting)).rowCount, { timeout: 60_000 }).toBe(1)
+  await call.query('select from first; commit')
+  await call.end()
+  expect(await applied).toEqual(['0003_widens.sql'])
+})
+
 test('a file that fails leaves nothing behind', async () => {
   const url = await emptyDatabase()
   const broken = file('0002_broken.sql', 'create table half (id int);\ncreate tabel half')

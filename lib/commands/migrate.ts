@@ -108,8 +108,11 @@ async function refuseOldServer(client: Client): Promise<void> {
   }
 }
 
-/** The lock ends with the transaction, so it also works through a pooler that shares sessions. */
-async function inTransaction<Result>(client: Client, work: () => Promise<Result>): Promise<Result> {
+/**
+ * The lock ends with the transaction, so it also works through a pooler that shares sessions. A transaction that the calls of a running
+ * version deadlocked with was rolled back whole, and is tried again.
+ */
+async function inTransaction<Result>(client: Client, work: () => Promise<Result>, triesLeft = 20): Promise<Result> {
   await client.query('begin')
   try {
     await client.query('select pg_advisory_xact_lock($1)', [advisoryLockKey])
@@ -118,9 +121,13 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     return result
   } catch (error) {
     await client.query('rollback')
+    if (triesLeft > 1 && isDeadlock(error)) return await inTransaction(client, work, triesLeft - 1)
     throw error
   }
 }
+
+const isDeadlock = (error: unknown) =>
+  error instanceof Error && error.cause instanceof DatabaseError && error.cause.code === '40P01'
 
 async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
   await client.query(`create table if not exists schema_migrations (

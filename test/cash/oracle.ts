@@ -59,8 +59,9 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const isPaidFor = partner !== null && !isOver(terms.durationMonths, firstOf.get(payment.buyer.customer), payment.at)
     const gone = arrived - left > arrived ? arrived : arrived - left
     if (arrived === 0n) return { payment, partner, amount: 0n, base: 0n, reversed: 0n, net: 0n }
-    const total = BigInt(payment.price.total)
-    const untaxed = BigInt(payment.price.untaxed)
+    // Where nothing was sold, a debt of before was paid, and counts as it is.
+    const total = BigInt(payment.price.total || 1)
+    const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const base = halfUp(arrived * untaxed, total)
     const commission = isPaidFor ? halfUp(base * BigInt(terms.commissionBp), 10_000n) : 0n
     const net = commission - (commission * gone) / arrived

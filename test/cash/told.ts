@@ -30,7 +30,8 @@ export function toldBy({ account, calls }: Pick<History, 'account' | 'calls'>): 
   const told = new Map<string, Told & { total: bigint; untaxed: bigint; currency: string; gone: bigint }>()
   const tell = (id: string, currency: string, paid: number, total: number, untaxed: number) => {
     const amount = minorUnits(BigInt(paid), currency)
-    const base = paid === 0 ? 0n : (2n * amount * BigInt(untaxed) + BigInt(total)) / (2n * BigInt(total))
+    // Where nothing was sold, what was paid is a debt of before, whose tax nobody tells.
+    const base = total === 0 ? amount : (2n * amount * BigInt(untaxed) + BigInt(total)) / (2n * BigInt(total))
     told.set(id, { amount, base, reversed: 0n, total: BigInt(total), untaxed: BigInt(untaxed), currency, gone: 0n })
   }
 
