@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -185,7 +185,11 @@ test(
       }),
     )
     const folder = mkdtempSync(join(tmpdir(), 'walk-'))
-    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+    // What `npm install` of the two packages makes. This checkout has no `.bin/svc`: it was installed before the package was built.
+    mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
+    for (const name of ['svc-tracker', 'standardwebhooks'])
+      symlinkSync(resolve('node_modules', name), join(folder, 'node_modules', name))
+    symlinkSync(resolve('tracker/dist/svc.js'), join(folder, 'node_modules/.bin/svc'))
     for (const { file, code } of blocks) if (file) writeFileSync(join(folder, file), code)
     const env = {
       PATH: process.env['PATH'] ?? '',
