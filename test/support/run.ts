@@ -25,10 +25,11 @@ interface Check {
 
 /** First and always, because tests run what it builds; it fails where a size is over its limit. */
 const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
+/** One checker, because several each work out anew what they share: it takes half the CPU time. */
 const checks: Check[] = [
   { name: 'formatter', command: 'prettier --check --cache .' },
   { name: 'linter', command: 'oxlint' },
-  { name: 'types', command: 'tsc --noEmit' },
+  { name: 'types', command: 'tsc --noEmit --checkers 1' },
   { name: 'types of the tracker', command: 'tsc --noEmit -p tracker' },
 ]
 
