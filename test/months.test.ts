@@ -42,6 +42,7 @@ const planted: [what: string, file: string, from: string, to: string, firstMonth
   where s.program_id = of_program_id and c.program_id = s.program_id and c.sale_id = s.id and c.credited_at is null and c.reversal = 'none';
   return true;
 end $$;`,
+    2,
   ],
   [
     'a rule that goes on when it ended',
@@ -55,18 +56,21 @@ end $$;`,
     'reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)',
     `reversed_share((commission).amount_cents - case when (sale).refunded_cents + by_cents < (sale).amount_cents
     then coalesce((sale).commission_fixed_cents, 0) else 0 end, (sale).refunded_cents + by_cents, (sale).amount_cents)`,
+    2,
   ],
   [
     "a partner's own rule that is ignored",
     'commission-rules',
     '(array[of_partner_id * 2 + 1, of_group_id * 2, 0])',
     '(array[of_group_id * 2, 0])',
+    2,
   ],
   [
     'what waits and is paid',
     'commissions',
     'where c.hold_until <= now() and c.credited_at is null',
     'where c.credited_at is null',
+    2,
   ],
   [
     'a code that wins over a click where the program says otherwise',
@@ -94,6 +98,7 @@ end $$;`,
     'reviews',
     "and v.decision = 'released'",
     "and v.decision = 'released' and o.id = f.id",
+    5,
   ],
   [
     "a partner's own address that anybody may have",
