@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type IncomingMessage, request as send } from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -66,6 +66,15 @@ test('a database beside secrets that are gone is not opened with others', () => 
   writeFileSync(path.join(data, 'postgres'), '')
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
     expect.stringContaining('is gone'),
+  ])
+})
+
+test('secrets that another process makes in the same moment are not written over', () => {
+  const data = mkdtempSync(path.join(folder, 'both-'))
+  // A link that leads nowhere is not there when it is looked for, and there when it is made.
+  symlinkSync(path.join(data, 'nowhere'), path.join(data, 'secrets.json'))
+  expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
+    expect.stringContaining('is in use by another process'),
   ])
 })
 

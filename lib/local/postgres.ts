@@ -48,9 +48,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const { dataFolder, password } = options
   const identity = serverIdentity()
   const binaries = await reachableBinaries(identity)
-  fs.mkdirSync(dataFolder, { recursive: true, mode: 0o700 })
-  if (identity.uid !== undefined) chownTo(dataFolder, identity)
-  if (!fs.existsSync(path.join(dataFolder, 'PG_VERSION'))) await initialise(binaries, options, identity)
+  if (!isInitialised(dataFolder)) await initialise(binaries, options, identity)
+  chownTo(dataFolder, identity)
   await waitUntilUnused(dataFolder)
 
   const port = await freePort()
@@ -140,21 +139,29 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
 
 const serverEnvironment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' }
 
+const isInitialised = (dataFolder: string) => fs.existsSync(path.join(dataFolder, 'PG_VERSION'))
+
+/**
+ * Makes the data folder beside its place and then moves it there: whoever is killed meanwhile leaves nothing half made in it, and of two
+ * that start at once one makes it.
+ */
 async function initialise(
   binaries: string,
   { dataFolder, password }: PostgresOptions,
   identity: Identity,
 ): Promise<void> {
+  removeLeftovers(dataFolder)
+  fs.mkdirSync(path.dirname(dataFolder), { recursive: true, mode: 0o700 })
+  const made = fs.mkdtempSync(`${dataFolder}${beingMade}${process.pid}-`)
   const passwordFolder = fs.mkdtempSync(path.join(tmpdir(), 'svc-'))
   const passwordFile = path.join(passwordFolder, 'password')
   fs.writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  chownTo(passwordFolder, identity)
-  chownTo(passwordFile, identity)
+  for (const owned of [made, passwordFolder, passwordFile]) chownTo(owned, identity)
   try {
     await run(
       path.join(binaries, 'initdb'),
       [
-        `--pgdata=${folderArgument(dataFolder, identity)}`,
+        `--pgdata=${folderArgument(made, identity)}`,
         '--username=postgres',
         `--pwfile=${passwordFile}`,
         '--auth=scram-sha-256',
@@ -165,11 +172,29 @@ async function initialise(
         '--no-sync',
         '--no-instructions',
       ],
-      { ...identity, cwd: dataFolder, env: serverEnvironment },
+      { ...identity, cwd: made, env: serverEnvironment },
     )
+    fs.renameSync(made, dataFolder)
+  } catch (error) {
+    const isTaken = error instanceof Error && 'code' in error && ['ENOTEMPTY', 'EEXIST'].includes(String(error.code))
+    if (!isTaken) throw error
+    if (!isInitialised(dataFolder))
+      throw new LocalStackError(`${dataFolder} holds something else than a database. Empty it, or name another folder.`)
   } finally {
+    fs.rmSync(made, { recursive: true, force: true })
     fs.rmSync(passwordFolder, { recursive: true })
   }
+}
+
+const beingMade = '.new-'
+
+/** What processes that were killed left of folders that they were making. */
+function removeLeftovers(dataFolder: string): void {
+  const [parent, prefix] = [path.dirname(dataFolder), `${path.basename(dataFolder)}${beingMade}`]
+  if (!fs.existsSync(parent)) return
+  for (const name of fs.readdirSync(parent))
+    if (name.startsWith(prefix) && !isAlive(Number.parseInt(name.slice(prefix.length))))
+      fs.rmSync(path.join(parent, name), { recursive: true, force: true })
 }
 
 /** Postgres and initdb refuse root and ask for a user that /etc/passwd knows. */

@@ -130,7 +130,7 @@ export function readSettings(
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    keep(dataFolder, { ...kept, ...secrets, DATABASE_PASSWORD: databasePassword })
+    keep(dataFolder, { ...kept, ...secrets, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,
     databaseUrl,
@@ -190,11 +190,19 @@ function readKept(dataFolder: string, problems: string[]): Record<string, string
   }
 }
 
-function keep(dataFolder: string, secrets: Record<string, string>): void {
+function keep(dataFolder: string, secrets: Record<string, string>, problems: string[]): void {
   mkdirSync(dataFolder, { recursive: true })
   const file = fileOf(dataFolder)
+  const isThere = existsSync(file)
   const text = `${JSON.stringify(secrets, null, 2)}\n`
-  if (existsSync(file) && readFileSync(file, 'utf8') === text) return
-  writeFileSync(file, text, { mode: 0o600 })
+  if (isThere && readFileSync(file, 'utf8') === text) return
+  try {
+    // The secrets of another process that starts just now are not written over: its database is made with them.
+    writeFileSync(file, text, { mode: 0o600, flag: isThere ? 'w' : 'wx' })
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    problems.push(`${dataFolder} is in use by another process that was started at the same moment. Run one of them.`)
+    return
+  }
   chmodSync(file, 0o600)
 }
