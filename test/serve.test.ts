@@ -1,10 +1,16 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { type IncomingMessage, request as plainly } from 'node:http'
+import { request as securely, type RequestOptions } from 'node:https'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { afterAll, describe, expect, inject, test, vi } from 'vitest'
+import { sessionCookie } from '../lib/access/sessions.ts'
 import { audit } from '../lib/commands/audit.ts'
 import { Database } from '../lib/database.ts'
 import { freePort } from '../lib/local/postgres.ts'
@@ -12,11 +18,14 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { makeEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { openPool } from '../lib/serve/postgres.ts'
 import { lossesOf, startCallers } from './chaos/serve.ts'
+import { launchBrowser } from './support/browser.ts'
+import { mmdb } from './support/mmdb.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets, type Served } from './support/serve-process.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
+import { startTlsProxy } from './support/tls-proxy.ts'
 
 const mailApi = await startMailApi()
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-serve-'))
@@ -32,26 +41,37 @@ async function post(baseUrl: string, address: string, body: unknown, key?: strin
   return { status: response.status, body: await response.json() }
 }
 
-/** Sends a form as the dashboard's own page does; the answer is not followed. */
-async function sendForm(baseUrl: string, address: string, fields: Record<string, string>, cookie = '') {
-  return await fetch(baseUrl + address, {
-    method: 'POST',
-    headers: { origin: baseUrl, cookie },
-    body: new URLSearchParams(fields),
-    redirect: 'manual',
-  })
+/** A call to the proxy, or to the service by itself, from an address of this machine. */
+async function clickFrom(options: RequestOptions, send: typeof plainly | typeof securely, body: object) {
+  const request = send({ method: 'POST', path: '/api/v1/track/click', ...options })
+  const answered = once(request, 'response') as Promise<[IncomingMessage]>
+  request.end(JSON.stringify(body))
+  const [response] = await answered
+  return JSON.parse(await text(response)) as { click_id: string }
 }
-
-const cookieOf = (response: Response) =>
-  response.headers
-    .getSetCookie()
-    .map((cookie) => cookie.split(';')[0])
-    .join('; ')
 
 describe('with a database of its own', async () => {
   const port = await freePort()
+  const origin = `http://127.0.0.1:${port}`
+  const host = 'partners.example.com'
   const dataFolder = path.join(folder, 'data')
-  const environment = { ...settingsOf(port, mailApi), WEBHOOK_LOOPBACK: 'on', LOGGED_PART: '1' }
+  const geoFile = path.join(folder, 'places.mmdb')
+  // Where the proxy sees its visitors come from, and where they say that they are.
+  const networks: Parameters<typeof mmdb>[1] = [
+    ['203.0.113.0', 24, { country: { iso_code: 'DE' } }],
+    ['198.51.100.0', 24, { country: { iso_code: 'FR' } }],
+  ]
+  writeFileSync(geoFile, mmdb(24, networks))
+  const environment = {
+    ...settingsOf(port, mailApi),
+    BASE_URL: `https://${host}`,
+    GEOIP_FILE: geoFile,
+    WEBHOOK_LOOPBACK: 'on',
+    LOGGED_PART: '1',
+  }
+  let shopPage = ''
+  const proxy = await startTlsProxy({ host, port, visitor: '203.0.113.9', page: () => shopPage })
+  const browser = await launchBrowser(proxy.browserArg)
   const started: Served[] = []
   const start = async () => {
     const served = await startServe(environment, ['--embedded', '--data', dataFolder])
@@ -75,41 +95,54 @@ describe('with a database of its own', async () => {
     }
   }
 
-  test('a person signs up and makes a program, and from a click to the refund everything is recorded and told', async () => {
+  test('behind a proxy with TLS a person signs up in a browser and makes a program, and from a click in a shop to the refund everything is recorded and told', async () => {
     const served = await start()
-    const { baseUrl } = served
     madeUp = secrets()
+    // Another process is refused the folder, and harms nothing.
+    const refused = run(process.execPath, ['lib/serve/serve.ts', '--embedded', '--data', dataFolder], {
+      env: { ...bareEnvironment, ...environment, PORT: '0' },
+    }).catch((error: unknown) => error)
     const [email, password] = ['ada@example.com', 'correct horse battery']
-    await sendForm(baseUrl, '/sign-up', { name: 'Ada', email, password })
-    await vi.waitFor(() => expect(mailApi.to(email)?.text).toContain('/verify-email?token='), 10_000)
-    const cookie = cookieOf(await sendForm(baseUrl, '/sign-in', { email, password }))
-    const link = /http:\S+(\/verify-email\?token=\S+)/.exec(mailApi.to(email)?.text ?? '')?.[1] ?? ''
-    expect((await sendForm(baseUrl, link, {}, cookie)).headers.get('location')).toBe('/')
-    const made = await sendForm(
-      baseUrl,
-      '/programs/new',
-      {
-        workspace: 'Acme',
-        name: 'Shop',
-        domain: 'shop.example.com',
-        commission_bp: '20',
-        currency: 'usd',
-        hold_days: '0',
-        cookie_window_days: '30',
-        attribution_model: 'last_click',
-        attribution_priority: 'code',
-        lead_auth_policy: 'server_verified',
-      },
-      cookie,
-    )
-    const page = await made.text()
-    const key = /svc_live_\w+/.exec(page)?.[0] ?? ''
-    const programId = Number(/\/programs\/(\d+)/.exec(page)?.[1])
-    expect([made.status, key.length > 20, programId > 0]).toEqual([200, true, true])
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, baseURL: environment.BASE_URL })
+    const page = await context.newPage()
+    const complaints: string[] = []
+    context.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())))
+    await page.goto('/sign-up')
+    await page.getByLabel('Your name').fill('Ada')
+    await page.getByLabel('E-mail').fill(email)
+    await page.getByLabel('Password').fill(password)
+    await page.getByRole('button', { name: 'Create account' }).click()
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+    await page.getByLabel('E-mail').fill(email)
+    await page.getByLabel('Password').fill(password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText(`we sent a link to ${email}`).waitFor()
+    const session = { domain: host, path: '/', secure: true, httpOnly: true, sameSite: 'Lax' }
+    expect(await context.cookies()).toEqual([expect.objectContaining({ ...session, name: sessionCookie })])
+    await vi.waitFor(() => expect(mailApi.to(email)?.text).toContain('/verify-email?token='), 60_000)
+    const [link = ''] = /https:\S+\/verify-email\?token=\S+/.exec(mailApi.to(email)?.text ?? '') ?? []
+    await page.goto(link)
+    await page.getByRole('button', { name: 'Yes, confirm it' }).click()
+    await page.getByText('Your e-mail address is confirmed.').waitFor()
+    await page.getByLabel('Company').fill('Acme')
+    await page.getByLabel('Program name').fill('Shop')
+    await page.getByLabel('Domain of your site').fill('shop.example.com')
+    await page.getByLabel('Commission on each sale, %').fill('20')
+    await page.getByText('Attribution, holds and leads').click()
+    await page.getByLabel('Hold, days').fill('0')
+    await page.getByRole('button', { name: 'Create program' }).click()
+    await page.getByRole('heading', { name: 'Shop is ready' }).waitFor()
+    const [key = ''] = /svc_live_\w+/.exec(await page.content()) ?? []
+    const programId = Number(/\/programs\/(\d+)/.exec(await page.content())?.[1])
+    expect([key.length > 20, programId > 0]).toEqual([true, true])
 
     // Of a partner who is told, and an endpoint that hears of it.
-    const partner = { name: 'Bob', email: 'bob@example.com', code: 'bob' }
-    expect((await sendForm(baseUrl, `/programs/${programId}/partners`, partner, cookie)).status).toBe(303)
+    await page.goto(`/programs/${programId}/partners`)
+    await page.getByLabel('Name').fill('Bob')
+    await page.getByLabel('E-mail').fill('bob@example.com')
+    await page.getByLabel('Code').fill('bob')
+    await page.getByRole('button', { name: 'Add the partner' }).click()
+    await page.getByText('An invitation is on its way.').waitFor()
     const endpoint = await withDatabase((_, db) =>
       makeEndpoint(db, { ...environment, WEBHOOK_SECRET: secrets().WEBHOOK_SECRET ?? '' }, programId, {
         url: receiver.urlOf('shop', 'ok'),
@@ -119,12 +152,34 @@ describe('with a database of its own', async () => {
     )
     receiver.expect('shop', endpoint.secret)
 
-    const click = await post(baseUrl, '/api/v1/track/click', { affiliate_url: 'https://shop.example.com/?aff=bob' })
-    const lead = { customer_key: 'user-1', click_id: click.body.click_id, email: 'visitor@example.com' }
-    expect(await post(baseUrl, '/api/v1/track/lead', lead, key)).toMatchObject({ status: 200, body: { success: true } })
+    shopPage = `<!doctype html><title>Shop</title><script async src="https://${host}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`
+    await page.goto('https://shop.example.com/?aff=bob')
+    const clickId = await page.waitForFunction(() => window.svc?.getClickId())
+    const click = { click_id: await clickId.jsonValue() }
+    // What a visitor says of their address counts for nothing, through the proxy and past it.
+    const body = { affiliate_url: 'https://shop.example.com/?aff=bob' }
+    const headers = { host, 'content-type': 'application/json', 'x-forwarded-for': '198.51.100.7' }
+    const forged = await clickFrom({ port: proxy.port, headers, rejectUnauthorized: false }, securely, body)
+    const direct = await clickFrom({ port, headers, host: '127.0.0.1', localAddress: '127.0.0.2' }, plainly, body)
+    const countries = await withDatabase((sql) =>
+      sql.query('select geo_country from affiliate_click_events order by array_position($1::text[], click_id)', [
+        [click.click_id, forged.click_id, direct.click_id],
+      ]),
+    )
+    expect(countries.rows.map(({ geo_country }: { geo_country: string | null }) => geo_country)).toEqual([
+      'DE',
+      'DE',
+      null,
+    ])
+    expect(complaints).toEqual([])
+    const lead = { customer_key: 'user-1', click_id: click.click_id, email: 'visitor@example.com' }
+    expect(await post(origin, '/api/v1/track/lead', lead, key)).toMatchObject({ status: 200, body: { success: true } })
     const sale = { transaction_id: 'order-1', customer_key: 'user-1', amount_cents: 10_000 }
-    expect(await post(baseUrl, '/api/v1/track/sale', sale, key)).toMatchObject({ body: { commission_cents: 2000 } })
+    expect(await post(origin, '/api/v1/track/sale', sale, key)).toMatchObject({ body: { commission_cents: 2000 } })
     await vi.waitFor(() => expect(receiver.of('shop').map(({ signed }) => signed)).toEqual([true]), 10_000)
+
+    const inUse = expect.stringMatching(/The data folder \S+ is in use by process \d+\. Stop/)
+    expect(await refused).toMatchObject({ code: 1, stderr: '', stdout: inUse })
 
     // What was left undone is done by whoever leads next: the commission's hold is over.
     expect(await served.end('SIGTERM')).toBe(0)
@@ -134,21 +189,21 @@ describe('with a database of its own', async () => {
       expect(rows).toEqual([{ balance_cents: '2000' }])
     }, 20_000)
     const refund = { transaction_id: 'order-1', reason: 'chargeback' }
-    expect(await post(baseUrl, '/api/v1/track/refund', refund, key)).toMatchObject({ body: { status: 'reversed' } })
+    expect(await post(origin, '/api/v1/track/refund', refund, key)).toMatchObject({ body: { status: 'reversed' } })
     await vi.waitFor(async () => {
       const { rows } = await withDatabase((sql) => sql.query('select kind, audience from notifications'))
       expect(rows).toContainEqual({ kind: 'commission_reversed', audience: 'partner' })
     }, 10_000)
     await vi.waitFor(() => expect(receiver.of('shop')).toHaveLength(2), 10_000)
 
-    const token = (await post(baseUrl, '/api/auth/sign-in/email', { email, password })).body.token
-    const read = await fetch(`${baseUrl}/api/tracking/performance/${programId}`, {
+    const token = (await post(origin, '/api/auth/sign-in/email', { email, password })).body.token
+    const read = await fetch(`${origin}/api/tracking/performance/${programId}`, {
       headers: { authorization: `Bearer ${token}` },
     })
     expect(await read.json()).toMatchObject({
-      metrics: { totalClicks: 1, totalLeads: 1, totalSales: 1, totalRefunds: 100 },
+      metrics: { totalClicks: 3, totalLeads: 1, totalSales: 1, totalRefunds: 100 },
     })
-    const health = await fetch(`${baseUrl}/healthz`, {
+    const health = await fetch(`${origin}/healthz`, {
       headers: { authorization: `Bearer ${secrets().METRICS_TOKEN}` },
     })
     expect(await health.json()).toMatchObject({ ok: true, problems: [] })
@@ -156,7 +211,7 @@ describe('with a database of its own', async () => {
     expect(again.errors()).toBe('')
 
     // Killed, it leaves its database to end by itself, and the next one finds everything in the same folder.
-    const last = await post(again.baseUrl, '/api/v1/track/click', {
+    const last = await post(origin, '/api/v1/track/click', {
       affiliate_url: 'https://shop.example.com/?aff=bob',
     })
     expect(await again.end('SIGKILL')).toBe(null)
@@ -167,7 +222,7 @@ describe('with a database of its own', async () => {
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
 
     // Its PostgreSQL killed under load is started again, and callers who come again are answered.
-    const callers = startCallers(() => third.baseUrl, [{ apiKey: key, partnerCode: 'bob' }])
+    const callers = startCallers(() => origin, [{ apiKey: key, partnerCode: 'bob' }])
     await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 20_000)
     process.kill(Number.parseInt(readFileSync(path.join(dataFolder, 'postgres/postmaster.pid'), 'utf8')), 'SIGKILL')
     const before = callers.count()
@@ -202,16 +257,23 @@ describe('several processes on one database', async () => {
   afterAll(() => pool.end())
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
   const sandbox = await createSandbox(db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
-  const start = async (...args: string[]) => {
+  const start = async (args: string[] = [], hoursAhead = 0) => {
     const port = await freePort()
-    return await startServe({ ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }, args)
+    const clock = {
+      NODE_OPTIONS: `--import=${fileURLToPath(new URL('chaos/clock.ts', import.meta.url))}`,
+      CLOCK_AHEAD_MS: String(hoursAhead * 3_600_000),
+    }
+    return await startServe(
+      { ...settingsOf(port, mailApi), ...givenSecrets, ...clock, DATABASE_URL: databaseUrl },
+      args,
+    )
   }
   const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
 
   test('one leads; where it is killed the other does, and a limit counts what came to both', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 10_000)
-    const second = await start('--no-migrate')
+    const second = await start(['--no-migrate'])
     // More than the limit of an address go to the first. A minute may begin in between, hence again.
     const ask = async ({ baseUrl }: typeof first) =>
       (await fetch(`${baseUrl}/api/v1/cli/status`, { headers: { authorization: 'Bearer svc_live_x' } })).status
@@ -230,14 +292,17 @@ describe('several processes on one database', async () => {
     expect(await second.end('SIGTERM')).toBe(0)
   }, 180_000)
 
-  test.each(['SIGTERM', 'SIGKILL'] as const)(
-    'one that gets %s under load beside a new one loses nothing that it acknowledged, and the other goes on',
-    async (signal) => {
-      let serving = await start()
+  test.each([
+    ['SIGTERM', 1],
+    ['SIGKILL', -1],
+  ] as const)(
+    'one that gets %s under load beside a new one loses nothing that it acknowledged, and the other goes on, also where the clock of one is %i h ahead of the database and that of the other as much behind',
+    async (signal, hours) => {
+      let serving = await start([], hours)
       const old = serving
       const callers = startCallers(() => serving.baseUrl, [sandbox])
       await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(50), 20_000)
-      serving = await start()
+      serving = await start([], -hours)
       expect(await old.end(signal)).toBe(signal === 'SIGTERM' ? 0 : null)
       const before = callers.count()
       await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 50), 20_000)

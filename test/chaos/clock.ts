@@ -1,11 +1,11 @@
 /**
- * Has the clock of this process jump at each SIGUSR2: an hour forward, back to right, an hour back, right again. For
- * `node --import`; the database keeps its own.
+ * Has the clock of this process jump at each SIGUSR2: an hour forward, back to right, an hour back, right again; it starts as many
+ * milliseconds ahead as CLOCK_AHEAD_MS says. For `node --import`; the database keeps its own.
  */
 const RealDate = Date
 const jumps = [3_600_000, 0, -3_600_000, 0]
 let jumped = 0
-let offset = 0
+let offset = Number(process.env['CLOCK_AHEAD_MS'] ?? 0)
 
 globalThis.Date = new Proxy(RealDate, {
   construct: (target, args: unknown[]): Date =>

@@ -1,0 +1,82 @@
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+import { request as send } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { afterAll } from 'vitest'
+
+/** A byte for what it is, the length, and what it holds: ASN.1 in DER. */
+function der(tag: number, ...parts: (Buffer | string)[]): Buffer {
+  const content = Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
+  const { length } = content
+  const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff]
+  return Buffer.concat([Buffer.from([tag, ...size]), content])
+}
+const sequence = (...parts: Buffer[]) => der(0x30, ...parts)
+const identifier = (hex: string) => der(0x06, Buffer.from(hex, 'hex'))
+/** YYMMDDHHMMSSZ */
+const utcTime = (date: Date) => der(0x17, `${date.toISOString().slice(2, 19).replaceAll(/\D/g, '')}Z`)
+
+/** A key and a certificate of RFC 5280 for these hosts, signed by itself and good for a day: Node reads certificates and makes none. */
+function selfSigned(hosts: string[]): { key: string; cert: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const ecdsaWithSha256 = sequence(identifier('2a8648ce3d040302'))
+  const name = sequence(der(0x31, sequence(identifier('550403'), der(0x0c, 'a proxy of the tests'))))
+  const names = sequence(...hosts.map((host) => der(0x82, host)))
+  const day = 24 * 60 * 60 * 1000
+  const certified = sequence(
+    der(0xa0, der(0x02, Buffer.from([2]))),
+    der(0x02, Buffer.from([1]), randomBytes(8)),
+    ecdsaWithSha256,
+    name,
+    sequence(utcTime(new Date(Date.now() - day)), utcTime(new Date(Date.now() + day))),
+    name,
+    publicKey.export({ type: 'spki', format: 'der' }),
+    der(0xa3, sequence(sequence(identifier('551d11'), der(0x04, names)))),
+  )
+  const signature = der(0x03, Buffer.from([0]), sign('sha256', certified, privateKey))
+  const lines = sequence(certified, ecdsaWithSha256, signature).toString('base64').replaceAll(/.{64}/g, '$&\n')
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
+  }
+}
+
+export interface TlsProxy {
+  port: number
+  /** Chromium's switch that sends every host here. */
+  browserArg: string
+}
+
+/**
+ * The proxy before `npm run serve`: HTTPS for `host`, passed on by HTTP to the port of this machine, with the address of whoever calls, which is
+ * always `visitor` here, put behind what `X-Forwarded-For` said before. Every other host shows a page.
+ */
+export async function startTlsProxy(options: {
+  host: string
+  port: number
+  visitor: string
+  page: () => string
+}): Promise<TlsProxy> {
+  const { host, port, visitor, page } = options
+  const server = createServer(selfSigned([host]), (incoming, outgoing) => {
+    if (incoming.headers.host !== host) {
+      outgoing.writeHead(200, { 'content-type': 'text/html' }).end(page())
+      return
+    }
+    const { method, url, headers } = incoming
+    const chain = [headers['x-forwarded-for'], visitor].filter((part) => part !== undefined).join(', ')
+    const passed = send({ port, method, path: url, headers: { ...headers, 'x-forwarded-for': chain } }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.rawHeaders)
+      answer.pipe(outgoing)
+    })
+    passed.on('error', () => outgoing.writeHead(502).end())
+    incoming.pipe(passed)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterAll(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const { port: own } = server.address() as AddressInfo
+  return { port: own, browserArg: `--host-resolver-rules=MAP * 127.0.0.1:${own}` }
+}
