@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { Database, retryOnce, violatedConstraint } from '../lib/database.ts'
 import { isTransient } from '../lib/errors.ts'
 import { openPool } from '../lib/serve/postgres.ts'
+import { startSilentNetwork } from './support/silent-network.ts'
 import { startEndpoint } from './support/stack.ts'
 import { statement } from './support/statement.ts'
 
@@ -104,6 +105,23 @@ describe('over connections that are held', () => {
     const nowhere = openPool('postgresql://postgres@127.0.0.1:9/postgres')
     await expect(new Database({ ...held, POSTGRES: nowhere }).query(one)).rejects.toSatisfy(isTransient)
     await nowhere.end()
+  })
+
+  test('a network that goes silent ends each try in its time, also of those that wait for a connection, and is used again', async () => {
+    const url = new URL(env.DATABASE_URL)
+    const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
+    url.host = `127.0.0.1:${network.port}`
+    const beyond = openPool(url.href, 2)
+    const db = new Database({ ...held, POSTGRES: beyond }, 200)
+    expect(await new Database({ ...held, POSTGRES: beyond }).query(one)).toEqual([{ one: 1 }])
+    network.silence()
+    const tries = Array.from({ length: 6 }, () => retryOnce(() => db.query(one)))
+    for (const ended of await Promise.allSettled(tries))
+      expect(ended).toMatchObject({ status: 'rejected', reason: expect.toSatisfy(isTransient) })
+    network.speak()
+    expect(await new Database({ ...held, POSTGRES: beyond }).query(one)).toEqual([{ one: 1 }])
+    await beyond.end()
+    network.close()
   })
 
   test('a statement whose answer a migration changed is prepared anew', async () => {

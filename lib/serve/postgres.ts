@@ -63,15 +63,28 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     return isTransaction ? results.slice(1, -1) : results
   }
 
+  /** The time is for all of it: where nothing comes back from the network, waiting for a connection is what takes longest. */
   async function attempt(statements: SentStatement[], isTransaction: boolean, timeout_ms: number) {
-    const client = await pool.connect()
+    const connecting = pool.connect()
+    let client: PoolClient | undefined
+    let isOver = false
+    async function connectAndSend() {
+      const connected = await connecting
+      if (isOver) {
+        connected.release()
+        throw new Error('a connection came when its time was over')
+      }
+      client = connected
+      return await send(client, statements, isTransaction)
+    }
     try {
-      const results = await before(timeout_ms, send(client, statements, isTransaction))
-      client.release()
+      const results = await before(timeout_ms, connectAndSend())
+      client?.release()
       return results
     } catch (error) {
+      isOver = true
       // A connection that did more than refuse a statement is not given to the next.
-      client.release(!(error instanceof DatabaseError && error.severity === 'ERROR'))
+      client?.release(!(error instanceof DatabaseError && error.severity === 'ERROR'))
       throw error
     }
   }

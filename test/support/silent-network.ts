@@ -1,0 +1,65 @@
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+
+/** A way to a server of this machine on which the network can go silent. */
+export interface SilentNetwork {
+  port: number
+  /** From now on nothing arrives and nothing is refused, on connections that are there and on new ones. */
+  silence(): void
+  /** New connections reach the server again. Those that were there in the silence have lost what was sent, and end. */
+  speak(): void
+  close(): void
+}
+
+export async function startSilentNetwork(target: { host: string; port: number }): Promise<SilentNetwork> {
+  const pairs = new Set<[Socket, Socket?]>()
+  let isSilent = false
+
+  function join(near: Socket, far: Socket, pair: [Socket, Socket?]): void {
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      from.on('data', (bytes) => void (isSilent || to.write(bytes)))
+      from.on('error', () => {})
+      from.on('close', () => {
+        // Neither side hears of the other's end meanwhile.
+        if (isSilent) return
+        to.destroy()
+        pairs.delete(pair)
+      })
+    }
+  }
+
+  const server = createServer((near) => {
+    if (isSilent) {
+      near.on('error', () => {})
+      pairs.add([near.resume()])
+      return
+    }
+    const far = connect({ ...target, noDelay: true })
+    const pair: [Socket, Socket] = [near.setNoDelay(), far]
+    pairs.add(pair)
+    join(near, far, pair)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+
+  function endAll(): void {
+    for (const pair of pairs) for (const socket of pair) socket?.destroy()
+    pairs.clear()
+  }
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    silence() {
+      isSilent = true
+    },
+    speak() {
+      isSilent = false
+      endAll()
+    },
+    close() {
+      server.close()
+      endAll()
+    },
+  }
+}
