@@ -3116,25 +3116,29 @@ begin
   order by e.program_id, e.id for no key update;
   return query
   with due as (
-    select d.*, row_number() over (partition by d.program_id, d.endpoint_id order by d.next_try_at, d.message_id) as place
-    from webhook_endpoints e
-    cross join lateral (
-      select count(*) as under_way from webhook_deliveries d
-      where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null and d.claimed_until > now()
-    ) u
-    cross join lateral (
-      select d.program_id, d.endpoint_id, d.message_id, d.next_try_at from webhook_deliveries d
-      where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at <= now()
-        and (d.claimed_until is null or d.claimed_until <= now())
-      order by d.next_try_at, d.message_id
-      limit greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0)
+    select d.*, row_number() over (order by d.place, d.next_try_at) as turn
+    from (
+      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_try_at, d.message_id) as place
+      from webhook_endpoints e
+      cross join lateral (
+        select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null and d.claimed_until > now()
+      ) u
+      cross join lateral (
+        select d.program_id, d.endpoint_id, d.message_id, d.next_try_at from webhook_deliveries d
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at <= now()
+          and (d.claimed_until is null or d.claimed_until <= now())
+        order by d.next_try_at, d.message_id
+        limit case when u.since < now() - interval '1 s' then 0
+          else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
+      ) d
+      where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
+        and (e.rests_until is null or e.rests_until <= now())
     ) d
-    where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
-      and (e.rests_until is null or e.rests_until <= now())
   ), claimed as (
     update webhook_deliveries d set claimed_until = now() + interval '45 s'
-    from (select * from due order by place, next_try_at limit at_most) n
-    where d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
+    from due n
+    where n.turn <= at_most and d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
     returning d.program_id, d.endpoint_id, d.message_id
   )
   select c.program_id, c.endpoint_id, c.message_id, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
@@ -3142,7 +3146,10 @@ begin
   from claimed c
   join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
   join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
-  order by c.message_id;
+  union all
+  select distinct n.program_id, null::bigint, null::bigint, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
+  from due n where n.turn > at_most and n.place = 1
+  order by 3;
 end $function$
 ;
 

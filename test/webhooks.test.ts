@@ -499,6 +499,71 @@ test('an endpoint has few requests at a time, one that failed has one and then r
   expect(await claim()).toHaveLength(0)
 })
 
+test('an endpoint that does not answer is given no second request, and does not hold up one beside it', async () => {
+  const hanging = await listen('hang', { types: ['sale.created'] })
+  const { program } = hanging
+  const others = await Promise.all(times(4, () => listen('ok', { program, types: ['sale.created'] })))
+  for (let sales = 0; sales < 3; sales++) await sell(program)
+  const claim = async (atMost: number) =>
+    await api.rows('select program_id, endpoint_id, message_id from claim_webhooks(array[$1::bigint], $2)', [
+      program.programId,
+      atMost,
+    ])
+  // One of five has no place, which is said, and is the first of the next claim.
+  const first = await claim(4)
+  expect(first.filter(({ message_id }) => message_id === null)).toEqual([
+    { program_id: `${program.programId}`, endpoint_id: null, message_id: null },
+  ])
+  const second = await claim(1)
+  const given = [...first, ...second].flatMap(({ endpoint_id }) => (endpoint_id === null ? [] : Number(endpoint_id)))
+  expect(new Set(given)).toEqual(new Set([hanging, ...others].map(({ endpointId }) => endpointId)))
+  expect([first.length, second.length]).toEqual([5, 1])
+  // The one began two seconds ago, while the others have only begun.
+  await stack.sql.query(
+    `update webhook_deliveries set claimed_until = now() + case endpoint_id when $1 then interval '43 s' else '50 s' end
+    where program_id = $2 and claimed_until is not null`,
+    [hanging.endpointId, program.programId],
+  )
+  const third = await claim(20)
+  expect(third).toHaveLength(8)
+  expect(third.map(({ endpoint_id }) => Number(endpoint_id))).not.toContain(hanging.endpointId)
+})
+
+test('an endpoint that hangs is given no second request while the consumer tells others of more', async () => {
+  const hanging = await listen('hang', { types: ['sale.created'] })
+  const well = await Promise.all(times(3, () => listen('ok', { types: ['sale.created'] })))
+  for (const { program } of [hanging, ...well]) for (let sales = 0; sales < 3; sales++) await sell(program)
+  const requested: string[] = []
+  const answers = Promise.withResolvers<void>()
+  const requestsTo = ({ name }: Listener) => requested.filter((url) => url.includes(`/${name}/`)).length
+  const outside = async (url: string) => {
+    requested.push(url)
+    if (url.includes('/hang')) await answers.promise
+    return new Response('ok')
+  }
+  /** A queue in which each program was named once. */
+  const wakesLeft = [hanging, ...well].map(({ program }) => ({ wake: { program_id: program.programId, due_at: 0 } }))
+  const wakes = {
+    send: async (sent: { program_id: number; due_at: number }[]) => {
+      wakesLeft.push(...sent.map((wake) => ({ wake })))
+      return sent
+    },
+    receive: async (atMost: number) => {
+      await setTimeout(10)
+      return wakesLeft.splice(0, atMost)
+    },
+    remove: async () => undefined,
+  }
+  const run = deliverWebhooks(
+    { db, channels: { ...channels, wakes }, env: { ...env, OUTSIDE: { fetch: outside } } },
+    { deadline: Date.now() + 60_000, waits: false },
+  )
+  await expect.poll(() => well.map(requestsTo), { timeout: 60_000 }).toEqual([3, 3, 3])
+  expect(requestsTo(hanging)).toBe(1)
+  answers.resolve()
+  expect(await run).toEqual({ delivered: 12, failed: 0 })
+})
+
 test('what was told goes after 30 days, and a deleted endpoint with it', async () => {
   const listener = await listen('ok', { types: ['sale.created'] })
   const { program, endpointId } = listener

@@ -23,6 +23,12 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   message_id: number
 }
 
+/** Why a program is looked at: the messages that named it, and whether a try of it has ended, so that it may take more. */
+interface Look {
+  messages: Woken[]
+  hasEnded: boolean
+}
+
 /** What was claimed together: the messages that led to it are deleted once each of its tries is recorded. */
 interface Round {
   messages: Woken[]
@@ -62,8 +68,8 @@ export async function deliverWebhooks(
   const { db, channels } = consumer
   const { wakes }: { wakes: Wakes } = channels
   const figures = { delivered: 0, failed: 0 }
-  /** Programs to look at, each with the messages that named it. */
-  let waiting = new Map<number, Woken[]>()
+  /** Programs to look at. */
+  let waiting = new Map<number, Look>()
   let free = endpointsAtOnce
   let isEmpty = false
   const ended: Attempt[] = []
@@ -81,8 +87,13 @@ export async function deliverWebhooks(
     running.set(name, task)
   }
 
-  const look = (programId: number, messages: Woken[]) =>
-    waiting.set(programId, [...(waiting.get(programId) ?? []), ...messages])
+  function look(programId: number, why: Partial<Look>): void {
+    const before = waiting.get(programId)
+    waiting.set(programId, {
+      messages: [...(before?.messages ?? []), ...(why.messages ?? [])],
+      hasEnded: (before?.hasEnded ?? false) || (why.hasEnded ?? false),
+    })
+  }
 
   async function receive(): Promise<void> {
     const isIdle = running.size === 0
@@ -95,7 +106,7 @@ export async function deliverWebhooks(
       // One that is none of ours comes again until the queue drops it.
       if (!wake) continue
       if (wake.due_at * 1000 > Date.now()) later.push({ wake, message })
-      else look(wake.program_id, [message])
+      else look(wake.program_id, { messages: [message] })
     }
     if (later.length === 0) return
     const sent = await wakes.send(later.map(({ wake }) => wake))
@@ -107,12 +118,13 @@ export async function deliverWebhooks(
     const atMost = free
     waiting = new Map()
     free -= atMost
-    const claimed = await claimDue(db, [...programs.keys()], atMost)
+    const { claimed, left } = await claimDue(db, [...programs.keys()], atMost)
     free += atMost - claimed.length
-    const round = { messages: [...programs.values()].flat(), open: claimed.length }
+    const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // Where as many were due as were asked for, there may be more.
-    if (claimed.length === atMost) for (const id of programs.keys()) look(id, [])
+    for (const id of left) look(id, {})
+    // Where as many were due as were asked for, there may be more. It goes to endpoints that answer: one that hangs is given no second one.
+    if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }
 
@@ -137,7 +149,7 @@ export async function deliverWebhooks(
     for (const { program_id, next_at } of programs) {
       if (program_id === null || next_at === null) continue
       const seconds = (next_at.getTime() - Date.now()) / 1000
-      if (seconds <= 0) look(program_id, [])
+      if (seconds <= 0) look(program_id, { hasEnded: true })
       else if (seconds <= lookAheadSeconds) due.push({ program_id, due_at: next_at.getTime() / 1000 })
     }
     if (due.length > 0) await wakes.send(due)
@@ -154,7 +166,7 @@ export async function deliverWebhooks(
     const programs = waiting
     waiting = new Map()
     await wakes.send(wakesNow(programs))
-    done.push(...[...programs.values()].flat())
+    done.push(...messagesOf(programs))
   }
 
   async function finish(): Promise<void> {
@@ -178,6 +190,8 @@ export async function deliverWebhooks(
   return figures
 }
 
+const messagesOf = (programs: Map<number, Look>): Woken[] => [...programs.values()].flatMap(({ messages }) => messages)
+
 const wakesNow = (programs: Map<number, unknown>): WebhookWake[] =>
   Array.from(programs.keys(), (program_id) => ({ program_id, due_at: 0 }))
 
@@ -195,13 +209,21 @@ async function attemptDelivery({ env }: WebhookConsumer, delivery: Claimed) {
   return await sendWebhook(url, await webhookHeaders(env, secret, webhookId(message_id), body), body, env)
 }
 
-async function claimDue(db: Database, programIds: number[], atMost: number): Promise<Claimed[]> {
+/** What was claimed, and the programs with endpoints to which nothing is under way and which had no place among it. */
+async function claimDue(
+  db: Database,
+  programIds: number[],
+  atMost: number,
+): Promise<{ claimed: Claimed[]; left: number[] }> {
   const statement = call('claim_webhooks', { program_ids: programIds, at_most: atMost })
   const rows = await retryOnce(() => db.query(statement))
-  return rows.flatMap((row) => {
+  const claimed: Claimed[] = []
+  const left: number[] = []
+  for (const row of rows) {
     const { program_id, endpoint_id, message_id } = row
-    return program_id === null || endpoint_id === null || message_id === null
-      ? []
-      : [{ ...row, program_id, endpoint_id, message_id }]
-  })
+    if (program_id === null) continue
+    if (endpoint_id === null || message_id === null) left.push(program_id)
+    else claimed.push({ ...row, program_id, endpoint_id, message_id })
+  }
+  return { claimed, left }
 }
