@@ -291,7 +291,10 @@ async function startHooks(status: number) {
 }
 
 async function startListener(status: number, ...args: string[]) {
-  const { hooks, server, url } = await startHooks(status)
+  return await listenAt(await startHooks(status), ...args)
+}
+
+async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startHooks>>, ...args: string[]) {
   const environment = { PATH: process.env['PATH'] ?? '', ...connection }
   const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], {
     cwd: folder,
@@ -404,8 +407,44 @@ describe('svc listen', () => {
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 
+  test('goes on with the endpoint of one that was killed, and misses nothing', async () => {
+    const place = await startHooks(204)
+    const types = ['--types', 'sale.created']
+    const killed = await listenAt(place, ...types)
+    const [id = ''] = /(?<=Endpoint )\d+/.exec(killed.out.text) ?? []
+    await sell('killed-1')
+    await expect.poll(() => killed.out.text, { timeout: 60_000 }).toContain('transaction killed-1')
+    expect(await killed.end('SIGKILL')).toEqual([null, 'SIGKILL'])
+    await sell('killed-2')
+    // Its events wait until the server here knows the new secret.
+    await place.server.stop()
+    const again = await listenAt(place, '--endpoint', id)
+    await place.server.start()
+    expect(again.out.text).toContain(`Endpoint ${id} forwards`)
+    await expect.poll(() => again.out.text, { timeout: 60_000 }).toContain('transaction killed-2')
+    const [first, ...rest] = place.hooks.verified.map(({ id: eventId }) => eventId)
+    expect(rest).toEqual([first, expect.not.stringMatching(`^${first}$`)])
+    expect(await again.end('SIGINT')).toEqual([0, null])
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+
+  test('takes over no endpoint that has an address, and changes nothing of it', async () => {
+    const url = ['--url', 'https://shop.example.com/hooks']
+    const { webhook_endpoint: made } = await json(['webhooks', 'create', ...url, '--types', 'sale.created', '--json'])
+    const answer = await svc(['listen', '--forward', 'http://localhost:3000', '--endpoint', `${made.id}`])
+    expect([answer.exitCode, answer.stderr]).toEqual([1, expect.stringContaining('https://shop.example.com/hooks')])
+    const { rows } = await stack.sql.query(
+      'select secret_number, deleted_at from webhook_endpoints where program_id = $1 and id = $2',
+      [sandbox.programId, made.id],
+    )
+    expect(rows).toEqual([{ secret_number: 1, deleted_at: null }])
+    await svc(['webhooks', 'delete', `${made.id}`])
+  })
+
   test.each([
     [['listen'], 2],
+    [['listen', '--forward', 'http://localhost:3000', '--endpoint', '999999'], 1],
+    [['listen', '--forward', 'http://localhost:3000', '--endpoint', '1', '--types', 'sale.created'], 2],
     [['listen', '--forward', 'localhost:3000'], 2],
     [['listen', '--forward', 'http://localhost:3000', '--secret', 'mine'], 2],
     [['listen', '--forward', 'http://localhost:3000', '--types', 'sale.made'], 1],

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { create, type Flags, green, plain, red, type Row, type Subcommand } from './resources.ts'
+import { create, type Flags, green, plain, red, type Row, type Subcommand, wholeNumber } from './resources.ts'
 import { CommandError, connect, type Connection, request } from './service.ts'
 import { aboutOf, typesOf, typesOption } from './webhooks.ts'
 
@@ -106,18 +106,47 @@ interface ListenFlags extends Flags {
   forward: string
   types?: string
   secret?: string
+  endpoint?: number
 }
 
-/** `svc listen`: has an endpoint of its own, which is gone with it, so that two listeners take nothing from each other. */
+interface Listened {
+  id: number
+  created_at: string
+  secret: string
+}
+
+/** The endpoint that was named, with a secret that is given or new; else one of its own. */
+async function openEndpoint(connection: Connection, flags: ListenFlags): Promise<Listened> {
+  if (flags.endpoint === undefined) {
+    const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
+    const made = await create<ApiOperations['createWebhookEndpoint']['answer']>(flags, 'webhook-endpoints', body)
+    return { ...made.webhook_endpoint, secret: flags.secret ?? made.webhook_endpoint.secret }
+  }
+  const path = `webhook-endpoints/${flags.endpoint}`
+  const { webhook_endpoint: found } = await request<ApiOperations['getWebhookEndpoint']['answer']>(
+    connection,
+    `/api/v1/${path}`,
+  )
+  if (found.url !== null) {
+    throw new CommandError(
+      'not_a_listener',
+      `The webhooks of endpoint ${found.id} are sent to ${plain(found.url)}.`,
+      'Give the endpoint of a listener that was killed (svc webhooks list), or none for a new one.',
+    )
+  }
+  if (flags.secret !== undefined) return { ...found, secret: flags.secret }
+  const rotated = await create<ApiOperations['rotateWebhookSecret']['answer']>(flags, `${path}/rotate-secret`, {})
+  return rotated.webhook_endpoint
+}
+
+/**
+ * `svc listen`: has an endpoint of its own, which is gone with it, so that two listeners take nothing from each other. For the same reason it
+ * takes over one that a killed listener left behind only where it is named: that of a listener which still runs looks the same.
+ */
 async function listen(flags: ListenFlags): Promise<void> {
   const connection = connect(flags)
-  const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
-  const { webhook_endpoint: endpoint } = await create<ApiOperations['createWebhookEndpoint']['answer']>(
-    flags,
-    'webhook-endpoints',
-    body,
-  )
-  const secret = flags.secret ?? endpoint.secret
+  const endpoint = await openEndpoint(connection, flags)
+  const { secret } = endpoint
   const say = (data: object, text: string) => console.log(flags.json ? JSON.stringify(data) : text)
 
   const ended = new AbortController()
@@ -182,6 +211,11 @@ export function addListen(svc: Command, subcommand: Subcommand): void {
     .requiredOption('--forward <address>', 'Where they go, such as http://localhost:3000/hooks.', httpAddress)
     .addOption(typesOption())
     .option('--secret <secret>', 'Sign with this secret, as whsec_…, in place of a new one.', secretIn)
+    .addOption(
+      new Option('--endpoint <id>', 'Go on with the endpoint of a listener that was killed.')
+        .argParser(wholeNumber)
+        .conflicts('types'),
+    )
     .addHelpText(
       'after',
       `
@@ -189,9 +223,14 @@ Prints a line for each event with what the server answered; with --json an objec
 signs. Each listener gets every event; ended with Ctrl-C, it leaves nothing behind. While the server or the service is
 away, events wait, and go on by themselves.
 
+A listener that is killed cannot delete its endpoint. It stays for a day, with everything that happens, and takes one of
+the program's 20 places: \`svc webhooks list\` shows it. --endpoint forwards all of it from the beginning, under the
+same ids, so that nothing is missed and some events come twice.
+
 Examples:
   $ svc listen --forward http://localhost:3000/hooks
-  $ svc listen --forward http://localhost:3000/hooks --types sale.created,sale.refunded`,
+  $ svc listen --forward http://localhost:3000/hooks --types sale.created,sale.refunded
+  $ svc listen --forward http://localhost:3000/hooks --endpoint 7`,
     )
     .action(listen)
 }
