@@ -1,5 +1,6 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { continueBackfill, listRunningBackfills } from '../lib/stripe/backfill.ts'
+import { switchOffRevoked } from '../lib/programs/promotion-codes.ts'
 import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
 import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
 
@@ -9,7 +10,8 @@ const backfillSeconds = 60
 
 /**
  * Scheduled: applies webhook events that waited for their account to be connected again, for what Stripe converted, or for their
- * buyer; then goes on with reading accounts' past. What these write into the outbox is sent by `relay-outbox`.
+ * buyer; switches off the promotion codes of partners who are gone; then goes on with reading accounts' past. What these write into the outbox is sent
+ * by `relay-outbox`.
  */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {
@@ -17,6 +19,8 @@ export default {
     const stripe = openStripe(env)
     const { applied, failed } = await applyParkedEvents(db, stripe, { limit })
     if (applied + failed > 0) console.log(JSON.stringify({ function: 'apply-parked-events', applied, failed }))
+    const switched_off = await switchOffRevoked(db, env, { limit })
+    if (switched_off > 0) console.log(JSON.stringify({ function: 'apply-parked-events', switched_off }))
     for (const programId of await listRunningBackfills(db)) {
       await continueBackfill(db, stripe, env.EMAIL_HASH_KEY, { programId, seconds: backfillSeconds })
     }

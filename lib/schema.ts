@@ -501,6 +501,7 @@ export interface PartnerCodes {
   program_id: Int8;
   promotion_code_id: string | null;
   revoked_at: Timestamp | null;
+  switched_off_at: Timestamp | null;
 }
 
 export interface PartnerGroups {
@@ -1170,6 +1171,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; commission_ids: (number)[] | null; of_decision: string | null; because: string | null }
     row: { decided: number | null }
   }
+  delete_application: {
+    arguments: { of_program_id: number | null; of_application_id: number | null }
+    row: { status_was: string | null }
+  }
   delete_expired_customers: {
     arguments: { max_clicks: number | null }
     row: { deleted: number | null; more: boolean | null }
@@ -1429,6 +1434,7 @@ export const functionCalls: {
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
   count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
+  delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_applications: { text: 'select delete_old_applications($1)', names: ['max_rows'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },

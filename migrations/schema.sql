@@ -726,14 +726,17 @@ create table partner_codes (
   account_id text,
   created_at timestamp with time zone not null default now(),
   revoked_at timestamp with time zone,
+  switched_off_at timestamp with time zone,
   constraint partner_codes_pkey PRIMARY KEY (program_id, id),
   constraint partner_codes_check CHECK ((num_nulls(promotion_code_id, account_id) = ANY (ARRAY[0, 2]))),
+  constraint partner_codes_check1 CHECK (((switched_off_at IS NULL) OR (revoked_at IS NOT NULL))),
   constraint partner_codes_promotion_code_id_check CHECK ((promotion_code_id ~ '^promo_[A-Za-z0-9_]{1,250}$'::text)),
   constraint partner_codes_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 CREATE UNIQUE INDEX partner_codes_code_key ON public.partner_codes USING btree (program_id, lower(NORMALIZE(code)));
 CREATE INDEX partner_codes_partner_idx ON public.partner_codes USING btree (program_id, partner_id);
 CREATE UNIQUE INDEX partner_codes_promotion_key ON public.partner_codes USING btree (account_id, promotion_code_id) WHERE (promotion_code_id IS NOT NULL);
+CREATE INDEX partner_codes_to_switch_off_idx ON public.partner_codes USING btree (program_id, id) WHERE ((promotion_code_id IS NOT NULL) AND (revoked_at IS NOT NULL) AND (switched_off_at IS NULL));
 CREATE TRIGGER partner_codes_added_audit AFTER INSERT ON public.partner_codes FOR EACH ROW EXECUTE FUNCTION audit_code();
 CREATE TRIGGER partner_codes_revoked_audit AFTER UPDATE ON public.partner_codes FOR EACH ROW WHEN (((old.revoked_at IS NULL) <> (new.revoked_at IS NULL))) EXECUTE FUNCTION audit_code();
 
@@ -3950,6 +3953,21 @@ CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commission
 RETURN CASE WHEN ((commission).rejected_at IS NULL) THEN (reversed_share(((commission).amount_cents)::bigint, (((sale).refunded_cents)::bigint + by_cents), ((sale).amount_cents)::bigint) - reversed_share(((commission).amount_cents)::bigint, ((sale).refunded_cents)::bigint, ((sale).amount_cents)::bigint)) ELSE NULL::bigint END
 ;
 
+CREATE OR REPLACE FUNCTION public.delete_application(of_program_id bigint, of_application_id bigint, OUT status_was text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  select a.status into status_was from applications a where a.program_id = of_program_id and a.id = of_application_id for update;
+  if status_was in ('unverified', 'rejected') then
+    delete from applications a where a.program_id = of_program_id and a.id = of_application_id;
+    delete from idempotency_keys k
+    where k.program_id = of_program_id and k.answer ? 'applied_at' and (k.answer ->> 'id')::bigint = of_application_id;
+    perform write_program_audit(of_program_id, 'application.deleted', of_application_id::text, null);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.delete_expired_customers(max_clicks integer, OUT deleted bigint, OUT more boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -4410,7 +4428,7 @@ RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt 
 ;
 
 CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], days date[], of_currency text, wanted text, with_click_values boolean)
- RETURNS TABLE(at timestamp with time zone, partner text, link text, country text, device text, referrer text, page text, utm_source text, clicks integer, leads integer, conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+ RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, utm_source text, clicks integer, leads integer, conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_custom_plan'
@@ -4422,7 +4440,7 @@ AS $function$
 begin
   if wanted is null or wanted = any ('{clicks,conversion}') then
     return query
-    select e.click_timestamp, k.partner_id::text, e.link_id::text, left(nullif(e.geo_country, ''), 200), e.device_type,
+    select e.click_timestamp, k.partner_id::text, e.link_id::text, null::text, left(nullif(e.geo_country, ''), 200), e.device_type,
       case when with_click_values then host_of_referrer(e.referrer_url) end,
       case when with_click_values then page_of_click(e.page_url, e.affiliate_url) end,
       e.campaign->>'utm_source', 1, 0, 0, 0, 0::bigint, 0::bigint, 0::bigint
@@ -4440,6 +4458,7 @@ begin
     where e.device_type is distinct from 'bot'
       and (not filters ? 'partner' or k.partner_id = (filters->>'partner')::bigint)
       and (not filters ? 'link' or e.link_id = (filters->>'link')::bigint)
+      and filters->>'code' is null
       and (not filters ? 'country' or left(nullif(e.geo_country, ''), 200) is not distinct from filters->>'country')
       and (not filters ? 'device' or e.device_type is not distinct from filters->>'device')
       and (not filters ? 'utm_source' or e.campaign->>'utm_source' is not distinct from filters->>'utm_source')
@@ -4450,28 +4469,30 @@ begin
     return;
   end if;
   return query
-  select f.at, f.partner_id::text, c.link_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
+  select f.at, f.partner_id::text, c.link_id::text, f.code_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
     o.origin->>'utm_source', 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from (
     select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
   ) part
   cross join lateral (
-    select c.signup_date as at, c.id as customer_id, c.partner_id, 1 as leads, 0 as conversions, 0 as sales, 0::bigint as revenue_cents,
+    select c.signup_date as at, c.id as customer_id, c.partner_id, null::bigint as code_id, 1 as leads, 0 as conversions, 0 as sales, 0::bigint as revenue_cents,
       0::bigint as commission_cents, 0::bigint as refunded_cents
     from customers c
     where c.program_id = of_program_id and c.signup_date >= part.begins and c.signup_date < part.ends and (wanted is null or wanted = 'leads')
     union all
-    select c.first_purchase_date, c.id, c.partner_id, 0, 1, 0, 0, 0, 0 from customers c
+    select c.first_purchase_date, c.id, coalesce((
+        select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
+      ), c.partner_id), c.code_id, 0, 1, 0, 0, 0, 0 from customers c
     where c.program_id = of_program_id and c.first_purchase_date >= part.begins and c.first_purchase_date < part.ends
       and (wanted is null or wanted = 'conversion')
     union all
-    select s.sale_date, s.customer_id, s.partner_id, 0, 0, 1, case s.currency when of_currency then s.amount_cents::bigint else 0 end, 0,
+    select s.sale_date, s.customer_id, s.partner_id, s.code_id, 0, 0, 1, case s.currency when of_currency then s.amount_cents::bigint else 0 end, 0,
       case s.currency when of_currency then s.refunded_cents::bigint else 0 end
     from sales s
     where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
       and s.sale_date >= part.begins and s.sale_date < part.ends and (wanted is null or wanted = any ('{sales,revenue}'))
     union all
-    select m.created_at, m.customer_id, m.partner_id, 0, 0, 0, 0, m.amount_cents - m.reversed_cents, 0 from commissions m
+    select m.created_at, m.customer_id, m.partner_id, m.code_id, 0, 0, 0, 0, m.amount_cents - m.reversed_cents, 0 from commissions m
     where m.program_id = of_program_id and m.created_at >= part.begins and m.created_at < part.ends and m.currency = of_currency
       and (wanted is null or wanted = 'commission')
   ) f
@@ -4479,7 +4500,8 @@ begin
   left join customer_origins known on known.program_id = of_program_id and known.customer_id = f.customer_id
   cross join lateral (select coalesce(known.origin, origin_of_customer(c, c.last_click_at)) as origin) o
   where (not filters ? 'partner' or f.partner_id = (filters->>'partner')::bigint)
-    and (not filters ? 'link' or c.link_id = (filters->>'link')::bigint)
+    and (not filters ? 'link' or c.link_id is not distinct from (filters->>'link')::bigint)
+    and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')
     and (not filters ? 'utm_source' or o.origin->>'utm_source' is not distinct from filters->>'utm_source')
@@ -5740,7 +5762,7 @@ begin
     refusal := 'promotion_code_taken';
   else
     code_id := held.id;
-    update partner_codes k set revoked_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
+    update partner_codes k set revoked_at = null, switched_off_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
       account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
     where k.program_id = of_program_id and k.id = held.id;
   end if;
@@ -6538,7 +6560,7 @@ CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters 
 AS $function$
 #variable_conflict use_column
 declare
-  names constant grouping_name[] := '{partner,link,country,device,referrer,page,utm_source}';
+  names constant grouping_name[] := '{partner,link,code,country,device,referrer,page,utm_source}';
   from_day constant date := utc_day(from_time);
   until_day constant date := utc_day(until - interval '1 millisecond');
   chosen constant text := coalesce(asked_metric, (
@@ -6556,7 +6578,10 @@ begin
   where p.program_id = of_program_id and p.id = (filters->>'partner')::bigint
   union all
   select chosen, 'label', 'link', k.code::text, 0, 0, 0 from referral_links k
-  where k.program_id = of_program_id and k.id = (filters->>'link')::bigint;
+  where k.program_id = of_program_id and k.id = (filters->>'link')::bigint
+  union all
+  select chosen, 'label', 'code', k.code::text, 0, 0, 0 from partner_codes k
+  where k.program_id = of_program_id and k.id = (filters->>'code')::bigint;
   if filters <> '{}' then
     part := parts_read(of_program_id, filters, from_time, until, with_clicks or is_crossed, chosen <> 'clicks' or is_crossed);
     return query
@@ -6567,12 +6592,12 @@ begin
     ),
     listed as (
       select case
-          when grouping(f.partner) = 0 then 'partner' when grouping(f.link) = 0 then 'link' when grouping(f.country) = 0 then 'country'
+          when grouping(f.partner) = 0 then 'partner' when grouping(f.link) = 0 then 'link' when grouping(f.code) = 0 then 'code' when grouping(f.country) = 0 then 'country'
           when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' when grouping(f.page) = 0 then 'page' else 'utm_source'
-        end as breakdown, coalesce(f.partner, f.link, f.country, f.device, f.referrer, f.page, f.utm_source) as value,
+        end as breakdown, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page, f.utm_source) as value,
         sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
       from fact f where f.amount <> 0 or chosen = 'conversion' and f.clicks <> 0
-      group by grouping sets ((f.partner), (f.link), (f.country), (f.device), (f.referrer), (f.page), (f.utm_source))
+      group by grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page), (f.utm_source))
     ),
     ranked as (
       select l.*, row_number() over (partition by l.breakdown order by l.amount desc, l.clicks desc, l.value) as place,
@@ -6584,6 +6609,7 @@ begin
     (select chosen, r.breakdown, r.value, case r.breakdown
         when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
         when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
+        when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
       end, r."values", r.amount, r.clicks
     from ranked r where r.place <= max_values order by r.breakdown, r.place);
     return;
@@ -6640,6 +6666,7 @@ begin
   select chosen, n.name::text, r.value, case n.name
       when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
       when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
+      when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
     end, r."values", r.amount, r.clicks
   from unnest(names) n (name)
   cross join lateral (

@@ -8,6 +8,11 @@ import { saveRules } from '../lib/programs/commission-rules.ts'
 import { updatePartner } from '../lib/programs/partners.ts'
 import { readGroups } from '../lib/tracking/groupings.ts'
 import { ApiError } from '../lib/errors.ts'
+import applyParked from '../functions/apply-parked-events.ts'
+import { eraseAccount } from '../lib/access/account.ts'
+import { createPerson, tiePartner } from '../lib/local/people.ts'
+import { endPartnership } from '../lib/programs/partnerships.ts'
+import { deleteWorkspace } from '../lib/programs/workspaces.ts'
 import { attributeKnownCustomers } from '../lib/stripe/known-customers.ts'
 import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
 import { openStripe } from '../lib/stripe/client.ts'
@@ -362,6 +367,16 @@ const asked = () => stripe.calls.filter((call) => !call.includes('invoice_paymen
 const make = (shop: TestShop, partner: number, code: string | undefined, promotion: Promotion) =>
   makePartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
 
+/** Ties the first partner of a shop to a person, and says whose workspace it is. */
+const ownerOf = async (shop: TestShop) => {
+  const user = await createPerson(db, { AUTH_SECRET: 'test' }, { name: 'Nora', email: `${randomUUID()}@example.com` })
+  await tiePartner(db, shop.partnerId, user.userId)
+  const { rows } = await sql.query<{ workspace_id: string }>('select workspace_id from programs where id = $1', [
+    shop.programId,
+  ])
+  return { userId: user.userId, workspaceId: rows[0]?.workspace_id ?? '' }
+}
+
 describe('a payment of Stripe', () => {
   const byCode = [['pi_1', 'code', 2000]]
 
@@ -538,6 +553,54 @@ describe('a payment of Stripe', () => {
       const again = await make(shop, shop.partnerId, 'nora', percent)
       expect(again).toMatchObject({ id: code.id, revoked_at: null })
       expect(again.promotion_code_id).not.toBe(code.promotion_code_id)
+    })
+
+    test.each<[string, (shop: TestShop, of: Awaited<ReturnType<typeof ownerOf>>) => Promise<void>]>([
+      ['the program ends the partnership', ({ programId, partnerId }) => endPartnership(db, { programId, partnerId })],
+      ['the partner does', ({ programId }, { userId }) => endPartnership(db, { programId, userId })],
+      ['the partner erases their account', (_, { userId }) => eraseAccount(db, userId)],
+      ['the workspace is deleted', (_, { workspaceId }) => deleteWorkspace(db, env, workspaceId)],
+    ])('is switched off there after %s, also where Stripe does not answer at first', async (_what, end) => {
+      const [shop, kept] = [await createShop(sql), await createShop(sql)]
+      const of = await ownerOf(shop)
+      const [code, other] = [
+        await make(shop, shop.partnerId, 'GONE', percent),
+        await make(kept, kept.partnerId, 'GONE', percent),
+      ]
+      const isActive = ({ promotion_code_id: id }: typeof code) => stripe.promotions.get(id ?? '')?.body['active']
+      const path = `/v1/promotion_codes/${code.promotion_code_id}`
+      stripe.failing.set(path, 500)
+      await end(shop, of)
+      await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      expect(isActive(code)).toBe(true)
+      stripe.failing.delete(path)
+      stripe.calls.length = 0
+      await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      expect([isActive(code), isActive(other)]).toEqual([false, true])
+      expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
+    })
+
+    test('is switched off before the access to the account of a deleted workspace is given back', async () => {
+      const shop = await createShop(sql)
+      const { workspaceId } = await ownerOf(shop)
+      const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
+      stripe.calls.length = 0
+      await deleteWorkspace(db, { ...env, STRIPE_CLIENT_ID: 'ca_test' }, workspaceId)
+      expect(stripe.calls).toEqual([`POST /v1/promotion_codes/${id} ${shop.account}`, 'POST /oauth/deauthorize'])
+      expect(stripe.promotions.get(id ?? '')?.body).toMatchObject({ active: false })
+    })
+
+    test('is asked about once where Stripe refuses', async () => {
+      const shop = await createShop(sql)
+      const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
+      await endPartnership(db, shop)
+      const path = `/v1/promotion_codes/${id}`
+      stripe.failing.set(path, 403)
+      stripe.calls.length = 0
+      for (let run = 0; run < 2; run++) await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      stripe.failing.delete(path)
+      expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
     })
 
     test('is entered by its id, and given to one partner', async () => {

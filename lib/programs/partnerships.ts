@@ -41,8 +41,9 @@ export async function listProgramsOfPartner(
 }
 
 /**
- * Ends a partnership, by the program or by the person themselves: the links are off, an open invitation holds no longer, and what was
- * earned until then stays theirs and payable. It begins again when they accept a new invitation. Repeating it changes nothing.
+ * Ends a partnership, by the program or by the person themselves: the links are off, the codes revoked (at Stripe by the schedule, see `switchOffRevoked`),
+ * an open invitation holds no longer, and what was earned until then stays theirs and payable. It begins again when they accept a new
+ * invitation, without codes until they are given some again. Repeating it changes nothing.
  */
 export async function endPartnership(
   db: Database,
@@ -61,6 +62,12 @@ export async function endPartnership(
       .where('id', 'in', partner)
       .where('ended_at', 'is', null),
     linksFollow(of),
+    kysely
+      .updateTable('partner_codes')
+      .set({ revoked_at: now })
+      .where('program_id', '=', of.programId)
+      .where('partner_id', 'in', partner)
+      .where('revoked_at', 'is', null),
     kysely
       .updateTable('partner_invitations')
       .set({ revoked_at: now })

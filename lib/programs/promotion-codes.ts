@@ -1,7 +1,8 @@
+import { sql } from 'kysely'
 import { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { kysely } from '../kysely.ts'
+import { kysely, now } from '../kysely.ts'
 import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
 import type { Made } from '../idempotency.ts'
 import { of, openStripe, type StripeEnv } from '../stripe/client.ts'
@@ -62,7 +63,7 @@ export async function makePartnerCode(
 
 /**
  * Revokes a code, as `revokeCode` does, and switches its promotion code off at Stripe, also where an earlier try could not. What Stripe refuses or does
- * not answer is said, and the code is revoked here all the same.
+ * not answer is said, and the code is revoked here all the same; what it did not answer is tried again by `switchOffRevoked`.
  */
 export async function revokePartnerCode(
   db: Database,
@@ -75,8 +76,70 @@ export async function revokePartnerCode(
   // Of an account that is not connected any more nothing can be asked.
   if (promotionCodeId !== null && accountId !== null && code.is_connected) {
     await tried(() => switchTo(openStripe(env), accountId, promotionCodeId, false))
+    await db.query(switchedOff({ program_id: programId, id: codeId, promotion_code_id: promotionCodeId }))
   }
   return code
+}
+
+/**
+ * Switches off at Stripe what is revoked here, by whomever: as codes are when a partnership ends, a partner's account is erased or a workspace is deleted.
+ * `limit` codes at most, of the accounts where these are given; else of those that a program is connected to or whose program was deleted. What Stripe
+ * does not answer is tried again by the next call, for thirty days; what it refuses is not. Returns how many are settled.
+ */
+export async function switchOffRevoked(
+  db: Database,
+  env: StripeEnv,
+  { limit, accountIds }: { limit: number; accountIds?: string[] },
+): Promise<number> {
+  let due = kysely
+    .selectFrom('partner_codes as k')
+    .innerJoin('programs as g', 'g.id', 'k.program_id')
+    .select(['k.program_id', 'k.id', 'k.account_id', 'k.promotion_code_id'])
+    .where('k.promotion_code_id', 'is not', null)
+    .where('k.switched_off_at', 'is', null)
+    .where('k.revoked_at', '>', sql<Date>`now() - interval '30 days'`)
+    .orderBy('k.program_id')
+    .orderBy('k.id')
+    .limit(limit)
+  due =
+    accountIds === undefined
+      ? due.where((eb) =>
+          eb.or([eb('g.deleted_at', 'is not', null), eb('g.processor_account_id', '=', eb.ref('k.account_id'))]),
+        )
+      : due.where('k.account_id', 'in', accountIds)
+  const stripe = openStripe(env)
+  let settled = 0
+  for (const code of await db.query(due)) {
+    const { account_id: accountId, promotion_code_id: promotionCodeId } = code
+    if (accountId === null || promotionCodeId === null) continue
+    try {
+      await tried(() => switchTo(stripe, accountId, promotionCodeId, false))
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      // Those of other accounts are tried all the same.
+      if (error.code === 'unavailable') continue
+      console.error(
+        JSON.stringify({ error: 'promotion_code_left_active', program_id: code.program_id, code_id: code.id }),
+      )
+    }
+    const [kept] = await db.query(switchedOff({ ...code, promotion_code_id: promotionCodeId }))
+    if (kept) settled += 1
+    // Somebody gave it to its partner again meanwhile.
+    else await tried(() => switchTo(stripe, accountId, promotionCodeId, true))
+  }
+  return settled
+}
+
+/** Keeps that a revoked code is switched off; none where it is valid again. */
+function switchedOff(code: { program_id: number; id: number; promotion_code_id: string }) {
+  return kysely
+    .updateTable('partner_codes')
+    .set({ switched_off_at: now })
+    .where('program_id', '=', code.program_id)
+    .where('id', '=', code.id)
+    .where('promotion_code_id', '=', code.promotion_code_id)
+    .where('revoked_at', 'is not', null)
+    .returning('id')
 }
 
 async function accountOf(db: Database, programId: number): Promise<Account> {

@@ -2,6 +2,10 @@ import { call, type Database } from '../database.ts'
 import { ApiError, nameSome } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { type ConnectEnv, giveAccountBack } from '../stripe/connect.ts'
+import { switchOffRevoked } from './promotion-codes.ts'
+
+/** A page that deletes a workspace waits for as many calls of Stripe. */
+const mostSwitchedOff = 100
 
 /**
  * Says whether members of a workspace must have two-factor codes to see anything of it. Refuses with `conflict` where who demands them has
@@ -49,5 +53,8 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
   if (unsettled.length > 0) {
     throw new ApiError('conflict', `Settle these first: ${nameSome(unsettled)}. Pay or refuse open payouts.`)
   }
-  for (const accountId of done?.account_ids ?? []) await giveAccountBack(env, accountId)
+  const accountIds = done?.account_ids ?? []
+  // While Stripe still lets the service in; what it does not answer now is tried by the schedule.
+  if (accountIds.length > 0) await switchOffRevoked(db, env, { limit: mostSwitchedOff, accountIds })
+  for (const accountId of accountIds) await giveAccountBack(env, accountId)
 }

@@ -130,7 +130,7 @@ begin
     refusal := 'promotion_code_taken';
   else
     code_id := held.id;
-    update partner_codes k set revoked_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
+    update partner_codes k set revoked_at = null, switched_off_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
       account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
     where k.program_id = of_program_id and k.id = held.id;
   end if;

@@ -300,6 +300,19 @@ begin
   outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
 end $$;
 
+-- Deletes an application that was rejected or is not confirmed, with what a call that made it was answered. Answers its state before, null where the program
+-- has none: nothing is done to one that waits or became a partner.
+create or replace function delete_application(of_program_id bigint, of_application_id bigint, out status_was text) language plpgsql as $$
+begin
+  select a.status into status_was from applications a where a.program_id = of_program_id and a.id = of_application_id for update;
+  if status_was in ('unverified', 'rejected') then
+    delete from applications a where a.program_id = of_program_id and a.id = of_application_id;
+    delete from idempotency_keys k
+    where k.program_id = of_program_id and k.answer ? 'applied_at' and (k.answer ->> 'id')::bigint = of_application_id;
+    perform write_program_audit(of_program_id, 'application.deleted', of_application_id::text, null);
+  end if;
+end $$;
+
 -- Deletes applications that nobody confirmed, and rejected ones after a year, at most so many, and returns how many.
 create or replace function delete_old_applications(max_rows integer) returns bigint language plpgsql as $$
 declare

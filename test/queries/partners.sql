@@ -265,6 +265,12 @@ update "referral_links" as "l"
 set "is_active" = "p"."is_active"
 from "partners" as "p"
 where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."id" = $2;
+update "partner_codes"
+set "revoked_at" = now()
+where "program_id" = $1 and "partner_id" in (
+  select "id"
+  from "partners"
+  where "program_id" = $2 and "id" = $3) and "revoked_at" is null;
 update "partner_invitations"
 set "revoked_at" = now()
 where "program_id" = $1 and "partner_id" in (
@@ -283,6 +289,12 @@ update "referral_links" as "l"
 set "is_active" = "p"."is_active"
 from "partners" as "p"
 where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."user_id" = $2;
+update "partner_codes"
+set "revoked_at" = now()
+where "program_id" = $1 and "partner_id" in (
+  select "id"
+  from "partners"
+  where "program_id" = $2 and "user_id" = $3) and "revoked_at" is null;
 update "partner_invitations"
 set "revoked_at" = now()
 where "program_id" = $1 and "partner_id" in (
