@@ -26,6 +26,7 @@ import {
 import {
   applyByKey,
   approveApplication,
+  deleteApplication,
   hexHash,
   listApplications,
   readApplication,
@@ -80,7 +81,14 @@ app.patch(one, limitBody, withKey('manage'), named, accept('json', applicationDe
   if (notify && isFirst) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
   return c.json({ success: true, application: asApplication(application) })
 })
-app.all(one, onlyMethods('GET', 'HEAD', 'PATCH'))
+
+/** DELETE /api/v1/applications/{application_id}, scope `manage`: 200 `{success, deleted_id}`; 404, 409 where it waits or was approved. */
+app.delete(one, withKey('manage'), named, async (c) => {
+  const id = c.req.valid('param').application_id
+  await deleteApplication(c.get('db'), c.get('programId'), id)
+  return c.json({ success: true, deleted_id: id })
+})
+app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 
 /** GET /api/v1/join-page, scope `read`: 200 `{success, join_page}`. */
 app.get(page, withKey('read'), async (c) => {

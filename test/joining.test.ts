@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import { eraseAccount } from '../lib/access/account.ts'
+import { listAuditEntries } from '../lib/access/audit-log.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { createPerson, type Person } from '../lib/local/people.ts'
 import {
@@ -8,6 +9,7 @@ import {
   approveApplication,
   approveApplications,
   confirmApplication,
+  deleteApplication,
   deleteOldApplications,
   findApplication,
   listApplications,
@@ -497,6 +499,35 @@ describe('what is kept', () => {
     expect(await program.states()).toEqual(['approved'])
   })
 
+  test('one that was rejected or never confirmed is deleted, and its sender may apply again; others stay', async () => {
+    const program = await joinable()
+    const email = newEmail()
+    const [early, waits] = [await program.send(newEmail()), await program.waiting()]
+    const rejected = await program.waiting(email)
+    await rejectApplication(program.acting, program.programId, rejected, null)
+    expect((await program.send(email)).outcome).toBe('rejected')
+    const other = await joinable()
+    await expect(deleteApplication(other.acting, other.programId, rejected)).rejects.toMatchObject({
+      code: 'not_found',
+    })
+    await expect(deleteApplication(program.acting, program.programId, waits)).rejects.toMatchObject({
+      code: 'conflict',
+    })
+    for (const id of [early.applicationId ?? 0, rejected])
+      await deleteApplication(program.acting, program.programId, id)
+    await approveApplication(program.acting, program.programId, waits, null)
+    await expect(deleteApplication(program.acting, program.programId, waits)).rejects.toMatchObject({
+      code: 'conflict',
+    })
+    expect(await program.states()).toEqual(['approved'])
+    expect((await program.send(email)).outcome).toBe('applied')
+    const entries = await listAuditEntries(db, program.workspaceId, { limit: 10, thing: 'application' })
+    expect(entries.map(({ action, subject }) => [action, subject])).toContainEqual([
+      'application.deleted',
+      String(rejected),
+    ])
+  })
+
   test('unconfirmed ones go after a week and rejected ones after a year', async () => {
     const program = await joinable()
     await program.send(newEmail())
@@ -841,6 +872,11 @@ describe('the join page', () => {
     await submit(`${list}/${one}/reject`, { note: 'x', notify: 'yes' }, owner)
     await submit(`${list}/approve`, { which: 'shown', shown: `${two} ${one}` }, owner)
     expect(await program.states()).toEqual(['approved', 'rejected'])
+    const three = await program.waiting()
+    await submit(`${list}/${three}/reject`, {}, owner)
+    expect((await visit(`${list}/${three}`, shown)).text).toContain('Delete the application')
+    await submit(`${list}/${three}/delete`, {}, owner)
+    expect((await visit(`${list}/${three}`, shown)).status).toBe(404)
     const { rows: told } = await sql.query<{ subject: string }>(
       `select m.subject from mails m join applications a on a.email = m.recipient where a.program_id = $1 order by m.id`,
       [program.programId],

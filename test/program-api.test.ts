@@ -446,6 +446,7 @@ test('the join page is changed by the field, and an application by key is mailed
   ).toMatchObject({
     body: { data: [{ id }] },
   })
+  expect(await mailing('DELETE', address, undefined, own)).toMatchObject({ status: 409 })
 })
 
 test('a group is made with its rules once, changed by the field, and pays its partners', async () => {

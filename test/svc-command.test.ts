@@ -11,6 +11,8 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
+import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
 import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
 import { bareEnvironment } from './support/spawned.ts'
@@ -480,6 +482,19 @@ describe('svc test', () => {
       sent: { path: '/api/v1/track/sale', body: { amount_cents: 4990, additional_data: { test_mode: true } } },
     })
   })
+
+  test.each([
+    ['CLI-TEST', true, "By CLI-TEST it would be its partner's."],
+    ['NOBODYS', false, 'No partner has the code NOBODYS.'],
+  ])('sale names the code %s', async (coupon, attributed, said) => {
+    const give = ['codes', 'create', '--partner-id', String(sandbox.partnerId), '--code', 'CLI-TEST']
+    expect((await svc(give)).exitCode).toBe(0)
+    const before = await counted()
+    const event = await json(['test', 'sale', '--coupon', coupon, '--json'])
+    expect(event).toMatchObject({ attributed, sent: { body: { coupon } } })
+    expect((await svc(['test', 'sale', '--coupon', coupon])).stdout).toContain(said)
+    expect(await counted()).toEqual(before)
+  })
 })
 
 describe('svc status', () => {
@@ -672,6 +687,53 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['rules', 'update', '--rules', '{}'])).exitCode).toBe(2)
     expect((await svc(['rules', 'update', '--rules', '[]'])).exitCode).toBe(0)
     expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
+  })
+
+  test('applications are shown, approved into a group, rejected and deleted', async () => {
+    await changeJoinPage(stack.db, sandbox.programId, {
+      is_open: true,
+      questions: [{ label: 'Where?', type: 'short', required: true }],
+    })
+    const { version } = await readJoinPage(stack.db, sandbox.programId)
+    const send = async (name: string) => {
+      const { applicationId, token } = await apply(stack.db, {
+        programId: sandbox.programId,
+        userId: null,
+        name,
+        email: `${crypto.randomUUID()}@example.com`,
+        answers: [{ question: 'Where?', answer: 'On \u001b[31mmy site' }],
+        seen: { version },
+      })
+      const found = await findApplication(stack.db, token)
+      if (found) await confirmApplication(stack.db, found)
+      return String(applicationId)
+    }
+    const [grace, eve] = [await send('Grace'), await send('Eve')]
+    const { group } = await json(['groups', 'create', '--name', 'Joined', '--percent', '25', '--json'])
+    expect((await svc(['applications', 'list', '--status', 'waiting'])).stdout).toMatch(/Grace .*\n?/)
+    expect((await svc(['applications', 'show', grace])).stdout).toMatch(
+      /^Grace, \S+@example\.com: waiting, applied .*\n\nWhere\?\nOn .*my site\n$/,
+    )
+    expect((await svc(['applications', 'show', grace])).stdout).not.toContain('\u001b[31m')
+    const approve = ['applications', 'approve', grace, '--group-id', String(group.id)]
+    expect((await svc(approve)).stdout).toMatch(
+      new RegExp(`^✓ Application ${grace} of Grace is approved, partner \\d+\n$`),
+    )
+    expect(await json(['groups', 'list', '--json'])).toMatchObject({ data: [{ name: 'Joined', partners: 1 }] })
+    const refused: [args: string[], exitCode: number, stderr: string][] = [
+      [['applications', 'reject', grace], 1, 'approved already'],
+      [['applications', 'delete', grace], 1, 'became a partner'],
+      [['applications', 'delete', eve], 1, 'Reject it first'],
+      [['applications', 'show', '999999'], 1, 'no such application'],
+      [['applications', 'approve', 'grace'], 2, 'number'],
+    ]
+    for (const [args, exitCode, stderr] of refused)
+      expect(await svc(args)).toMatchObject({ exitCode, stderr: expect.stringContaining(stderr) })
+    expect((await svc(['applications', 'reject', eve, '--note', 'No coupons'])).stdout).toBe(
+      `✓ Application ${eve} of Eve is rejected\n`,
+    )
+    expect((await json(['applications', 'show', eve, '--json'])).application.note).toBe('No coupons')
+    expect((await svc(['applications', 'delete', eve])).stdout).toBe(`✓ Application ${eve} is deleted.\n`)
   })
 
   test('a sale is explained in lines and as JSON, and one that is not there is not found', async () => {

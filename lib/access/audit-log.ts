@@ -16,6 +16,8 @@ export const auditThings = [
   'program',
   'api_key',
   'partner',
+  'join_page',
+  'application',
   'code',
   'group',
   'commission_rule',

@@ -393,4 +393,33 @@ export const applicationOperations = (): Operation[] => [
       },
     ],
   },
+  {
+    ...common,
+    id: 'deleteApplication',
+    method: 'delete',
+    path: `${path}/{application_id}`,
+    summary: 'Delete an application',
+    description:
+      'Deletes one that was rejected or is not confirmed, with the name, the address and the answers that were sent; the person may apply again at once. `conflict` where it waits, or became a partner.',
+    scope: 'manage',
+    parameters: [pathParameter(7)],
+    success: {
+      schemas: [z.object({ success: success(), deleted_id: id() })],
+      description: 'It is gone.',
+      fields: { deleted_id: 'Id of the application.' },
+    },
+    errors: ['invalid_request', 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    examples: [
+      { name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 7 } },
+      {
+        name: 'waits',
+        summary: 'One that waits',
+        status: 409,
+        response: {
+          success: false,
+          error: { code: 'conflict', message: 'This application waits for a decision. Reject it first.' },
+        },
+      },
+    ],
+  },
 ]

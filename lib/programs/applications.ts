@@ -360,6 +360,21 @@ export async function rejectApplication(
   return { application, isFirst: row?.is_first ?? false }
 }
 
+/**
+ * Deletes an application that was rejected or never confirmed, with all that was sent; its sender may apply again at once. Refuses with `not_found`, and
+ * with `conflict` one that waits or became a partner.
+ */
+export async function deleteApplication(db: Database, programId: number, applicationId: number): Promise<void> {
+  const [row] = await db.query(
+    call('delete_application', { of_program_id: programId, of_application_id: applicationId }),
+  )
+  const status = found(row?.status_was ?? undefined)
+  if (status === 'waiting') throw new ApiError('conflict', 'This application waits for a decision. Reject it first.')
+  if (status === 'approved') {
+    throw new ApiError('conflict', 'This application became a partner, who keeps it until they erase their account.')
+  }
+}
+
 function refuseDecided({ status }: Application, wanted: ApplicationStatus): void {
   if (status === wanted) return
   if (status === 'unverified') {

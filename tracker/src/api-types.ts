@@ -604,6 +604,12 @@ export interface ApiOperations {
       }
     }
   }
+  /** Delete an application. */
+  deleteApplication: {
+    query: undefined
+    body: undefined
+    answer: { success: true; deleted_id: number }
+  }
   /** Add a code. */
   createCode: {
     query: undefined

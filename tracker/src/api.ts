@@ -133,6 +133,8 @@ export class SvcApi {
       this.#one<Application>('PATCH', `applications/${id}`, { status: 'approved', ...into }),
     reject: (id: number, how: { note?: string; notify?: boolean } = {}) =>
       this.#one<Application>('PATCH', `applications/${id}`, { status: 'rejected', ...how }),
+    /** One that was rejected or never confirmed, with all that was sent. Answers its id. */
+    delete: (id: number) => this.#one<number>('DELETE', `applications/${id}`),
   }
 
   /** The public page on which people apply. */

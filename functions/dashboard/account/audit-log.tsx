@@ -100,6 +100,8 @@ const titles: Record<AuditThing, string> = {
   program: 'Programs and their rules',
   api_key: 'API keys',
   partner: 'Partners',
+  join_page: 'Join page',
+  application: 'Applications',
   code: 'Codes of partners',
   group: 'Groups',
   commission_rule: 'Commission rules',

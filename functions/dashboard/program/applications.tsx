@@ -11,6 +11,7 @@ import {
   type applicationStatuses,
   approveApplication,
   approveApplications,
+  deleteApplication,
   listApplications,
   readApplication,
   rejectApplication,
@@ -227,6 +228,20 @@ applicationPages.get('/programs/:programId/applications/:applicationId', require
         {application.status === 'waiting' && manages && (
           <Decide address={address} groups={groups.map(({ id, name }) => [String(id), name] as const)} />
         )}
+        {(application.status === 'rejected' || application.status === 'unverified') && manages && (
+          <Card title="Delete">
+            <p>
+              The name, the address and the answers are deleted
+              {application.status === 'rejected' ? ' a year after the rejection' : ' a week after they were sent'}, or
+              now. Then the person can apply again at once.
+            </p>
+            <form method="post" action={`${address}/delete`}>
+              <button type="submit" class="danger" data-confirm={`Delete the application of ${application.name}?`}>
+                Delete the application
+              </button>
+            </form>
+          </Card>
+        )}
       </>
     ),
   })
@@ -385,5 +400,15 @@ applicationPages.post(
     if (tells) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
     const text = `The application of ${application.name} is rejected${tells ? ', and they are told' : ''}.`
     return redirectWith(c, backTo(c, addressIn(programId)), text)
+  },
+)
+
+applicationPages.post(
+  '/programs/:programId/applications/:applicationId/delete',
+  requireProgram('partner:manage'),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    await deleteApplication(c.get('db'), programId, idInPath(c, 'applicationId', missing))
+    return redirectWith(c, addressIn(programId), 'The application is deleted.')
   },
 )

@@ -656,7 +656,7 @@ function previewed({ preview }: ApiOperations['previewRules']['answer']): string
   )
 }
 
-/** `svc applications show`, `approve` and `reject`. */
+/** `svc applications show`, `approve`, `reject` and `delete`. */
 function addDecisions(applications: Command, subcommand: Subcommand, print: Print): void {
   type Answer = ApiOperations['getApplication']['answer']
   const named = (parent: Command) => parent.argument('<id>', 'Of the application.', wholeNumber)
@@ -690,6 +690,16 @@ function addDecisions(applications: Command, subcommand: Subcommand, print: Prin
     .action((id: number, flags: Flags & { notify?: boolean }) =>
       decide(id, flags, { status: 'rejected', ...given(flags, ['note']), notify: flags.notify }),
     )
+  named(subcommand(applications, 'delete', 'Delete an application that was rejected or never confirmed.'))
+    .addHelpText('after', '\nExamples:\n  $ svc applications delete 7')
+    .action(async (id: number, flags: Flags) => {
+      const answer = await request<ApiOperations['deleteApplication']['answer']>(
+        connect(flags),
+        `/api/v1/applications/${id}`,
+        { method: 'DELETE' },
+      )
+      print(flags, answer, `${green('✓')} Application ${id} is deleted.`)
+    })
 }
 
 const part = (title: string, rows: string[][], titles: string[]) =>

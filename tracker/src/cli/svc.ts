@@ -159,15 +159,21 @@ const test = svc
 
 for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
   const command = subcommand(test, kind, `Send a test ${kind} and show that it arrived.`)
-  if (kind === 'sale') command.addOption(amountOption())
+  const examples = ['', ' --json']
+  if (kind === 'sale') {
+    command.addOption(amountOption()).option('--coupon <code>', 'A code that the buyer names.')
+    examples.push(' --coupon NORA10')
+  }
   command
-    .addHelpText('after', `\nExamples:\n  $ svc test ${kind}\n  $ svc test ${kind} --json`)
-    .action(async (flags: ConnectionFlags & { amount?: number }) => {
-      const event = await sendTestEvent(connect(flags), kind, flags.amount ?? 0)
+    .addHelpText('after', ['', 'Examples:', ...examples.map((more) => `  $ svc test ${kind}${more}`)].join('\n'))
+    .action(async (flags: ConnectionFlags & { amount?: number; coupon?: string }) => {
+      const { amount: amountCents = 0, coupon } = flags
+      const event = await sendTestEvent(connect(flags), kind, { amountCents, coupon })
+      const byCode = event.attributed ? `By ${coupon} it would be its partner's.` : `No partner has the code ${coupon}.`
       print(
         flags,
         event,
-        `${green('✓')} The test ${kind} arrived at ${event.arrived_at}: event ${event.id} of program ${event.program_id}. It counts for nothing.`,
+        `${green('✓')} The test ${kind} arrived at ${event.arrived_at}: event ${event.id} of program ${event.program_id}. It counts for nothing.${coupon === undefined ? '' : ` ${byCode}`}`,
       )
     })
 }

@@ -9,17 +9,19 @@ export interface TestEvent {
   /** The id of the recorded event. */
   id: number
   program_id: number
+  /** Of a sale: whether it would be a partner's, as it is with a valid code of theirs. */
+  attributed?: boolean
   /** When the service says the program's last test event of this kind came: ISO 8601. */
   arrived_at: string
   /** What was sent, so that it can be repeated by hand. */
   sent: { path: string; body: object }
 }
 
-/** Sends a test event and asks the service whether it is there. `amountCents` is for a sale. */
+/** Sends a test event and asks the service whether it is there. The amount and the code that the buyer names are a sale's. */
 export async function sendTestEvent(
   connection: Connection,
   kind: TestEventKind,
-  amountCents: number,
+  { amountCents, coupon }: { amountCents: number; coupon?: string | undefined },
 ): Promise<TestEvent> {
   const { program, activity } = await fetchStatus(connection)
   const additional_data = { test_mode: true, program_id: program.id }
@@ -33,12 +35,18 @@ export async function sendTestEvent(
       customer_key,
       amount_cents: amountCents,
       currency: program.currency,
+      ...(coupon !== undefined && { coupon }),
       additional_data,
     },
   }
   const path = `/api/v1/track/${kind}`
   const body = bodies[kind]
-  const answer = await request<{ data?: { eventId: number }; lead_id?: number; sale_id?: number }>(connection, path, {
+  const answer = await request<{
+    data?: { eventId: number }
+    lead_id?: number
+    sale_id?: number
+    attributed?: boolean
+  }>(connection, path, {
     body,
   })
   const id = answer.data?.eventId ?? answer.lead_id ?? answer.sale_id ?? 0
@@ -50,5 +58,13 @@ export async function sendTestEvent(
       'Run `svc status` in a minute. If it is not there either, tell support the event id.',
     )
   }
-  return { kind, id, program_id: program.id, arrived_at: arrived, sent: { path, body } }
+  const { attributed } = answer
+  return {
+    kind,
+    id,
+    program_id: program.id,
+    ...(attributed !== undefined && { attributed }),
+    arrived_at: arrived,
+    sent: { path, body },
+  }
 }
