@@ -7,6 +7,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { readOverview } from '../lib/programs/overview.ts'
+import { makeCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { breakdowns, type ChartInterval, type ChartMetric, type Filters } from '../lib/tracking/overview.ts'
@@ -26,11 +27,18 @@ const other = await addPartner(db, { programId: shop.programId, name: 'Tom', ema
 
 const visit = (code: string, more: object = {}) =>
   recordClick(db, { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: code, ...more }, null)
-const buy = (id: string, clickId: string, amount: number, currency: string, key = 'buyer', hash = keyHash) =>
+const buy = (
+  id: string,
+  clickId: string,
+  amount: number,
+  currency: string,
+  key = 'buyer',
+  { coupon = null, hash = keyHash }: { coupon?: string | null; hash?: string } = {},
+) =>
   recordSale(
     db,
     hash,
-    { ...noSale, transaction_id: id, customer_key: key, click_id: clickId, amount_cents: amount, currency },
+    { ...noSale, coupon, transaction_id: id, customer_key: key, click_id: clickId, amount_cents: amount, currency },
     null,
     crypto.randomUUID(),
   )
@@ -47,7 +55,9 @@ await sql.query('update programs set commission_bp = 2000 where id = $1', [shop.
 const refund = { amount_cents: null, refund_id: null, reason: 'refund' as const, reason_text: null }
 await refundSale(db, keyHash, 'refunded', refund, crypto.randomUUID())
 const tom = await visit('tom', { geo_country: 'US', device_type: 'desktop' })
-await buy('of-tom', tom.click_id, 100, 'usd', 'other buyer')
+const toms = { partner_id: other.partnerId, code: 'TOM5', promotion_code_id: null, account_id: null }
+const { id: codeId } = await makeCode(db, shop.programId, toms)
+await buy('of-tom', tom.click_id, 100, 'usd', 'other buyer', { coupon: 'TOM5' })
 
 const address = `/programs/${shop.programId}`
 const cookieOf = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
@@ -104,6 +114,18 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     `?partner=${other.partnerId}&country=DE`,
     /Partner: <bdi>Tom<\/bdi>/,
   ],
+  ['what a code brought', '', /<bdi>TOM5<\/bdi><\/span><span>\$1\.00</],
+  [
+    'a code alone, by its name',
+    `?code=${codeId}`,
+    /Code: <bdi>TOM5<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$1\.00</,
+  ],
+  [
+    'what no code brought',
+    '?code=&metric=sales',
+    /Code: <bdi>No code<\/bdi>[\s\S]*<dt>Sales<\/dt><dd class="value">4</,
+  ],
+  ['no codes of clicks', '?metric=clicks', /<h2[^>]*>Links/, /<h2[^>]*>Codes/],
   ['nothing at all', '?country=ZZ&metric=leads', /No leads in this time/, /\$0\.02/],
   ['hours of a day', `?interval=hour&${today()}`, /aria-label="Revenue by hour/],
   ['days where hours are too many', '?interval=hour&period=30d', /aria-label="Revenue by day/],
@@ -351,7 +373,7 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
   const page = await context.newPage()
   const { click_id: first } = await visit(yen.partnerCode)
   for (const isEmpty of [true, false]) {
-    if (!isEmpty) for (const n of [1, 2]) await buy(`huge-${n}`, first, 9_999_999_999_999, 'jpy', 'rich', hash)
+    if (!isEmpty) for (const n of [1, 2]) await buy(`huge-${n}`, first, 9_999_999_999_999, 'jpy', 'rich', { hash })
     await page.goto(`/programs/${yen.programId}?metric=revenue`)
     await page
       .getByText(isEmpty ? 'No revenue in this time' : '¥19,999,999,999,998')

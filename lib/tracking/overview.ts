@@ -7,6 +7,7 @@ import { dayMs, fixedRange, type PerformanceQuery, startOfDay } from './performa
 export const breakdowns = [
   'partner',
   'link',
+  'code',
   'referrer',
   'utm_source',
   'country',
@@ -14,6 +15,11 @@ export const breakdowns = [
   'page',
 ] as const satisfies GroupingName[]
 export type BreakdownName = (typeof breakdowns)[number]
+
+/** Those whose values are ids, each with a name of its own. */
+export const namedById = ['partner', 'link', 'code'] as const satisfies BreakdownName[]
+export type NamedById = (typeof namedById)[number]
+export const isNamedById = (name: BreakdownName): name is NamedById => namedById.some((one) => one === name)
 
 /** What the overview's chart can show. Conversion is conversions per hundred clicks. */
 export const chartMetrics = ['clicks', 'leads', 'sales', 'revenue', 'commission', 'conversion'] as const
@@ -32,7 +38,7 @@ export interface OverviewQuery extends PerformanceQuery {
   /** What is counted alone: null is what had no such value. */
   filters: Filters
 }
-/** Ids of partners and links as text. */
+/** Ids of partners, links and codes as text. */
 export type Filters = { [Name in BreakdownName]?: string | null }
 
 /** Figures of a time; money in minor units. */
@@ -60,7 +66,7 @@ export interface Point {
 /** One value of a breakdown, null where there was none, empty where it is not kept apart. */
 export interface BreakdownRow {
   value: string | null
-  /** A partner's name, a link's code. */
+  /** A partner's name, a link's code, a partner's code. */
   label: string | null
   /** Of the metric: a count, minor units, or of a conversion rate the conversions. */
   amount: number
@@ -84,8 +90,8 @@ export interface Overview {
   /** What the range has in all, and what the one before it had as far into it as now is. */
   total: Figures
   before: Figures
-  /** What the partner and the link are called that it is filtered by. */
-  labels: { partner?: string; link?: string }
+  /** What the partner, the link and the code are called that it is filtered by. */
+  labels: { [Name in NamedById]?: string }
   /** The values that come first, and how many there are. */
   breakdowns: Record<BreakdownName, { count: number; rows: BreakdownRow[] }>
 }
@@ -214,6 +220,7 @@ export function asOverview(
     breakdowns: {
       partner: rowsOf('partner'),
       link: rowsOf('link'),
+      code: rowsOf('code'),
       referrer: rowsOf('referrer'),
       utm_source: rowsOf('utm_source'),
       country: rowsOf('country'),

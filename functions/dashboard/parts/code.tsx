@@ -4,11 +4,19 @@ import { Badge } from './blocks.tsx'
 import { formatNumber } from './format.tsx'
 import type { Column } from './table.tsx'
 
-/** What a list of codes says of each, with what it brought. */
-export function codeColumns({ currency }: { currency: string }): Column<CodeWithFigures>[] {
+/** What a list of codes says of each, with what it brought; the sales lead to the overview of the code alone. */
+export function codeColumns({ id: programId, currency }: { id: number; currency: string }): Column<CodeWithFigures>[] {
   return [
     { label: 'Code', cell: (code) => <CodeName code={code} /> },
-    { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
+    {
+      label: 'Sales',
+      right: true,
+      cell: ({ id, code, sales }) => (
+        <a href={`/programs/${programId}?period=all&metric=sales&code=${id}`} aria-label={`Figures of ${code}`}>
+          {formatNumber(sales)}
+        </a>
+      ),
+    },
     { label: 'Commission', right: true, cell: ({ commission_cents: cents }) => formatMoney(cents, currency) },
   ]
 }

@@ -9,6 +9,7 @@ import {
   type ChartInterval,
   chartMetrics,
   type Filters,
+  isNamedById,
   type OverviewQuery,
 } from '../../../lib/tracking/overview.ts'
 import { positiveInteger } from '../parts/address.ts'
@@ -30,7 +31,7 @@ export function askedOf(c: Context, program: ViewerProgram): Asked {
   const isForeign = isCurrency(currency) && currency !== program.currency
   const filters: Filters = {}
   for (const name of breakdownsFor(program)) {
-    const value = filterOf(c.req.query(name), name === 'partner' || name === 'link')
+    const value = filterOf(c.req.query(name), name)
     if (value !== undefined) filters[name] = value
   }
   const given = c.req.query()
@@ -55,6 +56,7 @@ const intervals = ['hour', 'day', 'week', 'month'] as const satisfies ChartInter
 const actionOf: Partial<Record<BreakdownName, Action>> = {
   partner: 'partner:list',
   link: 'partner:list',
+  code: 'partner:list',
   page: 'tracking:list',
 }
 
@@ -67,10 +69,11 @@ export function breakdownsFor(program: ViewerProgram) {
 }
 
 /** A value to filter by, null for none; undefined where it can be no value. */
-function filterOf(text: string | undefined, isId: boolean): string | null | undefined {
+function filterOf(text: string | undefined, name: BreakdownName): string | null | undefined {
   if (text === undefined) return undefined
-  if (text === '') return isId ? undefined : null
-  if (isId) return positiveInteger(text)?.toString()
+  // What counts has a partner.
+  if (text === '') return name === 'partner' ? undefined : null
+  if (isNamedById(name)) return positiveInteger(text)?.toString()
   return text.replaceAll(/\0|\p{Surrogate}/gu, '').slice(0, 200) || undefined
 }
 

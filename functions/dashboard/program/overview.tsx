@@ -7,6 +7,7 @@ import {
   type ChartMetric,
   chartMetrics,
   type Figures,
+  isNamedById,
   type Overview,
 } from '../../../lib/tracking/overview.ts'
 import { readPerformance } from '../../../lib/tracking/performance.ts'
@@ -122,7 +123,7 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
   return (
     <nav class="row" aria-label="Filters">
       {names.map((name) => {
-        const label = name === 'partner' || name === 'link' ? overview.labels[name] : undefined
+        const label = isNamedById(name) ? overview.labels[name] : undefined
         return (
           <a class="chip" href={overviewAddress(program.id, kept, { [name]: undefined })}>
             <span>
