@@ -13,7 +13,7 @@ test('the demo of a first start passes the audit, and has something of everythin
   const { partnerCode } = await createSandbox(db, { AUTH_SECRET: 'test' })
   const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: partnerCode }
   for (let n = 0; n < 3; n++) await recordClick(db, click, null)
-  const { programId } = await createDemo(db, { AUTH_SECRET: 'test' })
+  const { programId } = await createDemo(db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
   expect(await findDifferences(sql)).toEqual([])
   // The refund of the demo, and nothing of the clicks.
   expect([await countClicks(db, 1000), (await countFigures(db, 1000)) > 0]).toEqual([0, true])
@@ -23,7 +23,7 @@ test('the demo of a first start passes the audit, and has something of everythin
      from (select day, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions from daily_totals where program_id = $1 group by day) days`,
     [programId],
   )
-  expect(rows).toEqual([{ many_days: true, clicks: '200', leads: '50', conversions: '25', past: true }])
+  expect(rows).toEqual([{ many_days: true, clicks: '200', leads: '50', conversions: '33', past: true }])
   const { rows: told } = await sql.query(
     `select count(*) as sales from sales where program_id = $1
       and ((resolution->>'came_at')::timestamptz > (resolution->>'clicked_at')::timestamptz or (resolution->>'at')::timestamptz <> sale_date)`,
@@ -34,4 +34,24 @@ test('the demo of a first start passes the audit, and has something of everythin
   expect(statuses.map(({ status }) => status)).toEqual(
     expect.arrayContaining(['approved', 'pending', 'refunded', 'reversed']),
   )
+  const { rows: run } = await sql.query(
+    `select (select count(*)::int from partner_groups where program_id = $1) as groups,
+      (select count(*)::int from partner_codes k where program_id = $1 and exists (
+        select from grouped_days d where d.program_id = $1 and d.grouping_name = 'code' and d.value = k.id::text)) as codes_that_sold,
+      (select array_agg(distinct status order by status) from applications where program_id = $1) as applications,
+      (select array_agg(coalesce(decision, 'waits') order by decision) from commission_reviews where program_id = $1) as reviews,
+      (select array_agg(amount_cents > 0 order by amount_cents) from adjustments where program_id = $1) as adjustments,
+      (select is_open from join_pages where program_id = $1) as join_page`,
+    [programId],
+  )
+  expect(run).toEqual([
+    {
+      groups: 2,
+      codes_that_sold: 2,
+      applications: ['approved', 'rejected', 'unverified', 'waiting'],
+      reviews: ['rejected', 'released', 'waits', 'waits'],
+      adjustments: [false, true],
+      join_page: true,
+    },
+  ])
 })

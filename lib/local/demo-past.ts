@@ -1,10 +1,11 @@
-import { sql } from 'kysely'
+import { type Expression, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
 /** What one visitor did, and when it is made to have happened. */
 export interface Journey {
-  clickId: string
+  /** Their click id, or the customer key of somebody who came by a code. */
+  customer: string
   clickAt: Date
   leadAt: Date
   saleAt: Date
@@ -25,12 +26,18 @@ function moves(
 ) {
   const openedAt = sql<Date>`now() - make_interval(weeks => ${weeks}, hours => 1)`
   const times = (name: 'clickAt' | 'leadAt' | 'saleAt') => journeys.map((journey) => journey[name].toISOString())
-  const journey = sql<{ click_id: string; click_at: Date; lead_at: Date; sale_at: Date }>`unnest(
-    ${journeys.map(({ clickId }) => clickId)}::text[], ${times('clickAt')}::timestamptz[], ${times('leadAt')}::timestamptz[],
-    ${times('saleAt')}::timestamptz[])`.as<'j'>(sql`j (click_id, click_at, lead_at, sale_at)`)
+  const journey = sql<{ customer: string; click_at: Date; lead_at: Date; sale_at: Date }>`unnest(
+    ${journeys.map(({ customer }) => customer)}::text[], ${times('clickAt')}::timestamptz[], ${times('leadAt')}::timestamptz[],
+    ${times('saleAt')}::timestamptz[])`.as<'j'>(sql`j (customer, click_at, lead_at, sale_at)`)
   return [
     kysely.updateTable('programs').set({ created_at: openedAt }).where('id', '=', programId),
-    kysely.updateTable('partners').set({ created_at: openedAt }).where('program_id', '=', programId),
+    ...(['partners', 'partner_groups', 'partner_codes', 'program_terms'] as const).map((table) =>
+      kysely.updateTable(table).set({ created_at: openedAt }).where('program_id', '=', programId),
+    ),
+    kysely
+      .updateTable('applications')
+      .set({ applied_at: openedAt, verified_at: openedAt, decided_at: openedAt })
+      .where('program_id', '=', programId),
     kysely
       .updateTable('customers as c')
       .from(journey)
@@ -41,7 +48,7 @@ function moves(
           eb.case().when('c.first_purchase_date', 'is not', null).then(eb.ref('j.sale_at')).end(),
       })
       .where('c.program_id', '=', programId)
-      .whereRef('c.click_id', '=', 'j.click_id'),
+      .where((eb) => eb('j.customer', 'in', [eb.ref('c.click_id'), eb.ref('c.customer_key')])),
     kysely
       .updateTable('affiliate_click_events')
       .set({ created_at: (eb) => eb.ref('click_timestamp') })
@@ -86,6 +93,8 @@ function moves(
  * had been counted.
  */
 function countAgain(programId: number) {
+  const codesPartner = (codeId: Expression<number | null>, partnerId: Expression<number>) => sql<number>`coalesce(
+    (select k.partner_id from partner_codes k where k.program_id = ${programId} and k.id = ${codeId}), ${partnerId})`
   const leads = kysely
     .selectFrom('customers')
     .select((eb) => [
@@ -94,6 +103,7 @@ function countAgain(programId: number) {
       eb.lit<number>(0).as('conversions'),
       'id',
       'partner_id',
+      eb.val<number | null>(null).as('code_id'),
       'last_click_at',
     ])
     .where('program_id', '=', programId)
@@ -105,7 +115,9 @@ function countAgain(programId: number) {
       eb.lit<number>(0).as('leads'),
       eb.lit<number>(1).as('conversions'),
       'id',
-      'partner_id',
+      // Theirs whose code decided over it.
+      codesPartner(eb.ref('code_id'), eb.ref('partner_id')).as('partner_id'),
+      'code_id',
       'last_click_at',
     ])
     .where('program_id', '=', programId)
@@ -131,7 +143,7 @@ function countAgain(programId: number) {
       ),
     kysely
       .insertInto('uncounted_figures')
-      .columns(['program_id', 'customer_id', 'partner_id', 'clicked_at', 'at', 'leads', 'conversions'])
+      .columns(['program_id', 'customer_id', 'partner_id', 'code_id', 'clicked_at', 'at', 'leads', 'conversions'])
       .expression((eb) =>
         eb
           .selectFrom(leads.unionAll(conversions).as('fact'))
@@ -139,6 +151,7 @@ function countAgain(programId: number) {
             fact.val(programId).as('program_id'),
             'fact.id',
             'fact.partner_id',
+            'fact.code_id',
             'fact.last_click_at',
             'fact.at',
             'fact.leads',
@@ -151,6 +164,7 @@ function countAgain(programId: number) {
         'program_id',
         'customer_id',
         'partner_id',
+        'code_id',
         'clicked_at',
         'at',
         'currency',
@@ -170,7 +184,8 @@ function countAgain(programId: number) {
           .select((sale) => [
             's.program_id',
             'c.id',
-            'c.partner_id',
+            sale.ref('s.partner_id').$notNull().as('partner_id'),
+            's.code_id',
             'c.last_click_at',
             's.sale_date',
             's.currency',

@@ -4,6 +4,7 @@ import { keyScopes } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
 import { countClicks, countFigures, recordClick } from '../tracking/clicks.ts'
 import { approveDueCommissions } from '../money/commissions.ts'
+import { reviewRules } from '../review-rules.ts'
 import type { Database } from '../database.ts'
 import { recordServerLead } from '../tracking/leads.ts'
 import { addPartner } from '../programs/partners.ts'
@@ -12,8 +13,18 @@ import { refundSale } from '../money/refunds.ts'
 import { recordSale } from '../money/sales.ts'
 import { visitorDevice } from '../tracking/visitor.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
+import { emailHash } from '../tracking/customers.ts'
 import { type Journey, moveBack } from './demo-past.ts'
-import { createPerson, tiePartner } from './people.ts'
+import {
+  adjustBalances,
+  giveCodes,
+  giveGroups,
+  joinAs,
+  openJoinPage,
+  reviewCommissions,
+  welcomeApplicants,
+} from './demo-program.ts'
+import { createPerson } from './people.ts'
 import type { Demo } from './state.ts'
 
 const weeks = 4
@@ -22,10 +33,14 @@ const hourMilliseconds = 3_600_000
 const holdDays = 14
 
 const partners = [
-  { name: 'Nora Blogs', code: 'nora', weight: 5 },
-  { name: 'Build Weekly', code: 'build-weekly', weight: 3 },
-  { name: 'Tom Reviews', code: 'tom', weight: 2 },
+  { name: 'Nora Blogs', code: 'nora', email: 'nora@example.com', weight: 5 },
+  { name: 'Build Weekly', code: 'build-weekly', email: null, weight: 3 },
+  { name: 'Tom Reviews', code: 'tom', email: 'tom@reviews.example', weight: 2 },
 ]
+const couponBuyers = 8
+/** Visitors who came by an ad, which the program forbids, and those who signed up with Tom's address: their commissions are held. */
+const byAd = [120, 192]
+const withTomsAddress = [152, 176]
 const places = [
   { geo_country: 'US', geo_region: 'New York', geo_city: 'New York' },
   { geo_country: 'DE', geo_region: 'Berlin', geo_city: 'Berlin' },
@@ -41,10 +56,11 @@ const sources = [null, 'newsletter', 'video']
 const pricesCents = [2900, 4900, 9900, 19900]
 
 /**
- * What a new stack shows: a workspace with a program, three partners and four weeks of their visitors. Everything is recorded
- * by the service's own functions and then moved back in time, with the daily totals counted again.
+ * What a new stack shows: a workspace with a program, its partners with groups and codes, people who apply to be one, and four weeks of visitors, some
+ * of whom are to be looked at. Everything is recorded by the service's own functions and then moved back in time, with the daily totals
+ * counted again.
  */
-export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
+export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KEY: string }): Promise<Demo> {
   const password = 'demo-password'
   const owner = await createPerson(db, env, { name: 'Dana Demo', email: 'demo@example.com', password })
   const partnerUser = await createPerson(db, env, { name: 'Nora', email: 'nora@example.com', password })
@@ -54,43 +70,66 @@ export async function createDemo(db: Database, env: SessionEnv): Promise<Demo> {
     name: 'Demo program',
     domain: 'shop.example.com',
     hold_days: holdDays,
+    review_rules: [...reviewRules],
   })
+  const byOwner = db.actingAs(owner.userId)
   const apiKey = await createApiKey(db, programId, 'demo', { scopes: keyScopes })
   const keyHash = await apiKeyHash(`Bearer ${apiKey}`)
-  for (const { name, code } of partners) {
-    const email = code === 'nora' ? partnerUser.email : null
-    const { partnerId } = await addPartner(db, { programId, name, email, code })
-    if (email) await tiePartner(db, partnerId, partnerUser.userId)
+  await openJoinPage(byOwner, programId)
+  const partnerIds: Record<string, number> = {}
+  for (const { name, code, email } of partners) {
+    partnerIds[code] =
+      email === partnerUser.email
+        ? await joinAs(byOwner, programId, { name, email, userId: partnerUser.userId, code })
+        : (await addPartner(db, { programId, name, email, code })).partnerId
   }
+  const groupId = await giveGroups(byOwner, programId, partnerIds)
+  const codes = await giveCodes(byOwner, programId, partnerIds)
 
+  const tomsHash = await emailHash(env.EMAIL_HASH_KEY, 'tom@reviews.example')
   const journeys: Journey[] = []
-  const numbers = Array.from({ length: visitorCount }, (_, index) => index)
+  const walks = [
+    ...Array.from({ length: visitorCount }, (_, number) => () => walkThrough(db, keyHash, number, tomsHash, codes)),
+    ...Array.from({ length: couponBuyers }, (_, number) => () => buyWithCode(db, keyHash, number, codes)),
+  ]
   const walk = async () => {
-    for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) {
-      journeys.push(await walkThrough(db, keyHash, number))
-    }
+    for (let next = walks.shift(); next !== undefined; next = walks.shift()) journeys.push(await next())
   }
   await Promise.all(Array.from({ length: 8 }, walk))
   await moveBack(db, programId, { weeks, holdDays, journeys })
   while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+  await reviewCommissions(byOwner, env.EMAIL_HASH_KEY, programId)
   await approveDueCommissions(db, 500)
+  await adjustBalances(byOwner, programId, partnerIds)
+  await welcomeApplicants(byOwner, programId, groupId)
   const refund = { refund_id: null, reason: 'refund' as const, reason_text: 'Did not fit' }
   await refundSale(db, keyHash, 'demo-order-0', { ...refund, amount_cents: 1000 }, crypto.randomUUID())
   await refundSale(db, keyHash, 'demo-order-24', { ...refund, amount_cents: null }, crypto.randomUUID())
   return { email: owner.email, password, partnerEmail: partnerUser.email, programId, apiKey, partnerCode: 'nora' }
 }
 
-/** One visitor: always a click, of every fourth a lead, of every eighth a sale. They come in the order of their numbers. */
-async function walkThrough(db: Database, keyHash: string, number: number): Promise<Journey> {
-  const leftOfTime = 1 - (number + Math.random()) / visitorCount
-  const age_ms = (leftOfTime * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds
-  const clickAt = new Date(Date.now() - age_ms)
+/** A moment of the past weeks for the visitor who comes as one of so many, in the order of their numbers. */
+function moment(number: number, count: number): Date {
+  const leftOfTime = 1 - (number + Math.random()) / count
+  return new Date(Date.now() - (leftOfTime * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds)
+}
+
+/** One visitor: always a click, of every fourth a lead, of every eighth a sale. */
+async function walkThrough(
+  db: Database,
+  keyHash: string,
+  number: number,
+  tomsHash: string,
+  codes: string[],
+): Promise<Journey> {
+  const clickAt = moment(number, visitorCount)
   const leadAt = new Date(clickAt.getTime() + 0.2 * hourMilliseconds)
   const saleAt = new Date(clickAt.getTime() + (0.5 + Math.random() * 7) * hourMilliseconds)
   const wheel = partners.flatMap(({ code, weight }) => Array.from({ length: weight }, () => code))
-  const code = pick(wheel)
+  const isTom = withTomsAddress.includes(number)
+  const code = isTom ? 'tom' : pick(wheel)
   const agent = pick(agents)
-  const url = `https://shop.example.com/?aff=${code}`
+  const url = `https://shop.example.com/?aff=${code}${byAd.includes(number) ? '&gclid=demo' : ''}`
   const source = pick(sources)
   const { click_id: clickId } = await recordClick(
     db,
@@ -117,14 +156,30 @@ async function walkThrough(db: Database, keyHash: string, number: number): Promi
   const customer = { customer_key: `demo-user-${number}`, click_id: clickId, is_test: false, additional_data: null }
   if (number % 4 === 0) {
     const page = { session_id: null, page_url: 'https://shop.example.com/signup' }
-    await recordServerLead(db, keyHash, { ...customer, ...page, email_hash: null }, null)
+    await recordServerLead(db, keyHash, { ...customer, ...page, email_hash: isTom ? tomsHash : null }, null)
   }
   if (number % 8 === 0) {
-    const sale = { amount_cents: pick(pricesCents), currency: 'usd', sale_type: 'payment', is_recurring: false }
-    const order = { transaction_id: `demo-order-${number}`, tax_cents: 0, subscription_id: null }
-    await recordSale(db, keyHash, { ...customer, ...sale, ...order }, null, crypto.randomUUID())
+    // Some name a code too, whoever's link they came by.
+    const coupon = number % 40 === 8 ? pick(codes) : null
+    const order = { transaction_id: `demo-order-${number}`, coupon, ...saleOf(number) }
+    await recordSale(db, keyHash, { ...customer, ...order }, null, crypto.randomUUID())
   }
-  return { clickId, clickAt, leadAt, saleAt }
+  return { customer: clickId, clickAt, leadAt, saleAt }
+}
+
+/** A buyer who came by no link and names a partner's code. */
+async function buyWithCode(db: Database, keyHash: string, number: number, codes: string[]): Promise<Journey> {
+  const at = moment(number, couponBuyers)
+  const customer = `demo-coupon-user-${number}`
+  const order = { customer_key: customer, click_id: null, transaction_id: `demo-coupon-order-${number}` }
+  const sale = { ...order, coupon: pick(codes), is_test: false, additional_data: null, ...saleOf(number) }
+  await recordSale(db, keyHash, sale, null, crypto.randomUUID())
+  return { customer, clickAt: at, leadAt: at, saleAt: at }
+}
+
+function saleOf(number: number) {
+  const terms = { currency: 'usd', tax_cents: 0, subscription_id: null, is_recurring: false }
+  return { amount_cents: pick(pricesCents), sale_type: number % 3 === 0 ? 'setup' : 'payment', ...terms }
 }
 
 function pick<Item>(items: readonly Item[]): Item {

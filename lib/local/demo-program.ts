@@ -1,0 +1,180 @@
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import { makeAdjustment } from '../money/adjustments.ts'
+import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../money/reviews.ts'
+import {
+  apply,
+  approveApplication,
+  confirmApplication,
+  findApplication,
+  rejectApplication,
+} from '../programs/applications.ts'
+import { makeCode } from '../programs/codes.ts'
+import { saveRules } from '../programs/commission-rules.ts'
+import { makeGroup, movePartners } from '../programs/groups.ts'
+import { changeJoinPage, readJoinPage } from '../programs/join-page.ts'
+import { emailHash } from '../tracking/customers.ts'
+
+/** How the demo's program is run: whom it pays what, who may join, and what it decides on. */
+
+const where = 'Where do you publish?'
+const why = 'What would you write about us?'
+
+/** Opens the page on which people apply. */
+export async function openJoinPage(db: Database, programId: number): Promise<void> {
+  await changeJoinPage(db, programId, {
+    slug: 'demo',
+    is_open: true,
+    intro:
+      'Recommend the Demo shop and earn a part of every sale.\n\n- 20 % of each sale, more for those who write regularly\n- paid every month\n- a code for your readers, if you like',
+    questions: [
+      { label: where, type: 'short', required: true },
+      { label: why, type: 'long', required: false },
+    ],
+    terms: 'Say that you are paid for your recommendation. Buy no ads for our name. We pay what was not refunded.',
+  })
+}
+
+/** Sends an application with these answers, which its sender confirms unless `confirms` is false, and returns its id. */
+async function applyAs(
+  db: Database,
+  programId: number,
+  person: { name: string; email: string; userId?: string; answers: string[] },
+  confirms = true,
+): Promise<number> {
+  const { name, email, userId = null, answers } = person
+  const [place = '', reason = ''] = answers
+  const given = [
+    { question: where, answer: place },
+    { question: why, answer: reason },
+  ].filter(({ answer }) => answer !== '')
+  const { version } = await readJoinPage(db, programId)
+  const { applicationId, token } = await apply(db, {
+    programId,
+    userId,
+    email,
+    name,
+    answers: given,
+    seen: { version },
+  })
+  if (applicationId === null) throw new Error(`The application of ${name} was not taken.`)
+  const mailed = userId === null && confirms ? await findApplication(db, token) : undefined
+  if (mailed) await confirmApplication(db, mailed)
+  return applicationId
+}
+
+/** Has somebody join by the page, with a link of this code, and returns their id as a partner. */
+export async function joinAs(
+  byOwner: Database,
+  programId: number,
+  person: { name: string; email: string; userId: string; code: string },
+): Promise<number> {
+  const answers = ['https://nora.example.net', 'What I bought and how long it lasted.']
+  const id = await applyAs(byOwner, programId, { ...person, answers })
+  const { application } = await approveApplication(byOwner, programId, id, null)
+  const partnerId = application.partner_id
+  if (partnerId === null) throw new Error('An application was approved without a partner.')
+  await byOwner.query(
+    kysely
+      .updateTable('referral_links')
+      .set({ code: person.code })
+      .where('program_id', '=', programId)
+      .where('partner_id', '=', partnerId),
+  )
+  return partnerId
+}
+
+/** Applications in every state: two wait, one is rejected, one approved and invited, and one not confirmed. */
+export async function welcomeApplicants(byOwner: Database, programId: number, groupId: number): Promise<void> {
+  const applicant = (name: string, email: string, ...answers: string[]) =>
+    applyAs(byOwner, programId, { name, email, answers })
+  const approved = await applicant(
+    'Priya Patel',
+    'priya@example.org',
+    'https://priya.example.org',
+    'A monthly comparison.',
+  )
+  await approveApplication(byOwner, programId, approved, groupId)
+  const rejected = await applicant('Coupon Castle', 'deals@castle.example', 'A site of coupons')
+  await rejectApplication(byOwner, programId, rejected, 'No coupon sites.')
+  await applicant('Ada Writes', 'ada@example.org', 'https://ada.example.org', 'Long reviews, with pictures of my own.')
+  await applicant('Sam Streams', 'sam@example.org', 'A video channel with 12,000 subscribers')
+  await applyAs(byOwner, programId, { name: 'Lee Late', email: 'lee@example.org', answers: ['A forum'] }, false)
+}
+
+/** Pays partners by group and product, and one by terms of their own; returns the group of those who write regularly. */
+export async function giveGroups(
+  byOwner: Database,
+  programId: number,
+  partnerIds: Record<string, number>,
+): Promise<number> {
+  const regulars = await makeGroup(byOwner, programId, {
+    name: 'Regulars',
+    rules: [
+      { commission_bp: 2500, commission_duration_months: 12 },
+      { sale_type: 'setup', commission_fixed_cents: 1500 },
+    ],
+  })
+  const trials = await makeGroup(byOwner, programId, {
+    name: 'Reviewers',
+    rules: [{ commission_bp: 1500, lifetime_cap_cents: 10_000 }],
+  })
+  const ids = (...codes: string[]) => codes.flatMap((code) => partnerIds[code] ?? [])
+  await movePartners(byOwner, programId, ids('nora', 'build-weekly'), regulars.id)
+  await movePartners(byOwner, programId, ids('tom'), trials.id)
+  for (const partnerId of ids('build-weekly'))
+    await saveRules(byOwner, programId, { partnerId }, [{ commission_bp: 3000 }])
+  return regulars.id
+}
+
+/** Gives two partners a code each, and returns the codes. */
+export async function giveCodes(
+  byOwner: Database,
+  programId: number,
+  partnerIds: Record<string, number>,
+): Promise<string[]> {
+  const codes = [
+    { code: 'NORA10', partner: 'nora' },
+    { code: 'WEEKLY15', partner: 'build-weekly' },
+  ]
+  for (const { code, partner } of codes) {
+    const of = { promotion_code_id: null, account_id: null }
+    await makeCode(byOwner, programId, { partner_id: partnerIds[partner] ?? 0, code, ...of })
+  }
+  return codes.map(({ code }) => code)
+}
+
+/** Holds what looks as if it was not earned, and decides on the oldest of it: one is released, one rejected, the others wait. */
+export async function reviewCommissions(byOwner: Database, emailHashKey: string, programId: number): Promise<void> {
+  await hashPartnerEmails(byOwner, (address) => emailHash(emailHashKey, address), 100)
+  await flagNewCommissions(byOwner, 500)
+  const held = await listReviews(byOwner, programId, { limit: 100, state: 'waiting' })
+  const oldestOf = (rule: string) =>
+    held
+      .filter(({ flags }) => flags.some((flag) => flag.rule === rule))
+      .toSorted((one, other) => new Date(one.hold_until).getTime() - new Date(other.hold_until).getTime())
+      .slice(0, 1)
+      .map(({ commission_id: id }) => id)
+  await decideReviews(
+    byOwner,
+    programId,
+    oldestOf('paid_ads'),
+    'released',
+    'A reader pasted the address of our own ad.',
+  )
+  await decideReviews(byOwner, programId, oldestOf('self_referral'), 'rejected', 'You bought this yourself.')
+}
+
+/** A manual commission, and a deduction. */
+export async function adjustBalances(
+  byOwner: Database,
+  programId: number,
+  partnerIds: Record<string, number>,
+): Promise<void> {
+  const adjust = async (partner: string, amountCents: number, note: string) => {
+    const adjustment = { partnerId: partnerIds[partner] ?? 0, amountCents, note }
+    await makeAdjustment(byOwner, programId, adjustment, crypto.randomUUID(), [])
+  }
+  await adjust('nora', 5000, 'For the video of our launch.')
+  await adjust('build-weekly', -1200, 'The ad of March was booked twice.')
+}
