@@ -15,6 +15,7 @@ import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
 import { serve } from './serve.ts'
+import { review } from './review.ts'
 import { retention } from './retention.ts'
 import { webhooks } from './webhooks.ts'
 import { worker } from './worker.ts'
@@ -42,6 +43,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   cost,
   serve,
   worker,
+  review,
 }
 
 const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1]    every bench, or those of ${Object.keys(benches).join(', ')}`

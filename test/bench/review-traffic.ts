@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto'
+import { apiKeyHash } from '../../lib/access/api-keys.ts'
+import type { Database } from '../../lib/database.ts'
+import { flagNewCommissions, hashPartnerEmails, listReviews } from '../../lib/money/reviews.ts'
+import { recordSale } from '../../lib/money/sales.ts'
+import { recordClick } from '../../lib/tracking/clicks.ts'
+import { emailHash } from '../../lib/tracking/customers.ts'
+import { recordServerLead } from '../../lib/tracking/leads.ts'
+import { visitorHash } from '../../lib/tracking/visitor.ts'
+import { type LedgerProgram, noClick, noLead, noSale } from '../support/ledger.ts'
+
+/** The secret by which addresses are hashed here. */
+export const hashSecret = 'email-hash-key'
+
+/** Who comes: by what click, from which address, and who they say they are. */
+export interface Visitor {
+  /** The page that the tag names; null where something calls the service by itself. */
+  page?: string | null
+  device?: string
+  address?: string
+  email?: string
+  query?: string
+}
+
+/** A visitor who clicks, signs up and buys for 50.00; returns the commission and the transaction id. */
+export async function visit(
+  db: Database,
+  program: LedgerProgram,
+  visitor: Visitor,
+  partner = 0,
+  customer: string = randomUUID(),
+) {
+  const { page = 'https://shop.example.com/', device = 'desktop', address = randomUUID(), email, query = '' } = visitor
+  const code = program.codeOf(partner)
+  const browser = page === null ? {} : { page_url: page, viewport_size: '1280x720', session_id: 'visit' }
+  const click = {
+    ...noClick,
+    ...browser,
+    affiliate_url: `https://shop.example.com/?aff=${code}${query}`,
+    partner_code: code,
+    device_type: device,
+    user_agent: device === 'bot' ? 'Examplebot/1.0' : 'Mozilla/5.0',
+    visitor: await visitorHash(hashSecret, address),
+  }
+  const { click_id } = await recordClick(db, click, null)
+  const keyHash = await apiKeyHash(`Bearer ${program.apiKey}`)
+  const email_hash = email === undefined ? null : await emailHash(hashSecret, email)
+  await recordServerLead(db, keyHash, { ...noLead, customer_key: customer, click_id, email_hash }, null)
+  const sale = { ...noSale, customer_key: customer, amount_cents: 5000, currency: 'usd', click_id }
+  const id = randomUUID()
+  const recorded = await recordSale(db, keyHash, { ...sale, transaction_id: id }, null, randomUUID())
+  return { id, commissionId: Number(recorded.commission_id), customer }
+}
+
+/** Some visitors of one kind. `partnerAddress` is where the partner is paid. */
+export interface Kind {
+  what: string
+  isDishonest: boolean
+  count: number
+  visitor: (n: number, partnerAddress: string) => Visitor
+}
+
+/** Honest and dishonest traffic as programs have it, what the rules cannot see among it. */
+export const traffic: Kind[] = [
+  {
+    what: 'visitors of a page',
+    isDishonest: false,
+    count: 60,
+    visitor: (n) => ({ email: `buyer-${n}@example.com` }),
+  },
+  {
+    what: 'colleagues behind one address',
+    isDishonest: false,
+    count: 9,
+    visitor: (n) => ({ address: `office ${n % 3}` }),
+  },
+  { what: 'people at one fair', isDishonest: false, count: 5, visitor: () => ({ address: 'fair' }) },
+  { what: 'clicks that a server tells', isDishonest: false, count: 2, visitor: () => ({ page: null }) },
+  { what: 'the partner by their own address', isDishonest: true, count: 8, visitor: (_, email) => ({ email }) },
+  {
+    what: 'the partner by another address',
+    isDishonest: true,
+    count: 4,
+    visitor: (n) => ({ email: `alias-${n}@example.com` }),
+  },
+  { what: 'a farm behind one address', isDishonest: true, count: 14, visitor: (n) => ({ address: `farm ${n % 2}` }) },
+  { what: 'a farm of many addresses', isDishonest: true, count: 6, visitor: () => ({}) },
+  { what: 'a script without a page', isDishonest: true, count: 10, visitor: () => ({ page: null }) },
+  { what: 'a bot that says so', isDishonest: true, count: 6, visitor: () => ({ device: 'bot' }) },
+  { what: 'ads with their parameter', isDishonest: true, count: 8, visitor: (n) => ({ query: `&gclid=${n}` }) },
+  { what: 'ads that hide it', isDishonest: true, count: 3, visitor: () => ({}) },
+]
+
+/** A kind of visitors, and how many of them came and are held. */
+export interface Held {
+  what: string
+  isDishonest: boolean
+  visitors: number
+  held: number
+}
+
+/** Plays visitors of a program's first partner, has the service look at them, and says of each kind how many it holds. */
+export async function playTraffic(
+  db: Database,
+  program: LedgerProgram,
+  kinds: Kind[],
+  partnerAddress: string,
+): Promise<Held[]> {
+  const visits = kinds.flatMap((kind) =>
+    Array.from({ length: kind.count }, (_, n) => ({ kind, visitor: kind.visitor(n, partnerAddress) })),
+  )
+  const made: { kind: Kind; commissionId: number }[] = []
+  for (let start = 0; start < visits.length; start += 15) {
+    const some = visits.slice(start, start + 15)
+    made.push(...(await Promise.all(some.map(async (one) => ({ ...one, ...(await visit(db, program, one.visitor)) })))))
+  }
+  await hashPartnerEmails(db, (address) => emailHash(hashSecret, address), 1000)
+  while ((await flagNewCommissions(db, 1000)).more);
+  const reviews = await listReviews(db, program.programId, { limit: 10_000, state: 'waiting' })
+  const held = new Set(reviews.map(({ commission_id: id }) => id))
+  return kinds.map((kind) => {
+    const ofKind = made.filter((one) => one.kind === kind)
+    return {
+      what: kind.what,
+      isDishonest: kind.isDishonest,
+      visitors: ofKind.length,
+      held: ofKind.filter(({ commissionId }) => held.has(commissionId)).length,
+    }
+  })
+}
+
+/** Of what is held the share that is dishonest, and of the dishonest the share that is held. */
+export function qualityOf(kinds: Held[]): { precision: number; recall: number } {
+  const sum = (some: Held[], name: 'visitors' | 'held') => some.reduce((total, kind) => total + kind[name], 0)
+  const dishonest = kinds.filter(({ isDishonest }) => isDishonest)
+  const right = sum(dishonest, 'held')
+  return { precision: right / sum(kinds, 'held'), recall: right / sum(dishonest, 'visitors') }
+}
