@@ -5,6 +5,7 @@ import { init } from './init.ts'
 import { addListen } from './listen.ts'
 import { addPerformance } from './performance.ts'
 import { addResources } from './resources.ts'
+import { addRules } from './rules.ts'
 import {
   CommandError,
   connect,
@@ -180,6 +181,7 @@ for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
 
 const webhooks = addResources(svc, subcommand, print).get('webhooks')
 if (webhooks) addWebhooks(webhooks, subcommand, print)
+addRules(svc, subcommand, print)
 addListen(svc, subcommand)
 addPerformance(svc, subcommand, print)
 

@@ -1,0 +1,303 @@
+import { describe, expect, test, vi } from 'vitest'
+import dashboard from '../functions/dashboard.tsx'
+import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
+import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
+import { needsStatement } from '../lib/programs/needs.ts'
+import { joiningOf, newEmail } from './support/joining.ts'
+import { inNoWorker, sessionCookieOf } from './support/people.ts'
+import { startEndpoint } from './support/stack.ts'
+const { db, sql, env: databaseEnv } = await startEndpoint()
+const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const { person, joinable } = joiningOf(db, env)
+
+const baseUrl = 'https://api.example.com'
+const pageEnv = {
+  ...env,
+  BASE_URL: baseUrl,
+  MAIL_INBOX: 'mails',
+  RELAY: { fetch: () => Promise.resolve(new Response()) },
+}
+
+/** Sends a request to the pages, and waits for what they do after the answer. */
+async function visit(path: string, init: RequestInit = {}, more: object = {}) {
+  const after: Promise<unknown>[] = []
+  const worker = { ...inNoWorker, waitUntil: (work: Promise<unknown>) => void after.push(work) }
+  const response = await dashboard.request(baseUrl + path, init, { ...pageEnv, ...more }, worker)
+  await Promise.all(after)
+  const { status, headers } = response
+  return { status, headers, location: headers.get('location'), text: await response.text() }
+}
+
+async function submit(
+  path: string,
+  fields: Record<string, string>,
+  more: { token?: string; env?: object; headers?: object } = {},
+) {
+  const headers = { origin: baseUrl, ...(more.token && sessionCookieOf(more.token)), ...more.headers }
+  return await visit(path, { method: 'POST', headers, body: new URLSearchParams(fields) }, more.env)
+}
+
+const mailsTo = async (recipient: string) =>
+  (await sql.query<{ body: string }>('select body from mails where recipient = $1 order by id', [recipient])).rows.map(
+    ({ body }) => body,
+  )
+
+/** The path of the latest link to this page that was mailed. */
+async function linkTo(page: string, recipient: string) {
+  const link = new RegExp(`${baseUrl}(/${page}\\?token=\\S+)`).exec((await mailsTo(recipient)).at(-1) ?? '')?.[1]
+  if (link === undefined) throw new Error(`no link to ${page} was mailed to ${recipient}`)
+  return link
+}
+
+const applicant = (email: string, more: object = {}) => ({ name: 'Grace', email, version: '1', ...more })
+
+describe('the join page', () => {
+  test('answers the same for every address, and says the rest by mail alone', async () => {
+    const program = await joinable()
+    const [fresh, account, partner, waits, rejected, flooded] = [
+      newEmail(),
+      (await person()).email,
+      await person(),
+      newEmail(),
+      newEmail(),
+      newEmail(),
+    ]
+    await program.send(partner.email, partner.userId)
+    const [first] = await listApplications(db, program.programId, { limit: 1 })
+    await approveApplication(program.acting, program.programId, first?.id ?? 0, null)
+    await program.waiting(waits)
+    await rejectApplication(program.acting, program.programId, await program.waiting(rejected), null)
+    for (let n = 0; n < 3; n++) await program.send(flooded)
+    const told = []
+    const answers = new Set<string>()
+    for (const email of [fresh, account, partner.email.toUpperCase(), waits, rejected, flooded]) {
+      const { status, location, headers, text } = await submit(`/join/${program.slug}`, applicant(email))
+      answers.add(JSON.stringify([status, location, headers.get('set-cookie'), text]))
+      told.push((await mailsTo(email.toLowerCase())).map((body) => body.split('\n\n')[1]))
+    }
+    expect([...answers]).toEqual([JSON.stringify([303, `/join/${program.slug}/sent`, null, ''])])
+    expect(told).toEqual([
+      [expect.stringContaining('/application?token=')],
+      [expect.stringContaining('/application?token=')],
+      [expect.stringMatching(/^You are a partner of Engine already/)],
+      [expect.stringMatching(/^Your earlier application to Engine waits/)],
+      [expect.stringMatching(/did not take your earlier application. You can apply again from 20\d\d-/)],
+      [],
+    ])
+    expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your mail')
+  })
+
+  test('leads through the mailed link, which a scanner may open and which counts once, to the invitation', async () => {
+    const [program, email] = [await joinable({ approves_at_once: true, terms: 'Be <b>true</b>.' }), newEmail()]
+    const fields = applicant(email, { version: '2', terms: 'accepted' })
+    await submit(`/join/${program.slug}`, fields)
+    const link = await linkTo('application', email)
+    const shown = await visit(link)
+    expect(shown.text).toContain('Yes, I apply')
+    expect(shown.text).toContain('Be &lt;b&gt;true&lt;/b&gt;.')
+    expect(shown.headers.get('referrer-policy')).toBe('same-origin')
+    expect(await program.states()).toEqual([])
+    const confirmed = await submit(link, {})
+    expect([confirmed.status, confirmed.location]).toEqual([303, await linkTo('partner-invitation', email)])
+    const mails = (await mailsTo(email)).length
+    expect((await submit(link, {})).location).toBe(link)
+    expect((await submit(link.replace('application', 'application/withdraw'), {})).status).toBe(303)
+    expect([await program.states(), (await mailsTo(email)).length]).toEqual([['approved'], mails])
+    expect((await visit(confirmed.location ?? '')).text).toContain('Become a partner of Engine')
+    expect((await visit('/application?token=none')).text).toContain('This link no longer works')
+  })
+
+  test('takes somebody signed in by their account without a mail, and others by mail however they are signed in', async () => {
+    const [program, grace, unproven] = [await joinable(), await person(), await person()]
+    const page = await visit(`/join/${program.slug}`, { headers: sessionCookieOf(grace.token) })
+    expect(page.text).toContain(`You apply with your account, ${grace.email}`)
+    expect(page.text).not.toContain('name="email"')
+    const sent = await submit(`/join/${program.slug}`, applicant('other@example.com'), { token: grace.token })
+    expect([sent.location, await mailsTo(grace.email)]).toEqual(['/partner/applications', []])
+    const own = await visit('/partner/applications', { headers: sessionCookieOf(grace.token) })
+    expect(own.text).toContain('Waiting')
+    await sql.query('update users set email_verified = false where id = $1', [unproven.userId])
+    await submit(`/join/${program.slug}`, applicant(unproven.email), { token: unproven.token })
+    expect(await mailsTo(unproven.email)).toHaveLength(1)
+    expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ email: grace.email }])
+  })
+
+  test('shows what people typed as text, and loads the logo from its host on this page alone', async () => {
+    const hostile = `<script>alert(1)</script><img src=x onerror=alert(2)> "' javascript:alert(3)`
+    const program = await joinable({
+      intro: hostile,
+      terms: `- ${hostile}\n- b`,
+      logo_url: 'https://cdn.example.net/logo.svg?a=1&b="><script>',
+      questions: [{ label: hostile, type: 'long', required: false }],
+    })
+    await sql.query('update programs set name = $2 where id = $1', [program.programId, `Engine <script>alert(4)`])
+    const { text, headers } = await visit(`/join/${program.slug}`)
+    const [head = ''] = text.split('<body>').slice(1)
+    expect(head).toContain('&lt;script&gt;alert(1)')
+    expect(head).not.toMatch(/<script>|<img src=x|onerror=alert\(2\)>(?!.*&gt;)/)
+    expect(text.match(/<script/g)).toHaveLength(1)
+    expect(text.match(/<img /g)).toHaveLength(1)
+    const policy = headers.get('content-security-policy') ?? ''
+    expect(policy).toContain("img-src 'self' https://cdn.example.net;")
+    expect(policy).toContain("script-src 'self';")
+    expect(policy).toContain("frame-src 'none'")
+    for (const path of ['/sign-in', `/join/${program.slug}/sent`, '/application?token=x'])
+      expect((await visit(path)).headers.get('content-security-policy')).toContain("img-src 'self';")
+    const email = newEmail()
+    await submit(`/join/${program.slug}`, applicant(email, { version: '2', terms: 'accepted', answer_0: hostile }))
+    const own = await visit(await linkTo('application', email))
+    expect(own.text.match(/<script/g)).toHaveLength(1)
+    expect(own.text).not.toContain('<img')
+    const [mail = ''] = await mailsTo(email)
+    expect(mail).not.toContain('alert(1)')
+  })
+
+  test('asks again for what is missing, with what was typed', async () => {
+    const questions = [
+      { label: 'Where?', type: 'short' as const, required: true },
+      { label: 'Why?', type: 'long' as const, required: false },
+    ]
+    const program = await joinable({ terms: 'Be true.', questions })
+    const path = `/join/${program.slug}`
+    const full = applicant(newEmail(), { version: '2', terms: 'accepted', answer_0: 'Here' })
+    for (const [change, said] of [
+      [{ answer_0: ' ' }, 'This needs an answer.'],
+      [{ answer_0: 'x'.repeat(301) }, 'Use 300 characters at most.'],
+      [{ answer_1: 'a\u202Eb' }, 'Use plain text'],
+      [{ terms: '' }, 'Accept the terms to apply.'],
+      [{ email: 'nobody' }, 'Enter your e-mail address.'],
+      [{ name: ' ' }, 'Enter your name.'],
+      [{ version: '1' }, 'changed while you read'],
+    ] as const) {
+      const refused = await submit(path, { ...full, ...change })
+      expect([change, refused.status, refused.location]).toEqual([change, 303, path])
+      const cookie = /__Secure-svc_form=[^;]*/.exec(refused.headers.get('set-cookie') ?? '')?.[0] ?? ''
+      expect((await visit(path, { headers: { cookie } })).text).toContain(said)
+    }
+    expect((await submit(path, full)).location).toBe(`${path}/sent`)
+  })
+
+  test('is 404 while it is off, and leads on from a former address', async () => {
+    const program = await joinable()
+    await changeJoinPage(db, program.programId, { slug: `${program.slug}-new` })
+    expect((await visit(`/join/${program.slug}`)).location).toBe(`/join/${program.slug}-new`)
+    await changeJoinPage(db, program.programId, { is_open: false })
+    for (const path of [program.slug, `${program.slug}-new`, 'nobody', `${program.slug}/sent`])
+      expect([path, (await visit(`/join/${path}`)).status]).toEqual([path, 404])
+    expect((await submit(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
+  })
+
+  test('takes no form of another site, and twenty of one address in a quarter of an hour', async () => {
+    const program = await joinable()
+    const path = `/join/${program.slug}`
+    for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }]) {
+      expect((await submit(path, applicant(newEmail()), { headers })).status).toBe(403)
+    }
+    const grace = await person()
+    const forged = await submit(path, applicant(grace.email), {
+      token: grace.token,
+      headers: { origin: 'https://evil.example' },
+    })
+    expect(forged.status).toBe(403)
+    const headers = { 'cf-connecting-ip': `2001:db8:${Math.floor(Math.random() * 60_000).toString(16)}::1` }
+    const statuses = []
+    for (let n = 0; n < 22; n++) statuses.push((await submit(path, applicant('nobody'), { headers })).status)
+    expect(statuses).toEqual([...Array.from({ length: 20 }, () => 303), 429, 429])
+    const { rows } = await sql.query('select id from applications where program_id = $1', [program.programId])
+    expect(rows).toEqual([])
+  })
+
+  test('with keys of Turnstile takes who passed its challenge, which Cloudflare is asked once', async () => {
+    const program = await joinable()
+    const path = `/join/${program.slug}`
+    const keys = { TURNSTILE_SITE_KEY: 'site-key', TURNSTILE_SECRET_KEY: 'secret-key' }
+    const asked: { secret: string; response: string }[] = []
+    const { fetch: real } = globalThis
+    const edge = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
+      const url = input instanceof Request ? input.url : input.toString()
+      if (!url.startsWith('https://challenges.cloudflare.com/turnstile/v0/siteverify')) return await real(input, init)
+      const body: { secret: string; response: string } = await new Response(init?.body ?? null).json()
+      asked.push(body)
+      if (body.response === 'down') throw new TypeError('unreachable')
+      return Response.json({ success: body.response === 'passed', 'error-codes': [] })
+    })
+    try {
+      const page = await visit(path, {}, keys)
+      expect(page.text).toContain('data-sitekey="site-key"')
+      expect(page.text).toContain('Switch JavaScript on to apply')
+      expect(page.text).not.toContain('secret-key')
+      const policy = page.headers.get('content-security-policy') ?? ''
+      expect(policy).toContain("script-src 'self' https://challenges.cloudflare.com;")
+      expect(policy).toContain('frame-src https://challenges.cloudflare.com;')
+      const outcomes = []
+      for (const response of ['', 'x'.repeat(2049), 'failed', 'down', 'passed']) {
+        const sent = await submit(path, applicant(newEmail(), { 'cf-turnstile-response': response }), { env: keys })
+        outcomes.push([sent.status, sent.location])
+      }
+      expect(outcomes).toEqual([
+        [303, path],
+        [303, path],
+        [303, path],
+        [503, null],
+        [303, `${path}/sent`],
+      ])
+      expect(asked.map(({ secret, response }) => [secret, response])).toEqual([
+        ['secret-key', 'failed'],
+        ['secret-key', 'down'],
+        ['secret-key', 'passed'],
+      ])
+      const { rows } = await sql.query('select id from applications where program_id = $1', [program.programId])
+      expect(rows).toHaveLength(1)
+    } finally {
+      edge.mockRestore()
+    }
+  })
+
+  test('is set, previewed and shown to the workspace, who approve all at once', async () => {
+    const program = await joinable({ is_open: false })
+    const owner = { token: program.owner.token }
+    const settings = `/programs/${program.programId}/join-page`
+    const fields = { is_open: 'yes', approves_at_once: 'no', slug: program.slug, logo_url: '', intro: 'Hi', terms: 'T' }
+    const rows = { question_0: '', question_3: 'Where?', question_3_kind: 'long required' }
+    expect((await submit(settings, { ...fields, ...rows }, owner)).status).toBe(303)
+    expect(await readJoinPage(db, program.programId)).toMatchObject({
+      is_open: true,
+      intro: 'Hi',
+      terms_version: 1,
+      questions: [{ label: 'Where?', type: 'long', required: true }],
+    })
+    const shown = { headers: sessionCookieOf(program.owner.token) }
+    for (const [change, said] of [
+      [{ slug: 'A B' }, 'lower-case letters'],
+      [{ logo_url: 'javascript:alert(1)' }, 'https:// address'],
+      [{ question_1: 'a', question_2: 'a' }, 'label of its own'],
+    ] as const) {
+      const refused = await submit(settings, { ...fields, ...change }, owner)
+      const cookie = /__Secure-svc_form=[^;]*/.exec(refused.headers.get('set-cookie') ?? '')?.[0] ?? ''
+      const cookies = `${sessionCookieOf(program.owner.token).cookie}; ${cookie}`
+      expect((await visit(settings, { headers: { cookie: cookies } })).text).toContain(said)
+    }
+    const preview = await visit(`${settings}/preview`, shown)
+    expect(preview.text).toContain('Become a partner of Engine')
+    expect(preview.text).not.toContain('<form')
+    const [one, two] = [await program.waiting(), await program.waiting()]
+    expect(await db.query(needsStatement(program.programId))).toMatchObject([{ applications_waiting: 2 }])
+    const list = `/programs/${program.programId}/applications`
+    expect((await visit(list, shown)).text).toContain('Approve all 2 on this page')
+    const page = await visit(`${list}/${one}`, shown)
+    expect(page.text).toContain('On my site')
+    await submit(`${list}/${one}/reject`, { note: 'x', notify: 'yes' }, owner)
+    await submit(`${list}/approve`, { which: 'shown', shown: `${two} ${one}` }, owner)
+    expect(await program.states()).toEqual(['approved', 'rejected'])
+    const three = await program.waiting()
+    await submit(`${list}/${three}/reject`, {}, owner)
+    expect((await visit(`${list}/${three}`, shown)).text).toContain('Delete the application')
+    await submit(`${list}/${three}/delete`, {}, owner)
+    expect((await visit(`${list}/${three}`, shown)).status).toBe(404)
+    const { rows: told } = await sql.query<{ subject: string }>(
+      `select m.subject from mails m join applications a on a.email = m.recipient where a.program_id = $1 order by m.id`,
+      [program.programId],
+    )
+    expect(told.map(({ subject }) => subject)).toEqual(['Your application to Engine', 'You are a partner of Engine'])
+  })
+})

@@ -1,0 +1,95 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import { type Flags, green, money, plain, type Print, type Subcommand, table, wholeNumber } from './resources.ts'
+import { connect, request } from './service.ts'
+import type { ApiOperations } from '../api-types.ts'
+
+/** `svc rules list`, `preview` and `update`. */
+export function addRules(svc: Command, subcommand: Subcommand, print: Print): void {
+  const rules = svc
+    .command('rules')
+    .description('Commission rules. The key needs the scope read, and manage to change and preview them.')
+    .helpOption('-h, --help', 'Show this help.')
+
+  subcommand(rules, 'list', "List everybody's rules; `svc groups list` has those of groups.")
+    .addHelpText('after', '\nExamples:\n  $ svc rules list')
+    .action(async (flags: Flags) => {
+      const answer = await request<ApiOperations['listRules']['answer']>(connect(flags), '/api/v1/rules')
+      print(flags, answer, answer.rules.length === 0 ? 'No rules.' : answer.rules.map(inWords).join('\n'))
+    })
+
+  const withRules = (name: string, description: string, example: string) =>
+    subcommand(rules, name, description)
+      .option('--group-id <id>', 'Of a group.', wholeNumber)
+      .option('--partner-id <id>', 'Of a partner.', wholeNumber)
+      .requiredOption('--rules <json>', 'All rules that hold instead, as the API takes them.', asRules)
+      .addHelpText('after', `\nExamples:\n  $ svc rules ${name} ${example}`)
+
+  withRules(
+    'preview',
+    'Show what a month would have brought with these rules. Changes nothing.',
+    `--group-id 3 --rules '[{"commission_bp": 3000}]'`,
+  )
+    .option('--month <month>', 'Such as 2026-01. The month before this one where it is not given.')
+    .action(async (flags: Flags) => {
+      const { groupId: group_id, partnerId: partner_id, rules: all, month } = flags
+      const body = { group_id, partner_id, rules: all, month }
+      const answer = await request<ApiOperations['previewRules']['answer']>(connect(flags), '/api/v1/rules/preview', {
+        body,
+      })
+      print(flags, answer, previewed(answer))
+    })
+
+  withRules(
+    'update',
+    'Change the rules from now on.',
+    `--rules '[{"sale_type": "upgrade", "commission_bp": 1000}]'`,
+  ).action(async (flags: Flags) => {
+    const { groupId, partnerId, rules: all } = flags
+    if (groupId !== undefined && partnerId !== undefined)
+      throw new InvalidArgumentError('Give --group-id or --partner-id, not both.')
+    const path =
+      typeof groupId === 'number'
+        ? `/api/v1/groups/${groupId}`
+        : typeof partnerId === 'number'
+          ? `/api/v1/partners/${partnerId}`
+          : '/api/v1/rules'
+    const answer = await request<object>(connect(flags), path, { method: 'PATCH', body: { rules: all } })
+    print(flags, answer, `${green('✓')} The rules hold from now on.`)
+  })
+}
+
+function asRules(text: string): unknown {
+  try {
+    const rules: unknown = JSON.parse(text)
+    if (Array.isArray(rules)) return rules
+  } catch {
+    // Said below.
+  }
+  throw new InvalidArgumentError('It is a JSON array of rules.')
+}
+
+function inWords(rule: ApiOperations['listRules']['answer']['rules'][number]): string {
+  return plain(
+    [
+      `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${rule.commission_bp / 100} %`,
+      rule.commission_fixed_cents > 0 ? `and ${rule.commission_fixed_cents} cents` : '',
+      rule.lifetime_cap_cents === null ? '' : `up to ${rule.lifetime_cap_cents} cents for a customer`,
+      rule.commission_duration_months === null ? '' : `for ${rule.commission_duration_months} months`,
+    ]
+      .filter(Boolean)
+      .join(' '),
+  )
+}
+
+function previewed({ preview }: ApiOperations['previewRules']['answer']): string {
+  const rowOf = (name: string, of: (typeof preview.totals)[number]) =>
+    [name, ...[of.brought_cents, of.now_cents, of.then_cents].map((cents) => money(cents, of.currency))].map(plain)
+  if (preview.totals.length === 0) return `Nothing was sold in ${preview.month}.`
+  return table(
+    ['PARTNER', 'AS IT WAS', 'RULES OF TODAY', 'WITH THESE'],
+    [
+      ...preview.totals.map((total) => rowOf(`all, ${preview.month}`, total)),
+      ...preview.partners.map((partner) => rowOf(partner.name, partner)),
+    ],
+  )
+}
