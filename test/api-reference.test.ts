@@ -1,6 +1,4 @@
-import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import type { AxeResults } from 'axe-core'
 import { Stripe } from 'stripe'
 import { describe, expect, test } from 'vitest'
 import type { Example, Operation } from '../lib/api/operation.ts'
@@ -11,6 +9,7 @@ import { openApiDocument } from '../lib/api/openapi.ts'
 import { payloadTypes } from '../lib/api/webhook-payloads.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { startTrackingApi } from './support/api.ts'
+import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 
@@ -266,9 +265,7 @@ describe('the reference page', async () => {
       const sheet = await browser.newPage({ colorScheme, viewport: { width, height: 900 }, bypassCSP: true })
       await sheet.goto(`${stack.baseUrl}/api/v1/reference`)
       await sheet.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
-      await sheet.evaluate(readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8'))
-      const { violations: found } = await sheet.evaluate<AxeResults>('axe.run()')
-      expect(found.map(({ id, nodes }) => [id, nodes.map(({ html: part }) => part)])).toEqual([])
+      expect(await axeFindings(sheet)).toEqual([])
       expect(await sheet.evaluate('document.documentElement.scrollWidth')).toBe(width)
       await sheet.close()
     },

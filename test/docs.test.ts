@@ -9,13 +9,13 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { SvcClient } from 'svc-tracker'
 import { SvcApi } from 'svc-tracker/api'
 import { verifyWebhook } from 'svc-tracker/webhooks'
-import axe from 'axe-core'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { webhookBodySchema, webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { freePort } from '../lib/local/postgres.ts'
 import { webhookTypes } from '../lib/notifications/webhook-types.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
@@ -492,10 +492,7 @@ test.each(['light', 'dark'] as const)('the pages have no findings of axe in %s',
   const page = await context.newPage()
   for (const path of ['/docs', '/docs/nextjs', '/docs/figures', '/docs/webhooks', '/docs/search?q=refund']) {
     await page.goto(stack.baseUrl + path)
-    await page.evaluate(axe.source)
-    const violations = await page.evaluate(
-      'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))',
-    )
+    const violations = await axeFindings(page)
     expect([path, violations]).toEqual([path, []])
   }
   await context.close()

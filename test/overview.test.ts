@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-import type { AxeResults } from 'axe-core'
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
@@ -11,13 +9,13 @@ import { makeCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { breakdowns, type ChartInterval, type ChartMetric, type Filters } from '../lib/tracking/overview.ts'
+import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { noClick, noSale } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
 
 const [stack, browser] = await Promise.all([startStack({ functions: ['dashboard'] }), launchBrowser()])
 const { db, sql } = stack
-const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
 const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 
 const shop = await createSandbox(db, env, { currency: 'usd' })
@@ -393,9 +391,7 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
     await page.evaluate(() => {
       for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
     })
-    await page.evaluate(axe)
-    const { violations } = await page.evaluate<AxeResults>('axe.run()')
-    expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([])
+    expect(await axeFindings(page, { serious: true })).toEqual([])
   }
   await context.close()
 })

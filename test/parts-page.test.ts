@@ -1,8 +1,8 @@
 import { globSync, readFileSync } from 'node:fs'
-import axe, { type AxeResults } from 'axe-core'
 import { expect, test } from 'vitest'
 import { assets } from '../functions/dashboard/parts/assets.ts'
 import app from '../lib/local/parts-page.tsx'
+import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 
 const browser = await launchBrowser()
@@ -54,9 +54,7 @@ test.each([
     })
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
     expect(wide).toBe(0)
-    await page.evaluate(axe.source)
-    const { violations } = await page.evaluate<AxeResults>('axe.run()')
-    expect(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([])
+    expect(await axeFindings(page)).toEqual([])
     await context.close()
   },
 )
