@@ -148,9 +148,10 @@ function commandsOfNode(): { name: string; args: string[] }[] {
   })
 }
 
-test('every command says with --help how it is used, and does nothing', { timeout: 60_000 }, async () => {
-  const commands = commandsOfNode()
-  expect(commands.length).toBeGreaterThan(15)
+/** What reads `--help` is what refuses an option with the usage, which the next test asks of every command. Here is one of each kind. */
+test('a command says with --help how it is used, and does nothing', { timeout: 60_000 }, async () => {
+  const commands = commandsOfNode().filter(({ name }) => ['test', 'check', 'deploy', 'backup', 'schema'].includes(name))
+  expect(commands).toHaveLength(5)
   const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
   const said = await Promise.all(
     commands.map(async ({ name, args }) => {
@@ -164,6 +165,7 @@ test('every command says with --help how it is used, and does nothing', { timeou
 test('every command refuses an option that there is not, with 2, and does nothing', { timeout: 60_000 }, async () => {
   // Those two hand what they do not know to wrangler and to the test runner.
   const commands = commandsOfNode().filter(({ name }) => !['deploy', 'test', 'check'].includes(name))
+  expect(commands.length).toBeGreaterThan(15)
   const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
   const said = await Promise.all(
     commands.map(async ({ name, args }) => {
@@ -179,7 +181,7 @@ test('every command refuses an option that there is not, with 2, and does nothin
       expect.objectContaining({
         code: 2,
         stdout: '',
-        stderr: expect.stringMatching(/^Unknown option '--nonsense'\.\n\n/),
+        stderr: expect.stringMatching(/^Unknown option '--nonsense'\.\n\n[^]*(npm (run|start|test)|Options:)/),
       }),
     ]),
   )
