@@ -9,6 +9,8 @@ const customersInAll = 9
 /** How many visitors of the program's page click before the month, where the page has the tag. */
 export const earlierClicks = 20
 export const daysInAll = 30
+/** Customers of every month whose e-mail address is their partner's: what is held of the one is released, of the other rejected. */
+const [releasedBuyer, rejectedBuyer] = [1, 2]
 
 /** What the program pays where no rule is for it, from a day on. */
 export interface Terms {
@@ -138,6 +140,19 @@ function drawFarm(random: Random): Buyer[] {
   return Array.from({ length }, () => ({ by: 'link', partner, boughtBefore: null, sign: 'farm' }))
 }
 
+/** How many days one, two and three months have at least and at most. */
+const lengthsOfMonths = [
+  [28, 31],
+  [59, 62],
+  [89, 92],
+] as const
+
+/**
+ * Whether so many days are a number of whole months in one part of the year and not in another. The days of a month pass by moving what there is
+ * back, so what was bought then would be within its months on one day and outside on the next.
+ */
+const isNearMonths = (days: number) => lengthsOfMonths.some(([least, most]) => days >= least && days < most)
+
 /** Draws a month: the same for the same seed. */
 export function drawPlan(seed: number): Plan {
   const random = seeded(seed)
@@ -146,10 +161,14 @@ export function drawPlan(seed: number): Plan {
     terms: drawTerms(random),
     priority: random.pick(['code', 'click'] as const) ?? 'code',
     groups: Array.from({ length: partnersInAll }, () => drawGroup(random)),
-    reviewRules: reviewRules.filter(() => random.chance(0.8)),
+    reviewRules: reviewRules.filter((rule) => rule === 'self_referral' || random.chance(0.8)),
     hasTag: random.chance(0.3),
     buyers: [...Array.from({ length: customersInAll }, (_, place) => drawBuyer(random, place)), ...drawFarm(random)],
     days: [],
+  }
+  for (const place of [releasedBuyer, rejectedBuyer]) {
+    const partner = random.integer(0, partnersInAll - 1)
+    plan.buyers[place] = { by: 'link', partner, boughtBefore: null, sign: 'own e-mail' }
   }
   const drawCustomer = () => random.integer(1, plan.buyers.length - 1)
   const signed = plan.buyers.flatMap(({ sign }, place) => (sign === null ? [] : [place]))
@@ -157,46 +176,56 @@ export function drawPlan(seed: number): Plan {
   for (const { boughtBefore } of plan.buyers) {
     if (boughtBefore) sales.push({ amount: boughtBefore.amount, refunds: 0, isDisputed: false })
   }
-  const bought = new Set(plan.buyers.flatMap(({ boughtBefore }, place) => (boughtBefore ? [place] : [])))
+  /** The day on which each customer bought first. */
+  const bought = new Map(
+    plan.buyers.flatMap(({ boughtBefore }, place) => (boughtBefore ? [[place, -boughtBefore.days] as const] : [])),
+  )
   const someSale = () => {
     const sale = random.integer(Math.max(0, sales.length - 12), Math.max(0, sales.length - 1))
     return { sale, of: sales[sale] }
   }
-  const drawStep = (): Step | undefined => {
-    const dice = random.integer(0, 99)
-    if (dice < 44) {
-      const amount = amounts(random)
-      const customer = random.chance(0.1) ? 0 : drawCustomer()
-      // Whom a code brings names it first, which here the processor's payments do not.
-      const isKnown = plan.buyers[customer]?.by !== 'code' || bought.has(customer)
-      bought.add(customer)
-      const products =
-        isKnown && random.chance(0.35) ? random.pick([['prod_a'], ['price_b', 'prod_a'], ['prod_z']]) : undefined
-      sales.push({ amount, refunds: 0, isDisputed: false })
-      return {
-        do: 'sale',
-        customer,
-        amount,
-        tax: random.chance(0.3) ? Math.floor(amount / 6) : 0,
-        currency: random.chance(0.85) ? 'usd' : 'eur',
-        type: random.chance(0.7) ? 'payment' : 'upgrade',
-        products: products ?? null,
-        code: random.chance(0.25) ? random.integer(0, partnersInAll - 1) : null,
-      }
+  const drawSale = (day: number, customer: number): Step | undefined => {
+    const amount = amounts(random)
+    const firstDay = bought.get(customer)
+    if (isNearMonths(day - (firstDay ?? day))) return undefined
+    // Whom a code brings names it first, which here the processor's payments do not.
+    const isKnown = plan.buyers[customer]?.by !== 'code' || firstDay !== undefined
+    if (firstDay === undefined) bought.set(customer, day)
+    const products =
+      isKnown && random.chance(0.35) ? random.pick([['prod_a'], ['price_b', 'prod_a'], ['prod_z']]) : undefined
+    sales.push({ amount, refunds: 0, isDisputed: false })
+    return {
+      do: 'sale',
+      customer,
+      amount,
+      tax: random.chance(0.3) ? Math.floor(amount / 6) : 0,
+      currency: random.chance(0.85) ? 'usd' : 'eur',
+      type: random.chance(0.7) ? 'payment' : 'upgrade',
+      products: products ?? null,
+      code: random.chance(0.25) ? random.integer(0, partnersInAll - 1) : null,
     }
+  }
+  const drawAdjustment = (sign: number): Step => {
+    const currency = random.chance(0.85) ? 'usd' : 'eur'
+    return {
+      do: 'adjust',
+      partner: random.integer(0, partnersInAll - 1),
+      currency,
+      cents: random.integer(1, 3000) * sign,
+    }
+  }
+  const drawMove = (): Step => ({ do: 'move', partner: random.integer(0, partnersInAll - 1), group: drawGroup(random) })
+  const drawStep = (day: number, dice: number): Step | undefined => {
+    if (dice < 44) return drawSale(day, random.chance(0.1) ? 0 : drawCustomer())
     if (dice < 49) return { do: 'lead', customer: drawCustomer() }
     if (dice < 57) {
       const customer = random.pick(signed) ?? drawCustomer()
       return { do: 'decide', customer, decision: random.chance(0.6) ? 'released' : 'rejected' }
     }
     if (dice < 63) return { do: 'rules', ...ofHolder(drawHolder(random)) }
-    if (dice < 66) return { do: 'move', partner: random.integer(0, partnersInAll - 1), group: drawGroup(random) }
+    if (dice < 66) return drawMove()
     if (dice < 68) return { do: 'terms', terms: drawTerms(random) }
-    if (dice < 71) {
-      const currency = random.chance(0.85) ? 'usd' : 'eur'
-      const cents = random.integer(1, 3000) * (random.chance(0.5) ? 1 : -1)
-      return { do: 'adjust', partner: random.integer(0, partnersInAll - 1), currency, cents }
-    }
+    if (dice < 71) return drawAdjustment(random.chance(0.5) ? 1 : -1)
     const { sale, of } = someSale()
     if (!of) return undefined
     if (dice < 80) {
@@ -220,14 +249,42 @@ export function drawPlan(seed: number): Plan {
   }
   const ofHolder = (holder: Holder) => ({ holder, rules: drawRules(random, holder) })
   const farmDay = random.integer(0, 9)
-  for (let day = 0; day < daysInAll; day++) {
-    const steps = Array.from({ length: random.integer(0, 4) }, drawStep).filter((step) => step !== undefined)
+  const heldDay = random.integer(1, 12)
+  /** What every month has, whatever else is drawn. */
+  const always: { day: number; draw: (day: number) => (Step | undefined)[] }[] = [
     // Rules are there from the beginning, and change within the month.
-    const begins: Step[] = day === 0 ? [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) : []
-    const signups: Step[] = plan.buyers.flatMap(({ sign }, customer) =>
-      sign === 'farm' && day === farmDay ? [{ do: 'lead', customer }] : [],
-    )
-    plan.days.push([...begins, ...signups, ...steps])
+    { day: 0, draw: () => [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) },
+    {
+      day: farmDay,
+      draw: () => plan.buyers.flatMap(({ sign }, customer) => (sign === 'farm' ? [{ do: 'lead', customer }] : [])),
+    },
+    {
+      day: heldDay,
+      draw: (day) =>
+        [releasedBuyer, rejectedBuyer].flatMap((customer) => [{ do: 'lead', customer }, drawSale(day, customer)]),
+    },
+    {
+      day: heldDay + 1,
+      draw: () => [
+        { do: 'decide', customer: releasedBuyer, decision: 'released' },
+        { do: 'decide', customer: rejectedBuyer, decision: 'rejected' },
+      ],
+    },
+    ...[
+      () => ({ do: 'rules', ...ofHolder(drawHolder(random)) }) as const,
+      drawMove,
+      () => drawAdjustment(1),
+      () => drawAdjustment(-1),
+      // A refund, a dispute and a run.
+      (day: number) => drawStep(day, 79),
+      (day: number) => drawStep(day, 85),
+      (day: number) => drawStep(day, 99),
+    ].map((draw) => ({ day: random.integer(heldDay + 1, daysInAll - 2), draw: (day: number) => [draw(day)] })),
+  ]
+  for (let day = 0; day < daysInAll; day++) {
+    const first = always.filter((one) => one.day === day).flatMap(({ draw }) => draw(day))
+    const steps = Array.from({ length: random.integer(0, 4) }, () => drawStep(day, random.integer(0, 99)))
+    plan.days.push([...first, ...steps].filter((step) => step !== undefined))
   }
   plan.days.at(-1)?.push({ do: 'run' })
   return plan

@@ -6,6 +6,7 @@ import { migrate } from '../../lib/commands/migrate.ts'
 import { Database } from '../../lib/database.ts'
 import { startStand } from '../chaos/stand.ts'
 import { checkMonth } from './check.ts'
+import type { Step } from './plan.ts'
 
 /**
  * `npm run months -- --months 100 --seed 1`: so many months of a program over real Postgres, held to what the books of test/months/books.ts say that
@@ -20,6 +21,13 @@ const { values } = readOptions(
     },
   },
 )
+/** What a step is called where months are counted that have one. */
+function kindOf(step: Step): string {
+  if (step.do === 'adjust') return step.cents < 0 ? 'deduction' : 'manual commission'
+  if (step.do === 'decide') return step.decision
+  return step.do === 'sale' && step.code !== null ? 'sale by code' : step.do
+}
+
 const [months, firstSeed] = [Number(values.months), Number(values.seed)]
 const stand = await startStand()
 
@@ -41,12 +49,15 @@ const started = performance.now()
 console.log(`${months} months from seed ${firstSeed}`)
 try {
   let [next, wrongMonths, payments] = [0, 0, 0]
+  /** How many months have something of a kind. */
+  const monthsWith = new Map<string, number>()
   await Promise.all(
     lanes.map(async ({ db, pool }) => {
       while (next < months) {
         const seed = firstSeed + next++
-        const { wrong, paid } = await checkMonth(db, pool, seed)
+        const { wrong, paid, plan } = await checkMonth(db, pool, seed)
         payments += paid
+        for (const kind of new Set(plan.days.flat().map(kindOf))) monthsWith.set(kind, (monthsWith.get(kind) ?? 0) + 1)
         if (wrong.length === 0) continue
         wrongMonths++
         console.log(color.red(`seed ${seed}:`))
@@ -70,6 +81,8 @@ try {
   }
   for (const difference of differences.slice(0, 10)) console.log(color.red(difference))
   const seconds = ((performance.now() - started) / 1000).toFixed(0)
+  const kinds = [...monthsWith].toSorted(([, a], [, b]) => b - a).map(([kind, count]) => `${kind} in ${count}`)
+  console.log(color.dim(kinds.join(', ')))
   console.log(
     `${months} months, ${payments} payments, ${reviews.held} held (${reviews.released} released, ${reviews.rejected} rejected): ` +
       `${wrongMonths} wrong, ${differences.length} differences, ${seconds} s`,
