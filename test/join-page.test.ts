@@ -187,6 +187,16 @@ describe('the join page', () => {
     expect((await submit(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
   })
 
+  test('leads back from an address that nobody has, whatever is in it', async () => {
+    for (const slug of ['nobody', 'a%3Bb', 'a;b', '%22%3B%20path%3D%2F', 'a%0D%0AX-Injected:%201', '%C3%BC']) {
+      const { status, location } = await submit(`/join/${slug}`, { name: 'No version' })
+      expect([slug, status]).toEqual([slug, 303])
+      expect(new URL(location ?? '', baseUrl).pathname).toBe(`/join/${encodeURIComponent(decodeURIComponent(slug))}`)
+      const back = await visit(location ?? '', { headers: { cookie: '__Secure-svc_form=%7B%7D' } })
+      expect([slug, back.status]).toEqual([slug, 404])
+    }
+  })
+
   test('takes no form of another site, and twenty of one address in a quarter of an hour', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`

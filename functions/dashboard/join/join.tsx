@@ -92,7 +92,7 @@ const joinForm = z.looseObject({
   terms: optionalText,
 })
 const address = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email())
-const pagePath = (c: { req: PageContext['req'] }) => `/join/${c.req.param('slug')}`
+const pagePath = (c: { req: PageContext['req'] }) => `/join/${encodeURIComponent(c.req.param('slug') ?? '')}`
 
 joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   const page = await pageOf(c)

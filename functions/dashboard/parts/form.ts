@@ -33,6 +33,9 @@ const formCookie = '__Secure-svc_form'
 /** What browsers keep of a cookie, with room for its name. */
 const maxCookie = 3800
 
+/** An address as the path of a cookie, where a semicolon would end it. */
+const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURIComponent)
+
 /** What a post leaves behind so that its form can be sent again. */
 export interface RefusedVariables {
   isRefused?: boolean
@@ -47,7 +50,13 @@ export async function refuseForm(c: Context, page: string, refusal: Partial<Omit
     .toSorted(([, one], [, other]) => one.length - other.length)
   const cookieOf = () => JSON.stringify({ errors: {}, ...refusal, values: Object.fromEntries(typed) })
   while (typed.length > 0 && encodeURIComponent(cookieOf()).length > maxCookie) typed.pop()
-  setCookie(c, formCookie, cookieOf(), { path, secure: true, httpOnly: true, sameSite: 'Lax', maxAge: 60 })
+  setCookie(c, formCookie, cookieOf(), {
+    path: cookiePath(path),
+    secure: true,
+    httpOnly: true,
+    sameSite: 'Lax',
+    maxAge: 60,
+  })
   c.set('isRefused', true)
   return c.redirect(address, 303)
 }
@@ -56,7 +65,7 @@ export async function refuseForm(c: Context, page: string, refusal: Partial<Omit
 export function shownForm(c: Context): FormState {
   const value = getCookie(c, formCookie)
   if (value === undefined) return emptyForm
-  deleteCookie(c, formCookie, { path: c.req.path, secure: true })
+  deleteCookie(c, formCookie, { path: cookiePath(c.req.path), secure: true })
   try {
     const { success, data } = formState.safeParse(JSON.parse(value))
     return success ? data : emptyForm
