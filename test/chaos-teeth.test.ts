@@ -26,6 +26,10 @@ const functionNames = [
   'count_clicks',
   'make_payout_run',
   'pay_payout_run',
+  'flag_commissions',
+  'decide_reviews',
+  'make_adjustment',
+  'admit_applicant',
 ] as const
 
 /** A change in the text of a function of the database. */
@@ -205,6 +209,42 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
         from: '    perform post_withdrawal(withdrawal, of_reference, of_paid_on);',
         to: `    update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
     where w.program_id = withdrawal.program_id and w.id = withdrawal.id;`,
+      },
+    ],
+  },
+  'a held commission that is credited': {
+    functions: [
+      {
+        name: 'flag_commissions',
+        from: 'update commissions c set held_at = now() where',
+        to: 'update commissions c set held_at = null where',
+      },
+    ],
+  },
+  'a rejection that releases': {
+    functions: [{ name: 'decide_reviews', from: "if of_decision = 'rejected' then", to: 'if false then' }],
+  },
+  'a deduction that is added': {
+    functions: [
+      { name: 'make_adjustment', from: 'entry.amount_cents := of_cents;', to: 'entry.amount_cents := abs(of_cents);' },
+    ],
+  },
+  'an adjustment that is made anew where its answer was lost': {
+    plants: [
+      { file: 'lib/money/adjustments.ts', from: 'request: requestId,', to: 'request: crypto.randomUUID(),' },
+      {
+        file: 'lib/money/adjustments.ts',
+        from: 'adjustmentsStatement({ programId }, { limit: 1, requestId })',
+        to: 'adjustmentsStatement({ programId }, { limit: 1 })',
+      },
+    ],
+  },
+  'a link of somebody who joined, which is another partner’s': {
+    functions: [
+      {
+        name: 'admit_applicant',
+        from: 'partner.program_id, partner.id);',
+        to: 'partner.program_id, (select min(r.id) from partners r where r.program_id = partner.program_id));',
       },
     ],
   },

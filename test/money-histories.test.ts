@@ -14,13 +14,19 @@ import { ApiError } from '../lib/errors.ts'
 import { exportPayments } from '../lib/money/payout-files.ts'
 import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { askWithdrawal, cancelWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { decideReviews } from '../lib/money/reviews.ts'
+import { apply, approveApplications, listApplications } from '../lib/programs/applications.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
+import { changeJoinPage } from '../lib/programs/join-page.ts'
+import { addAccount, findJoined, join } from './support/joined-partner.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import {
+  bots,
   commissionBp,
   leadCommissionCents,
   Model,
   type ModelRule,
+  partnerOfClick,
   storedMoney,
   untouched,
 } from './support/money-model.ts'
@@ -46,6 +52,9 @@ type Step =
   | { do: 'approve'; picks: number[] }
   | { do: 'reject'; pick: number }
   | { do: 'reject some'; picks: number[] }
+  | { do: 'look'; picks: number[] }
+  | { do: 'decide'; picks: number[]; decision: 'released' | 'rejected' }
+  | { do: 'join'; group: number | null }
   | { do: 'adjust'; pick: number; amount: number }
   | { do: 'ask'; pick: number; percent: number }
   | { do: 'pay'; pick: number }
@@ -57,14 +66,17 @@ type Step =
 
 const pick = fc.nat({ max: 30 })
 const refundId = fc.nat({ max: 3 })
+/** 6 and 7 come by the partner who joins on the way. */
+const anyCustomer = fc.nat({ max: 7 })
+const picks = fc.array(pick, { minLength: 1, maxLength: 4 })
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.constant<Step>({ do: 'nothing' }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('lead' as const), customer: fc.nat({ max: 5 }) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('lead' as const), customer: anyCustomer }) },
   {
     weight: 8,
     arbitrary: fc.record({
       do: fc.constant('sale' as const),
-      customer: fc.nat({ max: 5 }),
+      customer: anyCustomer,
       amount: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })),
       currency: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat({ max: 2 }) }),
       type: fc.constantFrom('payment', 'upgrade'),
@@ -109,12 +121,19 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('return refund' as const), pick, id: refundId }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('approve' as const), picks }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('look' as const), picks }) },
   {
-    weight: 6,
+    weight: 3,
     arbitrary: fc.record({
-      do: fc.constant('approve' as const),
-      picks: fc.array(pick, { minLength: 1, maxLength: 4 }),
+      do: fc.constant('decide' as const),
+      picks: fc.array(pick, { minLength: 1, maxLength: 12 }),
+      decision: fc.constantFrom('released', 'rejected'),
     }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('join' as const), group: fc.constantFrom(null, 0, 1) }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reject' as const), pick }) },
   {
@@ -165,6 +184,8 @@ interface Payment {
   amount: number
 }
 
+const joinVerbs = { changeJoinPage, apply, listApplications, approveApplications }
+
 /** A history under way: the program, the model, and the customers who came so far. */
 class World {
   readonly program: LedgerProgram
@@ -196,10 +217,20 @@ class World {
     )
   }
 
+  /** A partner and one of their currencies. */
+  account(number: number): { partner: number; currency: string } {
+    const partners = this.program.partnerIds.length
+    return {
+      partner: number % partners,
+      currency: currencies[Math.floor(number / partners) % currencies.length] ?? 'usd',
+    }
+  }
+
   async customer(number: number) {
     const known = this.customers.get(number)
     if (known) return known
-    const customer = { key: `customer-${number}`, clickId: await this.program.click(number % 2), lead: false }
+    const clickId = await this.program.click(partnerOfClick(number), bots.includes(number))
+    const customer = { key: `customer-${number}`, clickId, lead: false }
     this.customers.set(number, customer)
     return customer
   }
@@ -251,7 +282,36 @@ class World {
     switch (step.do) {
       case 'nothing':
         break
+      case 'join': {
+        const { groupIds } = this
+        if (program.partnerIds.length > 2) return nothing
+        const account = await addAccount(pool, 'Partner 2')
+        const given = { account, name: 'Partner 2', groupId: step.group === null ? null : (groupIds[step.group] ?? 0) }
+        for (const _ of ['once', 'again']) await join(joinVerbs, db, programId, given)
+        const joined = await findJoined(pool, programId, account)
+        // Another may have joined at the same moment.
+        if (program.partnerIds.length > 2) return nothing
+        program.add(joined)
+        model.join(step.group)
+        return nothing
+      }
+      case 'look': {
+        const chosen = step.picks.flatMap((number) => choose(model.commissions, number) ?? [])
+        const { rows } = await pool.query<{ held: number }>('select flag_commissions($1, $2) as held', [
+          chosen.map(() => programId),
+          chosen.map(({ id }) => id),
+        ])
+        return { answer: { held: rows[0]?.held }, expected: { held: model.look(chosen) } }
+      }
+      case 'decide': {
+        const chosen = step.picks.flatMap((number) => choose(model.commissions, number) ?? [])
+        const ids = [...new Set(chosen.map(({ id }) => id))]
+        if (ids.length === 0) return nothing
+        const { changed } = await decideReviews(db, programId, ids, step.decision, 'Asked the buyer')
+        return { answer: { changed }, expected: { changed: model.decide(chosen, step.decision) } }
+      }
       case 'lead': {
+        if (!this.program.partnerIds[partnerOfClick(step.customer)]) return nothing
         const customer = await this.customer(step.customer)
         await program.lead(customer.key, customer.clickId)
         if (!customer.lead) {
@@ -261,11 +321,13 @@ class World {
             where m.program_id = $1 and m.kind = 'lead' and c.customer_key = $2`,
             [programId, customer.key],
           )
-          const amount = model.leadCommissionOf(step.customer % 2)
+          const partner = partnerOfClick(step.customer)
+          const amount = model.leadCommissionOf(partner)
           if (rows[0]) {
             model.leadCommissions.push({
               id: Number(rows[0].id),
-              partner: step.customer % 2,
+              customer: step.customer,
+              partner,
               currency: 'usd',
               amount,
               ...untouched,
@@ -276,6 +338,7 @@ class World {
         return nothing
       }
       case 'sale': {
+        if (!this.program.partnerIds[partnerOfClick(step.customer)]) return nothing
         const customer = await this.customer(step.customer)
         const currency = currencies[step.currency] ?? 'usd'
         const id = randomUUID()
@@ -290,7 +353,9 @@ class World {
         const partner = model.partnerOf(step.customer, step.code)
         const amount = model.commissionOf(partner, { ...step, currency })
         const commission =
-          sale.commission_id === null ? undefined : { id: sale.commission_id, partner, currency, amount, ...untouched }
+          sale.commission_id === null
+            ? undefined
+            : { id: sale.commission_id, customer: step.customer, partner, currency, amount, ...untouched }
         model.sales.push({ ...step, id, currency, refunded: 0, refunds: new Map(), commission })
         return { answer: { cents: sale.commission_cents }, expected: { cents: amount } }
       }
@@ -356,8 +421,7 @@ class World {
         return { answer: { rejected }, expected: { rejected: model.rejectAll(chosen) } }
       }
       case 'adjust': {
-        const partner = step.pick % 2
-        const currency = currencies[step.pick % 3] ?? 'usd'
+        const { partner, currency } = this.account(step.pick)
         const partnerId = program.partnerIds[partner] ?? 0
         const adjustment = { partnerId, currency, amountCents: step.amount, note: 'By hand' }
         const requestId = randomUUID()
@@ -369,8 +433,7 @@ class World {
         return { answer: { again: again.id }, expected: { again: made.id } }
       }
       case 'ask': {
-        const partner = step.pick % 2
-        const currency = currencies[step.pick % 3] ?? 'usd'
+        const { partner, currency } = this.account(step.pick)
         const available = model.available(partner, currency)
         const amountCents = Math.max(Math.floor((Math.max(available, 0) * step.percent) / 100), 1)
         const ask = { programId, partnerId: program.partnerIds[partner] ?? 0, currency, amountCents }
@@ -433,8 +496,7 @@ class World {
         return { answer: { ...answer, file }, expected: { ok: true, ...(!isPaid && { file: open }) } }
       }
       case 'pay by hand': {
-        const partner = step.pick % 2
-        const currency = currencies[step.pick % 3] ?? 'usd'
+        const { partner, currency } = this.account(step.pick)
         const available = model.available(partner, currency)
         const amount = Math.max(available, 1)
         const payment = { programId, partnerId: program.partnerIds[partner] ?? 0, currency, amountCents: amount }

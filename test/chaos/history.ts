@@ -3,13 +3,16 @@ import { Stripe } from 'stripe'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { checkoutSession, refund as stripeRefund, type Shop, stripeEvent } from '../../lib/local/stripe-events.ts'
 import { createLedgerProgram, keepWebhooks, type LedgerProgram, transfer } from '../support/ledger.ts'
+import { addAccount, findJoined, join } from '../support/joined-partner.ts'
 import {
+  bots,
   commissionBp,
   leadCommissionCents,
   Model,
   type ModelCommission,
   type ModelRule,
   type ModelSale,
+  partnerOfClick,
   storedMoney,
   untouched,
 } from '../support/money-model.ts'
@@ -94,10 +97,11 @@ class History {
   }
 
   async click(person: number, existing?: string): Promise<string> {
-    const affiliate_url = `https://shop.example.com/?aff=${this.program.codeOf(person % 2)}`
+    const affiliate_url = `https://shop.example.com/?aff=${this.program.codeOf(partnerOfClick(person))}`
+    const headers = { 'user-agent': bots.includes(person) ? 'Googlebot/2.1' : 'Mozilla/5.0' }
     const body = { affiliate_url, ...(existing && { existing_click_id: existing }) }
     const { answers } = await this.calls(async () => {
-      const response = await untilKnown(() => post('/api/v1/track/click', body), isKnown)
+      const response = await untilKnown(() => post('/api/v1/track/click', body, headers), isKnown)
       if (!response.ok) throw new Error(`A click was answered ${await response.text()}`)
       return ((await response.json()) as { click_id: string }).click_id
     })
@@ -122,7 +126,7 @@ class History {
   }
 
   sale(): Step {
-    const person = this.random.integer(0, people - 1)
+    const person = this.#person()
     const amount = this.amount()
     const currency = this.random.pick(currencies) ?? 'usd'
     const id = this.name('sale')
@@ -138,7 +142,7 @@ class History {
               currency,
               clickId: this.clickIds[person] ?? null,
               // Of the partner who brought them, since their payments of Stripe name none and may come first.
-              coupon: person % 3 === 0 ? `CODE-${person % 2}` : null,
+              coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
             }),
           ),
         )
@@ -164,7 +168,7 @@ class History {
 
   /** A sale and its refund as Stripe tells of them: repeatedly, at once, in any order. */
   processorSale(): Step {
-    const person = this.random.integer(0, people - 1)
+    const person = this.#person()
     const amount = this.random.integer(2, 100_000)
     const id = `pi_${this.program.programId}_${this.name('payment')}`
     const refunded = this.random.chance(0.5)
@@ -209,7 +213,7 @@ class History {
   }
 
   lead(): Step {
-    const person = this.random.integer(0, people - 1)
+    const person = this.#person()
     return {
       touches: [`lead:${person}`],
       run: async () => {
@@ -237,7 +241,8 @@ class History {
         )
         this.model.leadCommissions.push({
           id: Number(rows[0]?.id),
-          partner: person % 2,
+          customer: person,
+          partner: partnerOfClick(person),
           currency: 'usd',
           amount: leadCommissionCents,
           ...untouched,
@@ -349,8 +354,79 @@ class History {
     }
   }
 
+  /** A person decides on what is held. */
+  review(): Step | undefined {
+    const held = this.model.commissions.filter((one) => one.held)
+    const chosen = held.filter(() => this.random.chance(0.5))
+    const [first] = chosen
+    if (!first) return undefined
+    const decision = this.random.chance(0.6) ? 'released' : 'rejected'
+    return {
+      touches: [],
+      // Who was released once is not held again, so what waits of them beside it hangs on which comes first.
+      alone: true,
+      run: async () => {
+        const { db, service } = this.world
+        const ids = chosen.map(({ id }) => id)
+        const { answers, sure } = await this.calls(() =>
+          this.world.settle(async () => ({
+            changed: (await service.decideReviews(db, this.program.programId, ids, decision, 'Asked the buyer'))
+              .changed,
+          })),
+        )
+        const changed = this.model.decide(chosen, decision)
+        if (sure) this.expect(`${decision} of ${ids.join(', ')}`, answers[0], { changed })
+      },
+    }
+  }
+
+  /** A commission or a deduction by hand: one, however often it is sent. */
+  adjust(): Step {
+    const partner = this.random.integer(0, this.program.partnerIds.length - 1)
+    const currency = this.random.pick(currencies) ?? 'usd'
+    const amount = this.random.integer(1, 8000) * (this.random.chance(0.5) ? 1 : -1)
+    return {
+      // What was credited first is paid first, so no two are credited at once.
+      touches: ['approvals'],
+      alone: true,
+      run: async () => {
+        const { db, service } = this.world
+        const { programId, partnerIds } = this.program
+        const requestId = crypto.randomUUID()
+        const given = { partnerId: partnerIds[partner] ?? 0, currency, amountCents: amount, note: 'By hand' }
+        const { answers } = await this.calls(() =>
+          this.world.settle(async () => ({
+            id: (await service.makeAdjustment(db, programId, given, requestId, [])).id,
+          })),
+        )
+        this.model.adjust(partner, currency, amount)
+        const made = new Set(answers.map((answer) => JSON.stringify(answer)))
+        if (made.size > 1) this.wrong.push(`one adjustment was answered ${[...made].join(' and ')}`)
+      },
+    }
+  }
+
+  /** Somebody joins by the program's page, brings a buyer, and is the partner who comes last. */
+  join(): Step | undefined {
+    if (this.program.partnerIds.length > 2) return undefined
+    return {
+      touches: [],
+      alone: true,
+      run: async () => {
+        const { db, pool, service } = this.world
+        const { programId } = this.program
+        const account = await patiently(() => addAccount(pool, 'Partner 2'))
+        const given = { account, name: 'Partner 2', groupId: null }
+        await this.calls(() => this.world.settle(() => join(service, db, programId, given)))
+        this.program.add(await patiently(() => findJoined(pool, programId, account)))
+        this.model.join(null)
+        for (const person of [people, people + 1]) this.clickIds[person] = await this.click(person)
+      },
+    }
+  }
+
   ask(): Step {
-    const partner = this.random.integer(0, 1)
+    const partner = this.random.integer(0, this.program.partnerIds.length - 1)
     const currency = this.random.pick(currencies) ?? 'usd'
     const percent = this.random.integer(0, 120)
     return {
@@ -515,8 +591,8 @@ class History {
 
   /** The next step, drawn from what there is now. */
   next(): Step {
-    const kind = this.random.integer(1, 47)
-    const person = this.random.integer(0, people - 1)
+    const kind = this.random.integer(1, 53)
+    const person = this.#person()
     const step =
       kind <= 2
         ? { touches: [], run: async () => void (await this.click(person, this.clickIds[person])) }
@@ -544,7 +620,13 @@ class History {
                               ? this.payRun()
                               : kind <= 46
                                 ? this.countClicks()
-                                : this.rules()
+                                : kind <= 47
+                                  ? this.rules()
+                                  : kind <= 49
+                                    ? this.review()
+                                    : kind <= 51
+                                      ? this.adjust()
+                                      : this.join()
     return step ?? this.sale()
   }
 
@@ -565,13 +647,21 @@ class History {
     )
     const [row] = rows
     const found = Number(row?.amount_cents ?? 0)
-    const possible = this.possibleRules.map((rules) => this.model.commissionOf(sale.customer % 2, sale, rules))
+    const partner = partnerOfClick(sale.customer)
+    const possible = this.possibleRules.map((rules) => this.model.commissionOf(partner, sale, rules))
     if (rows.length > 1 || !possible.includes(found))
       this.wrong.push(
         `sale ${transactionId} has ${rows.length} commissions of ${found}, where ${possible.join(' or ')} was possible`,
       )
     if (!row) return undefined
-    return { id: Number(row.id), partner: sale.customer % 2, currency: sale.currency, amount: found, ...untouched }
+    return {
+      id: Number(row.id),
+      customer: sale.customer,
+      partner,
+      currency: sale.currency,
+      amount: found,
+      ...untouched,
+    }
   }
 
   /** Rules of everybody or of a partner change while sales come. Without caps, which leave to sales at once what is in no order. */
@@ -601,6 +691,11 @@ class History {
         for (const answer of answers) this.expect(`rules of ${holder}`, answer, { ok: true })
       },
     }
+  }
+
+  /** Somebody who clicked so far. */
+  #person(): number {
+    return this.random.integer(0, this.clickIds.length - 1)
   }
 
   #subject(commissionId: number): string {

@@ -7,6 +7,7 @@ import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { recordSale, type RecordedSale } from '../../lib/money/sales.ts'
 import { type AppliedRefund, refundSale } from '../../lib/money/refunds.ts'
 import { webhookTypes } from '../../lib/notifications/webhook-types.ts'
+import type { JoinedPartner } from './joined-partner.ts'
 import { statement } from './statement.ts'
 
 /** A program with two partners, who have the codes CODE-0 and CODE-1, for tests of money: its verbs as one call each, scoped to it. */
@@ -16,7 +17,10 @@ export interface LedgerProgram {
   apiKey: string
   /** The code of a partner's link. */
   codeOf(partner: number): string
-  click(partner: number): Promise<string>
+  /** A click on a partner's link, of a bot where it says so. */
+  click(partner: number, isBot?: boolean): Promise<string>
+  /** Takes in whoever joined, as the partner who comes last. */
+  add(joined: JoinedPartner): void
   lead(customerKey: string, clickId: string | null): Promise<void>
   sale(sale: {
     id: string
@@ -76,16 +80,21 @@ export async function createLedgerProgram(
   )
   const programId = Number(rows[0]?.program_id)
   const partnerIds = rows[0]?.partner_ids.map(Number) ?? []
+  const codes = partnerIds.map((id) => `${tag}-${id}`)
 
   const program: LedgerProgram = {
     programId,
     partnerIds,
     apiKey: key,
-    codeOf: (partner) => `${tag}-${partnerIds[partner]}`,
-    async click(partner) {
+    codeOf: (partner) => codes[partner] ?? '',
+    add({ partnerId, code }) {
+      partnerIds.push(partnerId)
+      codes.push(code)
+    },
+    async click(partner, isBot = false) {
       const code = program.codeOf(partner)
       const affiliate_url = `https://shop.example.com/?aff=${code}`
-      const visit = { device_type: 'mobile', geo_country: 'DE', campaign: { utm_source: 'mail' } }
+      const visit = { device_type: isBot ? 'bot' : 'mobile', geo_country: 'DE', campaign: { utm_source: 'mail' } }
       const click = { ...noClick, ...visit, affiliate_url, partner_code: code }
       return (await recordClick(db, click, null)).click_id
     },

@@ -5,14 +5,24 @@ import type { Database } from '../../lib/database.ts'
 export const commissionBp = 1375
 export const leadCommissionCents = 150
 
+/** Customers whose click was a bot's: what they bring is held until a person decides. Of whom one was released, the others are not held. */
+export const bots: readonly number[] = [4, 7]
+
+/** Whose click brought a customer; 2 is the partner who joins on the way. */
+export const partnerOfClick = (customer: number): number => (customer > 5 ? 2 : customer % 2)
+
 export interface ModelCommission {
   id: number
+  customer: number
   partner: number
   currency: string
   amount: number
   reversed: number
   reversal: 'none' | 'partial' | 'full'
   rejected: boolean
+  /** While it waits for a person to decide on it. */
+  held: boolean
+  released: boolean
   /** Its place among everything credited, or undefined. */
   credited?: number
   paid: boolean
@@ -71,7 +81,7 @@ export class Model {
   readonly told = new Map<string, number>()
   /** By whom they are for: `everybody`, `group 0`, `partner 1`. */
   readonly rules = new Map<string, ModelRule[]>()
-  /** Of each partner. */
+  /** Of each partner; whoever joins comes last. */
   readonly groups: (number | null)[] = [null, null]
   #creditedSoFar = 0
   /** Of each customer who bought, the partner whose code their first purchase named. */
@@ -93,7 +103,7 @@ export class Model {
   partnerOf(customer: number, coupon: number | null): number {
     const isFirst = !this.#byCode.has(customer)
     if (isFirst) this.#byCode.set(customer, coupon)
-    return coupon ?? this.#byCode.get(customer) ?? customer % 2
+    return coupon ?? this.#byCode.get(customer) ?? partnerOfClick(customer)
   }
 
   /** What a sale made now brings this partner, by the first rule that is for it. */
@@ -173,8 +183,43 @@ export class Model {
     return { returned: true }
   }
 
+  /** Somebody joins, into a group where one is given. */
+  join(group: number | null): void {
+    this.groups.push(group)
+    this.#tell('application_received')
+  }
+
+  /** What waits is looked at, and held where something is wrong with it. Answers how many were held. */
+  look(commissions: ModelCommission[]): number {
+    const released = new Set(this.commissions.filter((one) => one.released).map(({ customer }) => customer))
+    const wrong = [...new Set(commissions)].filter(
+      (c) =>
+        c.credited === undefined &&
+        this.status(c) !== 'reversed' &&
+        !c.held &&
+        bots.includes(c.customer) &&
+        !released.has(c.customer),
+    )
+    for (const commission of wrong) {
+      commission.held = true
+      this.#tell('commission_flagged')
+    }
+    return wrong.length
+  }
+
+  /** A person decides on those that are held. Answers on how many. */
+  decide(commissions: ModelCommission[], decision: 'released' | 'rejected'): number {
+    const held = [...new Set(commissions)].filter((c) => c.held && c.reversal !== 'full')
+    if (decision === 'rejected') return this.rejectAll(held)
+    for (const commission of held) Object.assign(commission, { held: false, released: true })
+    return held.length
+  }
+
   approve(commissions: ModelCommission[]): number {
-    const due = [...new Set(commissions)].filter((c) => c.credited === undefined && this.status(c) !== 'reversed')
+    this.look(commissions)
+    const due = [...new Set(commissions)].filter(
+      (c) => c.credited === undefined && this.status(c) !== 'reversed' && !c.held,
+    )
     for (const commission of due.toSorted((a, b) => a.id - b.id)) {
       commission.credited = this.#creditedSoFar++
       this.#move(commission, commission.amount - commission.reversed)
@@ -199,7 +244,7 @@ export class Model {
     if (commission.rejected) return { deduction_cents: 0 }
     if (commission.reversal === 'full') return { error: 'conflict' }
     const left = commission.amount - commission.reversed
-    Object.assign(commission, { rejected: true, reversal: 'full', reversed: commission.amount })
+    Object.assign(commission, { rejected: true, held: false, reversal: 'full', reversed: commission.amount })
     if (commission.credited !== undefined) this.#move(commission, -left)
     this.#tell('commission_reversed')
     if (commission.paid) this.#tell('paid_commission_reversed')
@@ -239,8 +284,8 @@ export class Model {
 
   /** Everything that a run made now pays, in the order of its payments. */
   payable(): { partner: number; currency: string; amount: number }[] {
-    return [0, 1]
-      .flatMap((partner) => ['jpy', 'kwd', 'usd'].map((currency) => ({ partner, currency })))
+    return this.groups
+      .flatMap((_, partner) => ['jpy', 'kwd', 'usd'].map((currency) => ({ partner, currency })))
       .map((due) => ({ ...due, amount: this.available(due.partner, due.currency) }))
       .filter(({ amount }) => amount > 0)
   }
@@ -263,12 +308,12 @@ export class Model {
       commissions: orNull(
         this.commissions
           .toSorted((a, b) => a.id - b.id)
-          .map((c) => [c.id, this.status(c), c.reversed, c.credited !== undefined, c.paid]),
+          .map((c) => [c.id, this.status(c), c.reversed, c.credited !== undefined, c.paid, c.held]),
       ),
       added: orNull(this.added.map(({ amount, paid }) => [amount, paid])),
       withdrawals: orNull(this.withdrawals.map(({ id, status, amount }) => [id, status, amount])),
       told: orNull([...this.told].toSorted(byFirst)),
-      balances: [0, 1].map((partner) =>
+      balances: this.groups.map((_, partner) =>
         ['jpy', 'kwd', 'usd'].flatMap((currency) => {
           const total = (list: { partner: number; currency: string }[], amount: (item: never) => number) =>
             sum(
@@ -344,6 +389,8 @@ export const untouched = {
   reversed: 0,
   reversal: 'none',
   rejected: false,
+  held: false,
+  released: false,
   paid: false,
 } as const satisfies Partial<ModelCommission>
 
@@ -354,7 +401,7 @@ export async function storedMoney(pool: pg.Pool, db: Database, programId: number
   >(
     `select
       (select json_agg(json_build_array(transaction_id, refunded_cents) order by transaction_id) from sales where program_id = $1) as sales,
-      (select json_agg(json_build_array(id, status, reversed_cents, credited_at is not null, paid_at is not null) order by id)
+      (select json_agg(json_build_array(id, status, reversed_cents, credited_at is not null, paid_at is not null, held_at is not null) order by id)
         from commissions where program_id = $1) as commissions,
       (select json_agg(json_build_array(amount_cents, paid_at is not null) order by id)
         from adjustments where program_id = $1 and amount_cents > 0) as added,

@@ -1,0 +1,61 @@
+import type pg from 'pg'
+import type { Database } from '../../lib/database.ts'
+import type * as applications from '../../lib/programs/applications.ts'
+import type { changeJoinPage } from '../../lib/programs/join-page.ts'
+
+/** The service's verbs of joining, of `lib/` or of a bundle with a mistake in it. */
+export interface JoinVerbs {
+  changeJoinPage: typeof changeJoinPage
+  apply: typeof applications.apply
+  listApplications: typeof applications.listApplications
+  approveApplications: typeof applications.approveApplications
+}
+
+export interface JoinedPartner {
+  partnerId: number
+  /** The code of the link that was made on joining. */
+  code: string
+}
+
+/** An account, whose verified address is its own. */
+export async function addAccount(client: Pick<pg.Pool, 'query'>, name: string): Promise<{ id: string; email: string }> {
+  const id = crypto.randomUUID()
+  const email = `${id}@example.com`
+  await client.query('insert into users (id, name, email, email_verified) values ($1, $2, $3, true)', [id, name, email])
+  return { id, email }
+}
+
+/**
+ * Somebody with an account applies on a program's page and is approved, into a group where one is given. Sent again at any point it comes to the same
+ * one partner.
+ */
+export async function join(
+  verbs: JoinVerbs,
+  db: Database,
+  programId: number,
+  { account, name, groupId }: { account: { id: string; email: string }; name: string; groupId: number | null },
+): Promise<void> {
+  const { version } = await verbs.changeJoinPage(db, programId, { is_open: true })
+  const application = { programId, userId: account.id, email: account.email, name, answers: [], seen: { version } }
+  const { outcome } = await verbs.apply(db, application)
+  if (!['waiting', 'partner'].includes(outcome)) throw new Error(`An application was answered ${outcome}.`)
+  const [sent] = await verbs.listApplications(db, programId, { limit: 1, email: account.email })
+  if (!sent) throw new Error('An application that waits is not listed.')
+  await verbs.approveApplications(db, programId, [sent.id], groupId)
+}
+
+/** The partner that an application came to. More than one is an error. */
+export async function findJoined(
+  client: Pick<pg.Pool, 'query'>,
+  programId: number,
+  account: { id: string },
+): Promise<JoinedPartner> {
+  const { rows } = await client.query<{ id: string; code: string }>(
+    `select r.id, l.code from partners r join referral_links l on l.program_id = r.program_id and l.partner_id = r.id
+    where r.program_id = $1 and r.user_id = $2`,
+    [programId, account.id],
+  )
+  const [row] = rows
+  if (!row || rows.length > 1) throw new Error(`Somebody who joined has ${rows.length} links.`)
+  return { partnerId: Number(row.id), code: row.code }
+}
