@@ -43,7 +43,13 @@ test(`what the events tell of 3,000 histories of every kind is what the ledger h
   for (const drawn of [72_139_915, ...Array.from({ length: 3000 }, (_, at) => seed + at)]) {
     const plan = drawPlan(drawn, allWays)
     const { account, calls, partnerOf } = play(plan)
-    const terms = { commissionBp: plan.commission_bp, durationMonths: plan.duration_months, partnerOf }
+    const terms = {
+      commissionBp: plan.commission_bp,
+      durationMonths: plan.duration_months,
+      partnerOf,
+      ruleOf: () => null,
+      isRejected: () => false,
+    }
     const told = toldBy({ account, calls })
     for (const { payment, amount, base, reversed } of expectedOf(account, terms)) {
       const nothing = { amount: 0n, base: 0n, reversed: 0n }

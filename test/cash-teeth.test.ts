@@ -385,6 +385,93 @@ const planted: Record<string, Mistake> = {
       },
     ],
   },
+  'a new rule that is applied to what waits': {
+    ways: ['ruled'],
+    says: /commission left/,
+    functions: [
+      {
+        name: 'save_rules',
+        from: '  return true;\nend',
+        to: `  update commissions c set amount_cents = greatest(1, (s.commission_base_cents * r.commission_bp + 5000) / 10000)
+  from sales s join commission_rules r on r.program_id = s.program_id and r.since_version = version
+    and (r.partner_id is null or r.partner_id = s.partner_id) and (r.group_id is null or r.group_id = (s.terms_among).group_id)
+  where s.program_id = of_program_id and c.program_id = s.program_id and c.sale_id = s.id and c.credited_at is null and c.reversal = 'none';
+  return true;
+end`,
+      },
+    ],
+  },
+  'a fixed amount that a correction leaves out': {
+    ways: ['ruled', 'balance', 'subscription'],
+    says: /commission left/,
+    functions: [{ name: 'correct_commission', from: 'sale.commission_fixed_cents', to: 'null::bigint' }],
+  },
+  'a cap that does not count what the buyer brought before': {
+    ways: ['ruled', 'subscription'],
+    says: /commission left/,
+    functions: [{ name: 'left_under_cap', from: 'sum(c.amount_cents)', to: '0' }],
+  },
+  'a code that wins over a click where the program says otherwise': {
+    ways: ['coded'],
+    says: /partner/,
+    functions: [
+      {
+        name: 'decide_by_code',
+        from: "customer.link_id is not null and customer.attribution_priority = 'click'",
+        to: 'false',
+      },
+    ],
+  },
+  'a promotion code of which Stripe is not asked where its session does not say it': {
+    ways: ['coded'],
+    says: /no sale|partner/,
+    plants: [{ file: 'lib/stripe/read-discounts.ts', from: 'isPartial: isUntold ||', to: 'isPartial:' }],
+  },
+  'a held commission that is paid': {
+    ways: ['held', 'approved'],
+    says: /balance/,
+    functions: [
+      {
+        name: 'flag_commissions',
+        from: 'update commissions c set held_at = now() where',
+        to: 'update commissions c set held_at = null where',
+      },
+    ],
+  },
+  'a release that is none': {
+    ways: ['held', 'approved'],
+    says: /balance/,
+    functions: [
+      {
+        name: 'decide_reviews',
+        from: `perform close_review(of_program_id, id, 'released', because) from unnest(held_ids) id;`,
+        to: 'perform 0;',
+      },
+    ],
+  },
+  'a rejection that releases': {
+    ways: ['held'],
+    says: /expected 0/,
+    functions: [{ name: 'decide_reviews', from: `if of_decision = 'rejected' then`, to: 'if false then' }],
+  },
+  'a deduction that is added': {
+    ways: ['adjusted'],
+    says: /balance/,
+    functions: [
+      { name: 'make_adjustment', from: 'entry.amount_cents := of_cents;', to: 'entry.amount_cents := abs(of_cents);' },
+    ],
+  },
+  'somebody who joins into a group and is in none': {
+    ways: ['joining', 'ruled'],
+    says: /commission left/,
+    functions: [
+      {
+        name: 'admit_applicant',
+        from: 'values (application.program_id, application.user_id, in_group_id,',
+        to: 'values (application.program_id, application.user_id, null,',
+      },
+    ],
+  },
 }
 
 /** Plants in functions of the database; the result takes them out again. */

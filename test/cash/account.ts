@@ -7,6 +7,7 @@ import {
   creditNoteObject,
   customerObject,
   type Dispute,
+  discountsOfSession,
   disputeObject,
   type Intent,
   intentObject,
@@ -79,7 +80,8 @@ export class StripeAccount {
   readonly events: StripeEvent[] = []
   readonly payments: Payment[] = []
   readonly ledger: Entry[] = []
-  /** What Stripe's API tells when it is asked: payment intent to invoice, charge to its refunds. */
+  /** What Stripe's API tells when it is asked: payment intent to invoice, charge to its refunds, sessions to what they were discounted by. */
+  readonly askedSessions = new Map<string, ReturnType<typeof discountsOfSession>>()
   readonly invoiceOfIntent = new Map<string, string>()
   readonly refundsOfCharge = new Map<string, Refund[]>()
   now: number
@@ -120,7 +122,8 @@ export class StripeAccount {
   }
 
   #tellSession(type: string, session: Session): void {
-    this.#tell(type, sessionObject(session), session.buyer.livemode)
+    if (session.promotion !== null) this.askedSessions.set(session.id, discountsOfSession(session))
+    this.#tell(type, sessionObject(this.settings, session), session.buyer.livemode)
   }
 
   #tellInvoice(type: string, invoice: Invoice): void {
@@ -261,6 +264,7 @@ export class StripeAccount {
       intent: null,
       subscription: null,
       fromLink: false,
+      promotion: null,
       ...session,
     }
   }
@@ -285,11 +289,12 @@ export class StripeAccount {
       fromLink?: boolean
       intentMetadata?: boolean
       paid?: 'now' | 'later' | 'never'
+      promotion?: string | null
     } = {},
   ): Payment {
-    const { invoiced = false, fromLink = false, intentMetadata = false, paid = 'now' } = options
+    const { invoiced = false, fromLink = false, intentMetadata = false, paid = 'now', promotion = null } = options
     const payment = this.#payment(buyer, currency, price, label)
-    const session = this.#session(buyer, currency, price, { fromLink })
+    const session = this.#session(buyer, currency, price, { fromLink, promotion })
     payment.ids.push(session.id)
     if (price.total === 0) {
       session.status = 'no_payment_required'

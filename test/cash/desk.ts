@@ -5,10 +5,11 @@ import type { LocalStripe } from '../../lib/local/stripe.ts'
 import type { Service } from '../chaos/bundle.ts'
 import { seeded } from '../chaos/random.ts'
 import { createShops, type TestShop } from '../support/shops.ts'
-import { buyersOf, type Call, type History, playPlan } from './history.ts'
+import { addAccount, findJoined, join } from '../support/joined-partner.ts'
+import { buyersOf, type Call, type History, playPlan, promotionOf } from './history.ts'
 import { type Expected, expectedOf } from './oracle.ts'
 import { refundObject } from './objects.ts'
-import type { Plan } from './plan.ts'
+import type { Plan, PurchasePlan, RulePlan } from './plan.ts'
 
 const day = 86_400
 const webhookSecret = 'whsec_cash'
@@ -17,6 +18,7 @@ const webhookSecret = 'whsec_cash'
 export interface Desk {
   service: Service
   sql: pg.Client
+  db: InstanceType<Service['Database']>
   stripe: LocalStripe
   env: Record<string, unknown>
   /** How many deliveries are under way at a time. With one, the same plan and order end alike each time. */
@@ -40,7 +42,7 @@ export function openDesk(
     STRIPE_API_URL: stripe.url,
     RELAY: { fetch: () => Promise.resolve(new Response()) },
   }
-  return { service, sql, stripe, env, atOnce }
+  return { service, sql, db: new service.Database(database), stripe, env, atOnce }
 }
 
 /** What a history came to, and what is wrong with it. */
@@ -62,7 +64,7 @@ interface App {
  * several at a time; or, where `order` is null, one after the other as it happened. Then looks at what stands.
  */
 export async function runPlan(desk: Desk, plan: Plan, order: number | null): Promise<Outcome> {
-  const { shop, start, history, key } = await open(desk, plan)
+  const { shop, start, history, key, partners, changeRules } = await open(desk, plan)
   const log: string[] = []
   const wrong: string[] = []
   const random = seeded(plan.seed, order ?? 0)
@@ -85,27 +87,42 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
       await desk.service.approveCommissionsFunction.scheduled(null, desk.env as never)
       return true
     })
-  const queue =
-    order === null
-      ? deliveries
-      : [...deliveries, ...deliveries.filter(() => random.chance(0.25))]
-          .map((deliver) => ({ deliver, place: random.next() }))
-          .toSorted((a, b) => a.place - b.place)
-          .map(({ deliver }) => deliver)
-  // Whatever asks to be sent again, or is of a sale that is not known yet, is sent again after all the others.
-  for (let round = 0, next = queue; next.length > 0 && round < 4; round++) {
-    const again: typeof deliveries = []
-    let taken = 0
-    const work = async () => {
-      for (let deliver = next[taken++]; deliver; deliver = next[taken++]) if (!(await deliver())) again.push(deliver)
-    }
-    await Promise.all(Array.from({ length: order === null ? 1 : desk.atOnce }, work))
-    if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are not taken`)
-    next = again
+  const { firstPart } = history
+  const isFirst = (_: unknown, at: number) => {
+    const call = at - history.account.events.length
+    return call < 0 ? at < firstPart.events : call < firstPart.calls || call >= history.calls.length
   }
-  await desk.service.applyParkedEventsFunction.scheduled(null, desk.env as never)
+  const parts = [deliveries.filter(isFirst), deliveries.filter((one, at) => !isFirst(one, at))]
+  for (const [part, own] of parts.entries()) {
+    if (part === 1 && plan.rules) await changeRules(plan.rules.after)
+    // What was told in the first part is told again in the second.
+    const repeated = part === 0 ? own : deliveries
+    const queue =
+      order === null
+        ? own
+        : [...own, ...repeated.filter(() => random.chance(0.25))]
+            .map((deliver) => ({ deliver, place: random.next() }))
+            .toSorted((a, b) => a.place - b.place)
+            .map(({ deliver }) => deliver)
+    // Whatever asks to be sent again, or is of a sale that is not known yet, is sent again after all the others.
+    for (let round = 0, next = queue; next.length > 0 && round < 4; round++) {
+      const again: typeof deliveries = []
+      let taken = 0
+      const work = async () => {
+        for (let deliver = next[taken++]; deliver; deliver = next[taken++]) if (!(await deliver())) again.push(deliver)
+      }
+      await Promise.all(Array.from({ length: order === null ? 1 : desk.atOnce }, work))
+      if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are not taken`)
+      next = again
+    }
+    await desk.service.applyParkedEventsFunction.scheduled(null, desk.env as never)
+    if (plan.hold_days === 0 || plan.purchases.some(({ held }) => held !== null))
+      await desk.service.approveCommissionsFunction.scheduled(null, desk.env as never)
+    await decide(desk, history, shop.programId)
+    if (part === 0) await adjust(desk, plan, shop.programId, partners)
+    if (own.length === deliveries.length) break
+  }
   if (plan.hold_days === 0) await desk.service.approveCommissionsFunction.scheduled(null, desk.env as never)
-  const partners = [shop.partnerId, shop.otherPartnerId]
   const expected = expectedOf(history.account, {
     commissionBp: plan.commission_bp,
     durationMonths: plan.duration_months,
@@ -113,9 +130,14 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
       const partner = history.partnerOf(payment)
       return partner === null ? null : (partners[partner] ?? null)
     },
+    ruleOf: (payment) => {
+      const partner = history.partnerOf(payment)
+      return partner === null ? null : history.ruleOf(payment, partner)
+    },
+    isRejected: (payment) => history.purchaseOf(payment).held === 'rejected',
   })
   const found = await look(desk, shop.programId)
-  wrong.push(...compare(expected, found, plan))
+  wrong.push(...compare(expected, found, history, partners))
   const name = (text: string) =>
     text
       .replaceAll(history.account.settings.tag, '~')
@@ -125,9 +147,40 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
   return { end: endOf(expected, found).map(name).toSorted(), wrong: wrong.map(name), log: log.map(name), history }
 }
 
+/** What a person decides on the commissions that are held, for each purchase as its plan says. */
+async function decide(desk: Desk, { plan, account, purchaseOf }: History, programId: number): Promise<void> {
+  const { db } = desk
+  for (const decision of ['released', 'rejected'] as const) {
+    const payments = account.payments.filter((payment) => purchaseOf(payment).held === decision)
+    if (payments.length === 0 || !plan.purchases.some(({ held }) => held === decision)) continue
+    const { rows } = await desk.sql.query<{ id: string }>(
+      `select c.id from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where c.program_id = $1 and s.transaction_id = any ($2)`,
+      [programId, payments.flatMap(({ ids }) => ids)],
+    )
+    const ids = rows.map(({ id }) => Number(id))
+    if (ids.length > 0) await desk.service.decideReviews(db, programId, ids, decision, 'Asked the buyer')
+  }
+}
+
+/** What is given and taken by hand, each sent twice. */
+async function adjust(desk: Desk, plan: Plan, programId: number, partners: number[]): Promise<void> {
+  const { db } = desk
+  for (const { partner, amount } of plan.adjustments) {
+    const adjustment = {
+      partnerId: partners[partner] ?? 0,
+      amountCents: amount,
+      currency: plan.currency,
+      note: 'By hand',
+    }
+    const requestId = crypto.randomUUID()
+    for (const _ of ['once', 'again']) await desk.service.makeAdjustment(db, programId, adjustment, requestId, [])
+  }
+}
+
 /** A program for a plan, with a click of every buyer whom a partner brought. */
 async function open(desk: Desk, plan: Plan) {
-  const { sql, service, stripe } = desk
+  const { sql, db, service, stripe } = desk
   const shop = await onlyShop(sql)
   // Buyers click for themselves, so the shop's own visitor goes.
   await sql.query('delete from customers where program_id = $1', [shop.programId])
@@ -137,13 +190,31 @@ async function open(desk: Desk, plan: Plan) {
     'select code from referral_links where program_id = $1 order by partner_id',
     [shop.programId],
   )
+  const partners = [shop.partnerId, shop.otherPartnerId]
+  const codes = rows.map(({ code }) => code)
+  const groupId = plan.rules ? (await service.makeGroup(db, shop.programId, { name: 'Gold', rules: [] })).id : null
+  if (plan.joins) {
+    const account = await addAccount(sql, 'Joined')
+    await join(service, db, shop.programId, { account, name: 'Joined', groupId })
+    const joined = await findJoined(sql, shop.programId, account)
+    partners[1] = joined.partnerId
+    codes[1] = joined.code
+  } else if (groupId !== null) {
+    await service.movePartners(db, shop.programId, [shop.otherPartnerId], groupId)
+  }
+  const changeRules = async (rules: (RulePlan | null)[]) => {
+    if (groupId === null) return
+    await service.saveRules(db, shop.programId, { partnerId: shop.partnerId }, asRules(rules[0] ?? null, plan))
+    await service.saveRules(db, shop.programId, { groupId }, asRules(rules[1] ?? null, plan))
+  }
+  if (plan.rules) await changeRules(plan.rules.before)
   const clickIds: (string | null)[] = []
-  for (const { partner } of buyersOf(plan)) {
-    const link = partner === null ? null : rows[partner]
-    if (!link) clickIds.push(null)
+  for (const { partner, purchases } of buyersOf(plan)) {
+    const code = partner === null ? undefined : codes[partner]
+    if (code === undefined) clickIds.push(null)
     else {
-      const click = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${link.code}` })
-      const { status, body } = await send(desk, service.trackClick, click)
+      const click = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${code}` })
+      const { status, body } = await send(desk, service.trackClick, click, { 'user-agent': agentOf(purchases) })
       if (status !== 200 || body.click_id === undefined) throw new Error(`A click was answered ${status}.`)
       clickIds.push(body.click_id)
     }
@@ -151,7 +222,7 @@ async function open(desk: Desk, plan: Plan) {
   const { key, keyHash, hint } = await generateApiKey()
   await sql.query(
     `with settings as (
-      update programs set commission_bp = $2, hold_days = $3, commission_duration_months = $4, cookie_window_days = $5, currency = $6
+      update programs set commission_bp = $2, hold_days = $3, commission_duration_months = $4, cookie_window_days = $5, currency = $6, attribution_priority = $9
       where id = $1
     ),
     known as (insert into api_keys (program_id, key_hash, hint) values ($1, decode($7, 'hex'), $8)) select`,
@@ -164,6 +235,7 @@ async function open(desk: Desk, plan: Plan) {
       plan.currency,
       keyHash,
       hint,
+      plan.priority,
     ],
   )
   const tag = `${shop.account.replace(/\W|acct/g, '')}x`
@@ -172,18 +244,54 @@ async function open(desk: Desk, plan: Plan) {
   const firstOf = (clickId: string | null) =>
     Math.min(...history.account.payments.filter(({ buyer }) => buyer.clickId === clickId).map(({ at }) => at))
   await sql.query(
-    `update customers c set last_click_at = to_timestamp(click.at - 4 * 86400)
-    from unnest($2::text[], $3::float[]) click (id, at) where c.program_id = $1 and c.click_id = click.id`,
+    `with moved as (
+      update customers c set last_click_at = to_timestamp(click.at - 4 * 86400)
+      from unnest($2::text[], $3::float[]) click (id, at) where c.program_id = $1 and c.click_id = click.id
+      returning c.id, c.last_click_at
+    ), clicked as (
+      update affiliate_click_events e set click_timestamp = m.last_click_at
+      from moved m where e.program_id = $1 and e.customer_id = m.id and e.device_type = 'bot'
+      returning e.program_id, e.id, e.click_timestamp
+    )
+    update uncounted_clicks u set clicked_at = e.click_timestamp from clicked e where u.program_id = e.program_id and u.event_id = e.id`,
     [shop.programId, clickIds, clickIds.map((id) => Math.min(firstOf(id), Date.now() / 1000))],
   )
+  if (plan.purchases.some(({ code }) => code !== null)) {
+    for (const partner of [0, 1] as const) {
+      const promotion = promotionOf(tag, partner)
+      const code = { partner_id: partners[partner] ?? 0, code: `CODE-${partner}`, promotion_code_id: promotion }
+      await service.makeCode(db, shop.programId, { ...code, account_id: shop.account })
+    }
+    await sql.query('update partner_codes set created_at = to_timestamp($2) where program_id = $1', [
+      shop.programId,
+      start - day,
+    ])
+  }
+  for (const [id, session] of history.account.askedSessions) stripe.objects.set(id, session)
   for (const [intent, invoice] of history.account.invoiceOfIntent) stripe.invoices.set(intent, invoice)
   for (const [charge, refunds] of history.account.refundsOfCharge) stripe.refunds.set(charge, refunds.map(refundObject))
   for (const lead of history.leads) {
     const { status } = await send(desk, service.trackLead, JSON.stringify(lead), { authorization: `Bearer ${key}` })
     if (status !== 200) throw new Error(`A lead was answered ${status}.`)
   }
-  return { shop, start, history, key }
+  return { shop, start, history, key, partners, changeRules }
 }
+
+const asRules = (rule: RulePlan | null, plan: Plan) =>
+  rule === null
+    ? []
+    : [
+        {
+          commission_bp: rule.bp,
+          commission_fixed_cents: rule.fixed,
+          lifetime_cap_cents: rule.cap,
+          commission_duration_months: plan.duration_months,
+        },
+      ]
+
+/** The user agent with which a buyer of these purchases clicks. */
+const agentOf = (purchases: PurchasePlan[]) =>
+  purchases.some(({ held }) => held !== null) ? 'Googlebot/2.1 (+http://www.google.com/bot.html)' : 'Mozilla/5.0'
 
 async function onlyShop(sql: pg.Client): Promise<TestShop> {
   const [shop] = await createShops(sql, 1)
@@ -281,7 +389,7 @@ function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
 }
 
 /** What is not as the cash says, in words. */
-function compare(expected: Expected[], found: Found, plan: Plan): string[] {
+function compare(expected: Expected[], found: Found, { plan, purchaseOf }: History, partners: number[]): string[] {
   const wrong: string[] = []
   for (const one of expected) {
     const { payment, partner, amount, base, reversed, net } = one
@@ -314,7 +422,12 @@ function compare(expected: Expected[], found: Found, plan: Plan): string[] {
   const owed = new Map<string, bigint>()
   for (const { payment, partner, net } of expected) {
     const name = `partner ${partner} ${payment.currency}`
-    if (partner !== null && plan.hold_days === 0) owed.set(name, (owed.get(name) ?? 0n) + net)
+    const isCredited = plan.hold_days === 0 && purchaseOf(payment).held !== 'waiting'
+    if (partner !== null && isCredited) owed.set(name, (owed.get(name) ?? 0n) + net)
+  }
+  for (const { partner, amount } of plan.adjustments) {
+    const name = `partner ${partners[partner]} ${plan.currency}`
+    owed.set(name, (owed.get(name) ?? 0n) + BigInt(amount))
   }
   for (const name of new Set([...owed.keys(), ...found.balances.keys()])) {
     const is = found.balances.get(name) ?? 0n

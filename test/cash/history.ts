@@ -1,7 +1,7 @@
 import { type Paying, priceOf, StripeAccount } from './account.ts'
 import { currencyOf, minorUnits } from './currencies.ts'
 import type { Buyer, Charge, Invoice, Payment } from './objects.ts'
-import type { After, Plan, PurchasePlan } from './plan.ts'
+import type { After, Plan, PurchasePlan, RulePlan } from './plan.ts'
 
 const day = 86_400
 
@@ -29,9 +29,17 @@ export interface History {
   calls: Call[]
   /** Customer keys that must be known as leads before a call names them, with the click that brought them. */
   leads: { customer_key: string; click_id: string }[]
+  /** How many of the events and calls are of the first part. */
+  firstPart: { events: number; calls: number }
   /** 0 and 1 for the partners; null for nobody's. */
   partnerOf: (payment: Payment) => 0 | 1 | null
+  /** The rule that is for a payment of a partner's; null where the program's own terms are. */
+  ruleOf: (payment: Payment, partner: 0 | 1) => RulePlan | null
+  purchaseOf: (payment: Payment) => PurchasePlan
 }
+
+/** Stripe's promotion code that is a partner's, where this ends every id. */
+export const promotionOf = (tag: string, partner: 0 | 1): string => `promo_${tag}${partner}`
 
 /**
  * Who buys in a plan, by name and partner. Whoever the metadata does not fully name is a buyer of their own, so that no other purchase
@@ -46,6 +54,8 @@ export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; pur
       purchase.test_mode ||
       purchase.kind === 'link' ||
       purchase.on_session_alone ||
+      purchase.code !== null ||
+      purchase.held !== null ||
       purchase.on_customer !== null
     const name = isApart ? `${purchase.buyer}-${at}` : String(purchase.buyer)
     const buyer = buyers.get(name) ?? { name, partner: purchase.buyer === 2 ? null : purchase.buyer, purchases: [] }
@@ -72,8 +82,24 @@ export function playPlan(plan: Plan, place: Place): History {
     account,
     calls: [],
     leads: [],
-    partnerOf: ({ buyer }) => (buyer.clickId === null ? null : (partners.get(buyer.customer) ?? null)),
+    firstPart: { events: 0, calls: 0 },
+    partnerOf(payment) {
+      const { clickId, customer } = payment.buyer
+      const byClick = clickId === null ? null : (partners.get(customer) ?? null)
+      const { code } = history.purchaseOf(payment)
+      return code === null || (plan.priority === 'click' && byClick !== null) ? byClick : code
+    },
+    ruleOf(payment, partner) {
+      const isFirst = plan.purchases.indexOf(history.purchaseOf(payment)) < plan.first
+      return (isFirst ? plan.rules?.before[partner] : plan.rules?.after[partner]) ?? null
+    },
+    purchaseOf(payment) {
+      const found = purchaseOf.get(payment)
+      if (!found) throw new Error('No purchase has this payment.')
+      return found
+    },
   }
+  const purchaseOf = new Map<Payment, PurchasePlan>()
   const partners = new Map<string, 0 | 1 | null>()
   const buyers = buyersOf(plan).map((buyer, at) => ({ ...buyer, clickId: place.clickIds[at] ?? null }))
   for (const [at, purchase] of plan.purchases.entries()) {
@@ -109,6 +135,7 @@ export function playPlan(plan: Plan, place: Place): History {
     if (onCustomer === 'after') account.tellCustomer('updated', buyer, named)
     if (onCustomer !== null && purchase.discount > 0) account.tellCustomer('deleted', buyer, named)
     const made = account.payments.slice(before)
+    for (const payment of made) purchaseOf.set(payment, purchase)
     afterwards(history, made, purchase)
     if (purchase.after.some(({ kind }) => kind === 'rest'))
       for (const payment of made) giveBackRest(history, payment, purchase)
@@ -119,6 +146,7 @@ export function playPlan(plan: Plan, place: Place): History {
     if (purchase.late_lead && clickId !== null && buyer.livemode)
       history.calls.push({ kind: 'lead', customer_key: key, click_id: clickId })
     account.wait(purchase.before_click ? 30 * day : 3600)
+    if (at + 1 === plan.first) history.firstPart = { events: account.events.length, calls: history.calls.length }
   }
   return history
 }
@@ -157,6 +185,7 @@ function buy(account: StripeAccount, plan: Plan, purchase: PurchasePlan, buyer: 
         fromLink: purchase.kind === 'link',
         intentMetadata: purchase.kind !== 'link' && purchase.intent_metadata,
         paid: purchase.kind === 'later' || purchase.kind === 'never' ? purchase.kind : 'now',
+        promotion: purchase.code === null ? null : promotionOf(account.settings.tag, purchase.code),
       })
     case 'intent':
       return void account.payDirectly(buyer, currency, price, label)

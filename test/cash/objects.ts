@@ -57,6 +57,8 @@ export interface Session {
   subscription: string | null
   /** Made from a payment link: the click id is in `client_reference_id`, and there is no metadata. */
   fromLink: boolean
+  /** The promotion code that it was discounted by. */
+  promotion: string | null
 }
 
 export interface Intent {
@@ -198,8 +200,16 @@ export function customerObject(
   }
 }
 
-export function sessionObject(session: Session): Shown<Stripe.Checkout.Session> {
-  const { buyer, price, created, currency } = session
+/** What a session was discounted by, as Stripe's API answers it where it is asked. */
+export const discountsOfSession = ({ id, price, promotion }: Session) => ({
+  id,
+  total_details: {
+    breakdown: { discounts: [{ amount: price.discount, discount: { id: `di_${id}`, promotion_code: promotion } }] },
+  },
+})
+
+export function sessionObject({ generation }: Version, session: Session): Shown<Stripe.Checkout.Session> {
+  const { buyer, price, created, currency, promotion } = session
   return {
     id: session.id,
     object: 'checkout.session',
@@ -226,6 +236,10 @@ export function sessionObject(session: Session): Shown<Stripe.Checkout.Session> 
       tax_ids: [],
     },
     customer_email: null,
+    // Before 2025-01-27 Stripe has to be asked.
+    ...(generation === 'new' && {
+      discounts: promotion === null ? [] : [{ coupon: 'cou_1', promotion_code: promotion }],
+    }),
     expires_at: created + 86_400,
     invoice: session.invoice,
     livemode: buyer.livemode,

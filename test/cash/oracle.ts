@@ -1,6 +1,7 @@
 import type { StripeAccount } from './account.ts'
 import { minorUnits } from './currencies.ts'
 import type { Payment } from './objects.ts'
+import type { RulePlan } from './plan.ts'
 
 /** What a program pays its partners by. */
 export interface Terms {
@@ -10,6 +11,10 @@ export interface Terms {
   durationMonths: number | null
   /** The partner whom a payment is owed to, or null where nobody brought its buyer. */
   partnerOf: (payment: Payment) => number | null
+  /** The rule that is for a payment, in place of the rate above. */
+  ruleOf: (payment: Payment) => RulePlan | null
+  /** Whether a person rejected its commission. */
+  isRejected: (payment: Payment) => boolean
 }
 
 /** What must stand of one payment in the end, in the currency's minor unit. */
@@ -33,7 +38,7 @@ export interface Expected {
  *     amount     = what arrived: charges, and what was paid outside of Stripe
  *     reversed   = min(amount, what refunds and disputes took − what failed refunds and disputes gave back)
  *     base       = amount × untaxed / total, half up
- *     commission = base × rate, half up
+ *     commission = base × rate, half up, and by a rule what is fixed beside it, up to what its cap leaves of what the buyer brought before
  *     net        = commission − floor(commission × reversed / amount)
  *
  * and `net` must be met to the last unit, whatever the order, the repeats and the payloads' generation. It has just these three
@@ -41,7 +46,7 @@ export interface Expected {
  * cash without tax but for less than (rate + 1) / 2 below and (rate + 1) / 2 + 1 above, rate being 1 at most, which is checked here: a
  * mistake in these formulas would otherwise be one in the oracle and in the service. Where nothing arrived, everything is 0. Where a
  * program pays for some months only, commission is 0 for what arrives more than that after the first payment, by its date, of the buyer whom
- * a partner brought.
+ * a partner brought. A rejected commission leaves nothing.
  */
 export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)
@@ -53,7 +58,13 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     if (cash.get(payment)?.arrived && terms.partnerOf(payment) !== null && (first === undefined || payment.at < first))
       firstOf.set(customer, payment.at)
   }
-  return live.map((payment) => {
+  /** What each buyer brought so far, before anything was reversed. */
+  const brought = new Map<string, bigint>()
+  const found = new Map<Payment, Expected>()
+  for (const payment of live.toSorted((a, b) => a.at - b.at)) found.set(payment, expect(payment))
+  return live.flatMap((payment) => found.get(payment) ?? [])
+
+  function expect(payment: Payment): Expected {
     const { arrived = 0n, left = 0n } = cash.get(payment) ?? {}
     const partner = terms.partnerOf(payment)
     const isPaidFor = partner !== null && !isOver(terms.durationMonths, firstOf.get(payment.buyer.customer), payment.at)
@@ -63,11 +74,19 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const total = BigInt(payment.price.total || 1)
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const base = halfUp(arrived * untaxed, total)
-    const commission = isPaidFor ? halfUp(base * BigInt(terms.commissionBp), 10_000n) : 0n
+    const rule = terms.ruleOf(payment)
+    const before = brought.get(payment.buyer.customer) ?? 0n
+    const share = isPaidFor ? halfUp(base * BigInt(rule?.bp ?? terms.commissionBp), 10_000n) : 0n
+    const whole = isPaidFor && base > 0n ? share + BigInt(rule?.fixed ?? 0) : 0n
+    const most = rule?.cap == null ? whole : BigInt(rule.cap) - before
+    const commission = most < whole ? (most > 0n ? most : 0n) : whole
+    brought.set(payment.buyer.customer, before + commission)
+    if (terms.isRejected(payment)) return { payment, partner, amount: arrived, base, reversed: gone, net: 0n }
     const net = commission - (commission * gone) / arrived
-    if (isPaidFor) requireNearCash(net, BigInt(terms.commissionBp) * (arrived - gone) * untaxed, 10_000n * total, terms)
+    if (isPaidFor && rule === null)
+      requireNearCash(net, BigInt(terms.commissionBp) * (arrived - gone) * untaxed, 10_000n * total, terms)
     return { payment, partner, amount: arrived, base, reversed: gone, net }
-  })
+  }
 }
 
 /** The sum of a payment's ledger in minor units: all that arrived, and what of it is left. */

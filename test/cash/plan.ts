@@ -45,6 +45,11 @@ export const ways = {
   rest_refund:
     'all that is left of a payment given back outside of Stripe, which the integrator tells by the refund call without an amount',
   approved: 'commissions that are credited while events still arrive',
+  coded: 'checkouts by a partner’s promotion code, of buyers whom a link brought too or nobody',
+  ruled: 'rules of a partner and of a group, with fixed amounts and caps, which change while payments still come',
+  held: 'buyers whose click was a bot’s: what they bring waits for a person, who releases or rejects it or has not decided yet',
+  adjusted: 'commissions and deductions by hand',
+  joining: 'a partner who joined by the program’s page',
 } as const
 
 export type Way = keyof typeof ways
@@ -120,8 +125,21 @@ export interface PurchasePlan {
   before_click: boolean
   /** The metadata has no click id; a server's lead says whose the key is. */
   late_lead: boolean
+  /** The partner whose promotion code it names. */
+  code: 0 | 1 | null
+  /** The buyer's click was a bot's, and this is what a person decides before the next purchase. */
+  held: 'waiting' | 'released' | 'rejected' | null
   /** What becomes of the first payment, and of the renewals. */
   after: After[]
+}
+
+/** Terms of a partner's own or of a group's, in place of the program's. */
+export interface RulePlan {
+  bp: number
+  /** In the currency's minor unit. */
+  fixed: number
+  /** Of all that a customer brings. */
+  cap: number | null
 }
 
 export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'refundEvents'> {
@@ -133,6 +151,16 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   hold_days: 0 | 30
   duration_months: number | null
   window_days: number
+  /** What decides where a code and a click disagree. */
+  priority: 'code' | 'click'
+  /** Whether the second partner joins by the program's page. */
+  joins: boolean
+  /** By hand, after the first part. Below zero it is a deduction. In the currency's minor unit. */
+  adjustments: { partner: 0 | 1; amount: number }[]
+  /** Of the first partner's own and of the second one's group, in the first part and from then on. */
+  rules: { before: (RulePlan | null)[]; after: (RulePlan | null)[] } | null
+  /** How many purchases are in the first part, all of which is told before the rest happens. */
+  first: number
   purchases: PurchasePlan[]
 }
 
@@ -160,14 +188,39 @@ export function drawPlan(seed: number, on: readonly Way[]): Plan {
     hold_days: may('approved', 0.3) ? 0 : 30,
     duration_months: duration ? pick(random, [1, 2, 3]) : null,
     window_days: way === 'window' ? 7 : 400,
+    priority: 'code',
+    joins: may('joining', 0.1),
+    adjustments: may('adjusted', 0.1) ? drawAdjustments(random) : [],
+    rules: null,
+    first: 0,
     purchases: [],
   }
   plan.purchases.push(drawPurchase(random, plan, way, may))
   for (const first of plan.purchases.filter((purchase) => purchase.before_click))
     plan.purchases.push({ ...drawPurchase(random, plan, 'session', may), buyer: first.buyer, test_mode: false })
   while (plan.purchases.length < 3 && random.chance(0.5)) plan.purchases.push(drawPurchase(random, plan, null, may))
+  if (on.includes('coded')) plan.priority = pick(random, ['code', 'click'])
+  if (may('ruled', 0.1)) {
+    const drawRules = () => [0, 1].map(() => (random.chance(0.3) ? null : drawRule(random)))
+    plan.rules = { before: drawRules(), after: drawRules() }
+    if (way === 'ruled') plan.purchases.push(drawPurchase(random, plan, null, may))
+  }
+  plan.first = plan.rules ? random.integer(0, plan.purchases.length) : plan.purchases.length
   return plan
 }
+
+function drawAdjustments(random: Random): Plan['adjustments'] {
+  return Array.from({ length: random.integer(1, 3) }, () => ({
+    partner: pick(random, [0, 1] as const),
+    amount: random.integer(1, 5000) * pick(random, [1, -1]),
+  }))
+}
+
+const drawRule = (random: Random): RulePlan => ({
+  bp: pick(random, [0, 335, 2500, 10_000]),
+  fixed: pick(random, [0, 0, 1, 1500]),
+  cap: pick(random, [null, null, 0, 900, 5000]),
+})
 
 function drawCurrency(random: Random, way: Way): string {
   if (way === 'odd_units') return pick(random, oddCurrencies)
@@ -199,6 +252,7 @@ const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   rest_refund: ['subscription', 'subscription', 'manual', 'session', 'captured'],
   duration: ['subscription'],
   window: ['subscription'],
+  coded: ['session', 'session', 'later'],
 }
 
 type May = (way: Way, probability: number) => boolean
@@ -214,14 +268,16 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   const upTo = isOf('large', 0.1) ? largest : Math.min(largest, 200_000 * step)
   const whole = (amount: number) => Math.floor(amount / step) * step
   const amount = isOf('large', 0) ? largest : Math.max(100 * step, whole(upTo * random.next()))
-  const discount = random.chance(0.3) && way !== 'large' ? whole(amount * random.next() * 0.8) : 0
+  const code = way === 'coded' ? pick(random, [0, 1] as const) : null
+  const isReduced = random.chance(0.3) && way !== 'large'
+  const discount = isReduced ? whole(amount * random.next() * 0.8) : code !== null ? step : 0
   const isInvoiced = kind === 'subscription' || kind === 'manual'
   const isNew = plan.generation === 'new'
   // Of a payment whose amount is corrected, mostly.
   const isRest = way === 'rest_refund'
   const partial = isOf('balance') || isOf('bare_invoice', 0) || (isRest && random.chance(0.5))
   const isCovered = isInvoiced && isOf('covered', 0.1)
-  const buyer = way !== null ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
+  const buyer = way !== null && way !== 'coded' ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
   const inclusive = random.chance(0.4) || upTo === largest
   // A click whose window is over by now brings no lead any more.
   const isOpenToday = plan.window_days === 400
@@ -265,6 +321,8 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
       (isOf('late_lead', isOpenToday ? 0.1 : 0) || (way === 'customer' && random.chance(0.2))) &&
       kind !== 'link' &&
       buyer !== 2,
+    code,
+    held: isOf('held', 0.1) && buyer !== 2 ? pick(random, ['waiting', 'released', 'rejected']) : null,
     after: afters,
   }
 }
@@ -278,7 +336,7 @@ function creditOf(random: Random, price: number, step: number): number {
 function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null, may: May): After[] {
   if (['card', 'nothing', 'never', 'trial'].includes(kind)) return []
   // What is refunded of an amount that is corrected is of both.
-  const isOpen = way === null || way === 'balance'
+  const isOpen = way === null || ['balance', 'coded', 'ruled', 'held', 'adjusted', 'joining'].includes(way)
   const isOf = (other: Way, probability = 0.2) => way === other || (isOpen && may(other, probability))
   const refund = (byApi = false, share = random.integer(5, 70)): Extract<After, { kind: 'refund' }> => ({
     kind: 'refund',
@@ -345,7 +403,10 @@ function pick<Item>(random: Random, items: readonly Item[]): Item {
 export function* smallerPlans(plan: Plan): Generator<Plan> {
   const { purchases } = plan
   for (const [at] of purchases.entries())
-    if (purchases.length > 1) yield { ...plan, purchases: purchases.filter((_, other) => other !== at) }
+    if (purchases.length > 1) {
+      const first = plan.first - (at < plan.first ? 1 : 0)
+      yield { ...plan, first, purchases: purchases.filter((_, other) => other !== at) }
+    }
   for (const [at, purchase] of purchases.entries()) {
     const variants: Partial<PurchasePlan>[] = [
       ...purchase.after.map((_, gone) => ({ after: purchase.after.filter((__, other) => other !== gone) })),
@@ -361,6 +422,8 @@ export function* smallerPlans(plan: Plan): Generator<Plan> {
       { api_sale: null },
       { paying: 'card' },
       { captured: 100 },
+      { code: null },
+      { held: null },
       { credit: 0 },
       { kind: 'session', renewals: 0, update: false, fractions: false, on_session_alone: false, paying: 'card' },
       { fractions: false },
@@ -378,6 +441,9 @@ export function* smallerPlans(plan: Plan): Generator<Plan> {
   }
   if (plan.currency !== 'usd' && currencyOf(plan.currency).step === 1) yield { ...plan, currency: 'usd' }
   if (plan.commission_bp !== 2000) yield { ...plan, commission_bp: 2000 }
+  if (plan.rules) yield { ...plan, rules: null, first: purchases.length }
+  if (plan.adjustments.length > 0) yield { ...plan, adjustments: [] }
+  if (plan.joins) yield { ...plan, joins: false }
   if (plan.hold_days !== 30) yield { ...plan, hold_days: 30 }
   if (plan.oldest) yield { ...plan, oldest: false }
   if (plan.refundEvents !== 'refund') yield { ...plan, refundEvents: 'refund' }
@@ -422,4 +488,9 @@ export const waysThatHold: readonly Way[] = [
   'before_click',
   'late_lead',
   'customer',
+  'coded',
+  'ruled',
+  'held',
+  'adjusted',
+  'joining',
 ]
