@@ -10,7 +10,7 @@ afterAll(() => pool.end())
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
-test(`what the runs of three months pay is what a second implementation says, to the cent (SEED=${seed})`, async () => {
+test(`what the runs of three months pay, and what previews of rules say, is what a second implementation says (SEED=${seed})`, async () => {
   const months: Awaited<ReturnType<typeof checkMonth>>[] = []
   for (const more of [0, 1, 2]) months.push(await checkMonth(db, pool, seed + more))
   expect(months.flatMap(({ wrong, plan }) => wrong.map((line) => `seed ${plan.seed}: ${line}`))).toEqual([])
@@ -99,6 +99,18 @@ end $$;`,
     "and v.decision = 'released'",
     "and v.decision = 'released' and o.id = f.id",
     5,
+  ],
+  [
+    'a preview that forgets what was brought before its month',
+    'commission-rules',
+    'sold.commission_cap_cents - earlier_cents - counted_cents',
+    'sold.commission_cap_cents - counted_cents',
+  ],
+  [
+    "a preview of leads by the program's amount alone",
+    'commission-rules',
+    'l.leads * coalesce(t.lead_commission_cents, p.lead_commission_cents)',
+    'l.leads * p.lead_commission_cents',
   ],
   [
     "a partner's own address that anybody may have",

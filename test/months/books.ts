@@ -1,11 +1,33 @@
 import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
 import type { ReviewRule } from '../../lib/review-rules.ts'
-import { earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
+import { daysInAll, earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
 
 /** What a run pays one partner in one currency. */
 export interface Payment {
   partner: number
   currency: string
+  cents: number
+}
+
+/** What a change of rules would have made of a month, before anything was reversed: of a partner, or of all where that is null. */
+export interface Previewed {
+  partner: number | null
+  currency: string
+  brought: number
+  now: number
+  would: number
+}
+
+/** A sale that is somebody's, as rules look at it. */
+interface Sold {
+  customer: number
+  partner: number
+  day: number
+  base: number
+  currency: string
+  products: string[]
+  type: string
+  /** What it brought, before anything was reversed. */
   cents: number
 }
 
@@ -49,16 +71,20 @@ const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
   buyer.by === 'code' && customer.partner === null ? buyer.partner : null
 
 /**
- * A month in plain words and numbers, written from the documentation and not from the service: what each run pays each partner. `today` is the day
- * on which it is played, as months have different lengths.
+ * A month in plain words and numbers, written from the documentation and not from the service: what each run pays each partner, and what changes of
+ * rules would have made of a month of the calendar (`2026-01`). `today` is the day on which it is played, as months have different lengths.
  */
-export function payoutsOf(plan: Plan, today: Date): Payment[][] {
+export function booksOf(
+  plan: Plan,
+  today: Date,
+): { runs: Payment[][]; preview: (holder: Holder, rules: CommissionRule[], month: string) => Previewed[] } {
   let terms: Terms = plan.terms
   let day = 0
   const groups = [...plan.groups]
   const rules = new Map<string, CommissionRule[]>()
   const sales: (Earned | null)[] = []
   const leads: Earned[] = []
+  const sold: Sold[] = []
   const adjusted = new Map<string, number>()
   const paid = new Map<string, number>()
   const runs: Payment[][] = []
@@ -72,7 +98,7 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
     brought: new Map(),
   }))
 
-  const rulesFor = (partner: number) => [
+  const rulesFor = (partner: number): CommissionRule[] => [
     ...(rules.get(`partner ${partner}`) ?? []),
     ...(rules.get(`group ${groups[partner] ?? 'none'}`) ?? []),
     ...(rules.get('everybody') ?? []),
@@ -91,28 +117,94 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
     return undefined
   }
 
-  /** Whether a sale of today is later than so many months after the first purchase. */
-  function isLate(first: number | null, months: number | null | undefined): boolean {
+  /** Whether a sale of a day is later than so many months after the first purchase. */
+  function isLate(on: number, first: number | null, months: number | null | undefined): boolean {
     if (first === null || !months) return false
-    const begin = new Date(today.getTime() - (day - first) * 86_400_000)
+    const begin = new Date(today.getTime() - (on - first) * 86_400_000)
     const last = new Date(Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + months + 1, 0)).getUTCDate()
     const end = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + months, Math.min(begin.getUTCDate(), last))
     const start = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth(), begin.getUTCDate())
-    return day - first >= (end - start) / 86_400_000
+    return on - first >= (end - start) / 86_400_000
   }
 
-  function commissionOf(customer: Customer, partner: number, sale: Extract<Step, { do: 'sale' }>): number {
-    const base = sale.amount - sale.tax
-    const rule = ruleFor(partner, sale.products ?? [], sale.type)
+  /** What a sale brings by the terms of now, where its customer's earlier ones brought so much. */
+  function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
+    const { base, partner, products, type } = sale
+    const rule = ruleFor(partner, products, type)
     const months = rule ? rule.commission_duration_months : terms.commission_duration_months
-    if (base === 0 || isLate(customer.firstBought, months)) return 0
+    if (base === 0 || isLate(sale.day, customers[sale.customer]?.firstBought ?? null, months)) return 0
     const share = Math.floor((base * (rule ? (rule.commission_bp ?? 0) : terms.commission_bp) + 5000) / 10_000)
     // Amounts of rules are the program's currency's.
     if (!rule || sale.currency !== 'usd') return share
     const cap = rule.lifetime_cap_cents ?? null
     const whole = share + (rule.commission_fixed_cents ?? 0)
     if (cap === null) return whole
-    return Math.max(Math.min(whole, cap - (customer.brought.get(sale.currency) ?? 0)), 0)
+    return Math.max(Math.min(whole, cap - brought), 0)
+  }
+
+  function leadCommissionOf(partner: number): number {
+    const own = rulesFor(partner).find(
+      (rule) => !rule.product_id && !rule.sale_type && (rule.lead_commission_cents ?? null) !== null,
+    )
+    return own?.lead_commission_cents ?? terms.lead_commission_cents
+  }
+
+  /** What the sales and leads of these days would have brought by the terms of now, by partner and currency. */
+  function byTermsOfNow(isIn: (on: number) => boolean): Map<string, number> {
+    const sums = new Map<string, number>()
+    const add = (partner: number, currency: string, cents: number) => {
+      const whose = `${partner} ${currency}`
+      sums.set(whose, (sums.get(whose) ?? 0) + cents)
+    }
+    const brought = new Map<string, number>()
+    for (const sale of sold) {
+      const whose = `${sale.customer} ${sale.currency}`
+      const before = brought.get(whose) ?? 0
+      const cents = isIn(sale.day) ? commissionOf(sale, before) : sale.cents
+      brought.set(whose, before + cents)
+      if (isIn(sale.day)) add(sale.partner, sale.currency, cents)
+    }
+    for (const { lead, partner } of customers)
+      if (lead !== null && partner !== null && isIn(lead)) add(partner, 'usd', leadCommissionOf(partner))
+    return sums
+  }
+
+  const dateOf = (on: number) => new Date(today.getTime() - (daysInAll - 1 - on) * 86_400_000).toISOString()
+
+  function preview(holder: Holder, given: CommissionRule[], month: string): Previewed[] {
+    const isIn = (on: number) => dateOf(on).startsWith(month)
+    const was = new Map<string, number>()
+    const bring = (whose: string, cents: number) => was.set(whose, (was.get(whose) ?? 0) + cents)
+    for (const { partner, currency, cents, day: on } of sold) if (isIn(on)) bring(`${partner} ${currency}`, cents)
+    for (const { customer, partner, currency, cents } of leads)
+      if (isIn(customers[customer]?.lead ?? -Infinity)) bring(`${partner} ${currency}`, cents)
+    const now = byTermsOfNow(isIn)
+    const before = rules.get(nameOf(holder)) ?? []
+    rules.set(nameOf(holder), given)
+    const would = byTermsOfNow(isIn)
+    rules.set(nameOf(holder), before)
+    const rows = [...now].map(([whose, cents]): Previewed => {
+      const [partner, currency = ''] = whose.split(' ')
+      return {
+        partner: Number(partner),
+        currency,
+        brought: was.get(whose) ?? 0,
+        now: cents,
+        would: would.get(whose) ?? 0,
+      }
+    })
+    const totals = [...new Set(rows.map(({ currency }) => currency))].map((currency) => {
+      const sum = (amount: (row: Previewed) => number) =>
+        rows.filter((row) => row.currency === currency).reduce((all, row) => all + amount(row), 0)
+      return {
+        partner: null,
+        currency,
+        brought: sum((row) => row.brought),
+        now: sum((row) => row.now),
+        would: sum((row) => row.would),
+      }
+    })
+    return [...totals, ...rows.filter((row) => row.now !== row.would)]
   }
 
   /** Whose a sale is, and whether a code made it so. */
@@ -201,7 +293,18 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
       sales.push(null)
       return
     }
-    const cents = commissionOf(customer, whose.partner, sale)
+    const { currency, type } = sale
+    const entered = {
+      customer: sale.customer,
+      partner: whose.partner,
+      day,
+      base: sale.amount - sale.tax,
+      currency,
+      type,
+    }
+    const asSold = { ...entered, products: sale.products ?? [] }
+    const cents = commissionOf(asSold, customer.brought.get(currency) ?? 0)
+    sold.push({ ...asSold, cents })
     if (customer.firstBought === null) {
       customer.firstBought = day
       customer.code ??= whose.code
@@ -260,10 +363,7 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
       if (!customer || buyer?.by !== 'link' || customer.lead !== null) return
       click(customer, buyer)
       customer.lead = day
-      const own = rulesFor(buyer.partner).find(
-        (rule) => !rule.product_id && !rule.sale_type && (rule.lead_commission_cents ?? null) !== null,
-      )
-      leads.push(fresh(place, buyer.partner, 'usd', own?.lead_commission_cents ?? terms.lead_commission_cents))
+      leads.push(fresh(place, buyer.partner, 'usd', leadCommissionOf(buyer.partner)))
     },
     refund({ sale, amount, id }) {
       const earned = sales[sale]
@@ -310,7 +410,7 @@ export function payoutsOf(plan: Plan, today: Date): Payment[][] {
     for (const step of steps) act(step)
     settle()
   }
-  return runs
+  return { runs, preview }
 
   function act<Do extends Step['do']>(step: Extract<Step, { do: Do }>): void {
     acts[step.do](step)

@@ -1,24 +1,49 @@
 import type pg from 'pg'
 import type { Database } from '../../lib/database.ts'
-import { type Payment, payoutsOf } from './books.ts'
-import { drawPlan, type Plan } from './plan.ts'
+import { booksOf, type Payment, type Previewed } from './books.ts'
+import { daysInAll, drawPlan, type Plan } from './plan.ts'
 import { playMonth } from './play.ts'
 
 const textOf = (payments: Payment[] = []) =>
   payments.map(({ partner, currency, cents }) => `partner ${partner}: ${cents} ${currency}`).join(', ') || 'nothing'
 
-/** Plays a month and says what its runs paid otherwise than the books say; nothing where they are equal to the cent. */
+const previewText = (rows: Previewed[]) =>
+  rows
+    .map(
+      ({ partner, currency, brought, now, would }) => `${partner ?? 'all'} ${currency}: ${brought}, ${now}, ${would}`,
+    )
+    .toSorted()
+    .join('; ') || 'nothing'
+
+/** Months of the calendar in which the days of a plan are that ends today. */
+const calendarOf = (today: Date) =>
+  [today, new Date(today.getTime() - (daysInAll - 1) * 86_400_000)].map((at) => at.toISOString().slice(0, 7))
+
+/**
+ * Plays a month and says what its runs paid otherwise than the books say, and what a preview of rules says otherwise of the months of the calendar that
+ * it is in; nothing where all is equal to the cent.
+ */
 export async function checkMonth(
   db: Database,
   sql: pg.Pool,
   seed: number,
-): Promise<{ wrong: string[]; plan: Plan; paid: number }> {
+): Promise<{ wrong: string[]; plan: Plan; paid: number; previews: number }> {
   const plan = drawPlan(seed)
-  const { runs } = await playMonth(db, sql, plan)
-  const expected = payoutsOf(plan, new Date())
-  const wrong = expected.flatMap((payments, run) => {
-    const [is, should] = [textOf(runs[run]), textOf(payments)]
+  const today = new Date()
+  const played = await playMonth(db, sql, plan)
+  const books = booksOf(plan, today)
+  const wrong = books.runs.flatMap((payments, run) => {
+    const [is, should] = [textOf(played.runs[run]), textOf(payments)]
     return is === should ? [] : [`run ${run + 1} paid ${is}; by the books ${should}`]
   })
-  return { wrong, plan, paid: runs.flat().length }
+  const asked = plan.previews.flatMap((change) =>
+    [...new Set(calendarOf(today))].map((month) => ({ ...change, month })),
+  )
+  for (const { holder, rules, month } of asked) {
+    const is = previewText(await played.preview(holder, rules, month))
+    const should = previewText(books.preview(holder, rules, month))
+    if (is !== should)
+      wrong.push(`the preview of ${JSON.stringify(holder)} in ${month} says ${is}; by the books ${should}`)
+  }
+  return { wrong, plan, paid: played.runs.flat().length, previews: asked.length }
 }

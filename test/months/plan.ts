@@ -77,6 +77,8 @@ export interface Plan {
   hasTag: boolean
   buyers: Buyer[]
   days: Step[][]
+  /** Changes of which it is asked, once the month is over, what they would have made of the months before. */
+  previews: { holder: Holder; rules: CommissionRule[] }[]
 }
 
 const amounts = (random: Random) => (random.chance(0.4) ? random.integer(1, 400) : random.integer(400, 60_000))
@@ -165,6 +167,7 @@ export function drawPlan(seed: number): Plan {
     hasTag: random.chance(0.3),
     buyers: [...Array.from({ length: customersInAll }, (_, place) => drawBuyer(random, place)), ...drawFarm(random)],
     days: [],
+    previews: [],
   }
   for (const place of [releasedBuyer, rejectedBuyer]) {
     const partner = random.integer(0, partnersInAll - 1)
@@ -287,5 +290,6 @@ export function drawPlan(seed: number): Plan {
     plan.days.push([...first, ...steps].filter((step) => step !== undefined))
   }
   plan.days.at(-1)?.push({ do: 'run' })
+  plan.previews = [0, 1, 2].map(() => ofHolder(drawHolder(random)))
   return plan
 }

@@ -10,13 +10,13 @@ import { makePayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
 import { refundSale } from '../../lib/money/refunds.ts'
 import { recordSale } from '../../lib/money/sales.ts'
 import { makeCode } from '../../lib/programs/codes.ts'
-import { type RuleHolder, saveRules } from '../../lib/programs/commission-rules.ts'
+import { type CommissionRule, previewRules, type RuleHolder, saveRules } from '../../lib/programs/commission-rules.ts'
 import { makeGroup, movePartners } from '../../lib/programs/groups.ts'
 import { recordClick } from '../../lib/tracking/clicks.ts'
 import { emailHash } from '../../lib/tracking/customers.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { noClick, noLead, noSale, transfer } from '../support/ledger.ts'
-import type { Payment } from './books.ts'
+import type { Payment, Previewed } from './books.ts'
 import { type Buyer, earlierClicks, type Holder, partnersInAll, type Plan, type Step, type Terms } from './plan.ts'
 
 type Sql = Pick<pg.Pool, 'query'>
@@ -38,7 +38,15 @@ function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor
 }
 
 /** Plays a month over a database and answers what each run paid, as the bank would be told. A day passes by moving everything a day back. */
-export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ programId: number; runs: Payment[][] }> {
+export async function playMonth(
+  db: Database,
+  sql: Sql,
+  plan: Plan,
+): Promise<{
+  runs: Payment[][]
+  /** What a change of rules would have made of a month of the calendar, as the service says now. */
+  preview: (holder: Holder, rules: CommissionRule[], month: string) => Promise<Previewed[]>
+}> {
   const world = await createWorld(db, sql, plan)
   const { programId, partnerIds, groupIds, keyHash, accountId } = world
   const clicks = new Map<number, string>()
@@ -247,7 +255,20 @@ export async function playMonth(db: Database, sql: Sql, plan: Plan): Promise<{ p
     for (const step of steps) await act(step)
     await settleDay()
   }
-  return { programId, runs }
+  async function preview(holder: Holder, rules: CommissionRule[], month: string): Promise<Previewed[]> {
+    const { totals, partners } = await previewRules(db, programId, holderOf(holder), rules, month)
+    const rowOf = ({ currency, brought_cents, now_cents, then_cents }: (typeof totals)[number]) => ({
+      currency,
+      brought: brought_cents,
+      now: now_cents,
+      would: then_cents,
+    })
+    return [
+      ...totals.map((total) => ({ partner: null, ...rowOf(total) })),
+      ...partners.map((row) => ({ partner: partnerIds.indexOf(row.partner_id), ...rowOf(row) })),
+    ]
+  }
+  return { runs, preview }
 }
 
 /** What a person is refused, such as rejecting what was reversed already, changes nothing. */

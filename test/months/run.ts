@@ -48,15 +48,16 @@ const lanes = [first, open(otherUrl.href)]
 const started = performance.now()
 console.log(`${months} months from seed ${firstSeed}`)
 try {
-  let [next, wrongMonths, payments] = [0, 0, 0]
+  let [next, wrongMonths, payments, previewed] = [0, 0, 0, 0]
   /** How many months have something of a kind. */
   const monthsWith = new Map<string, number>()
   await Promise.all(
     lanes.map(async ({ db, pool }) => {
       while (next < months) {
         const seed = firstSeed + next++
-        const { wrong, paid, plan } = await checkMonth(db, pool, seed)
+        const { wrong, paid, plan, previews } = await checkMonth(db, pool, seed)
         payments += paid
+        previewed += previews
         for (const kind of new Set(plan.days.flat().map(kindOf))) monthsWith.set(kind, (monthsWith.get(kind) ?? 0) + 1)
         if (wrong.length === 0) continue
         wrongMonths++
@@ -84,7 +85,7 @@ try {
   const kinds = [...monthsWith].toSorted(([, a], [, b]) => b - a).map(([kind, count]) => `${kind} in ${count}`)
   console.log(color.dim(kinds.join(', ')))
   console.log(
-    `${months} months, ${payments} payments, ${reviews.held} held (${reviews.released} released, ${reviews.rejected} rejected): ` +
+    `${months} months, ${payments} payments, ${previewed} previews, ${reviews.held} held (${reviews.released} released, ${reviews.rejected} rejected): ` +
       `${wrongMonths} wrong, ${differences.length} differences, ${seconds} s`,
   )
   process.exitCode = wrongMonths + differences.length === 0 ? 0 : 1
