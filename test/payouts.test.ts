@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Client } from 'pg'
 import { describe, expect, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
+import { listAdjustments, makeAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { exportPayments, payoutFile, pays } from '../lib/money/payout-files.ts'
 import {
@@ -247,6 +248,50 @@ describe('a payout run', () => {
     expect(rows).toEqual([
       { kind: 'balance_negative', amount: '200' },
       { kind: 'paid_commission_reversed', amount: '200' },
+    ])
+    expect(await differencesIn(programId)).toEqual([])
+  })
+
+  test('pays what was given by hand and keeps what was taken, also after it was made, and is paid once', async () => {
+    const { programId, first, second, run, amountsOf, due } = await createPaying()
+    const adjust = (partnerId: number, amountCents: number, currency = 'usd') =>
+      makeAdjustment(db, programId, { partnerId, amountCents, currency, note: 'By hand' }, randomUUID(), [])
+    await adjust(first, 500)
+    await adjust(second, -300)
+    await adjust(second, 700, 'eur')
+    const runId = (await run()) ?? 0
+    expect(await amountsOf(runId)).toEqual([
+      [first, 2500, 'requested'],
+      [second, 700, 'requested'],
+      [second, 700, 'requested'],
+    ])
+    await adjust(first, -600)
+    await expect(payPayoutRun(db, programId, runId, transfer, 3900)).rejects.toThrow('amounts of this run have changed')
+    for (const reference of ['transfer-1', 'again'])
+      await payPayoutRun(db, programId, runId, { ...transfer, reference }, 3300)
+    expect((await amountsOf(runId)).map(([, cents, status]) => [cents, status])).toEqual([
+      [1900, 'paid'],
+      [700, 'paid'],
+      [700, 'paid'],
+    ])
+    expect([await due(), await run()]).toEqual([[], null])
+    const { rows } = await sql.query<{ currency: string; entries: string; balance: string }>(
+      `select e.currency, string_agg(e.amount_cents::text, ' ' order by e.entry_number) as entries, sum(e.amount_cents) as balance
+      from balance_entries e where e.program_id = $1 group by e.partner_id, e.currency order by e.partner_id, e.currency`,
+      [programId],
+    )
+    expect(rows).toEqual([
+      { currency: 'usd', entries: '2000 500 -600 -1900', balance: '0' },
+      { currency: 'eur', entries: '700 -700', balance: '0' },
+      { currency: 'usd', entries: '1000 -300 -700', balance: '0' },
+    ])
+    // What was taken was never money to pay.
+    const made = await listAdjustments(db, { programId }, { limit: 10 })
+    expect(made.map((one) => [one.amount_cents, one.paid_at !== null])).toEqual([
+      [-600, false],
+      [700, true],
+      [-300, false],
+      [500, true],
     ])
     expect(await differencesIn(programId)).toEqual([])
   })
