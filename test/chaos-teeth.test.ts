@@ -3,6 +3,7 @@ import { startQueue } from '../lib/local/queue.ts'
 import { startLocalStripe } from '../lib/local/stripe.ts'
 import { loadService, type Plant } from './chaos/bundle.ts'
 import { deliverEverything, runHistory } from './chaos/history.ts'
+import { startFaultyMail } from './chaos/mail.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
 import { openWorld } from './chaos/world.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -30,6 +31,7 @@ const functionNames = [
   'decide_reviews',
   'make_adjustment',
   'admit_applicant',
+  'claim_mails',
 ] as const
 
 /** A change in the text of a function of the database. */
@@ -52,7 +54,10 @@ const noCommissionLock: FunctionPlant = {
 }
 
 /** Mistakes that a service like this is made with, each as it would stand in the code and in the database. */
-const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; migration?: string }> = {
+const mistakes: Record<
+  string,
+  { plants?: Plant[]; functions?: FunctionPlant[]; migration?: string; histories?: number }
+> = {
   'a guard that sums the refunds, in place of the counter under its lock': {
     functions: [
       noSaleLock,
@@ -248,6 +253,25 @@ const mistakes: Record<string, { plants?: Plant[]; functions?: FunctionPlant[]; 
       },
     ],
   },
+  'a mail that is forgotten where the mail API does not take it': {
+    histories: 8,
+    plants: [{ file: 'lib/notifications/notification-mails.ts', from: '() => false,', to: '() => true,' }],
+  },
+  'a mail that is tried again as another one': {
+    histories: 8,
+    functions: [
+      {
+        name: 'claim_mails',
+        from: 'where m.due_at <= now() and m.mail_id is null group by',
+        to: 'where m.due_at <= now() group by',
+      },
+      {
+        name: 'claim_mails',
+        from: 'where m.due_at <= now() and m.mail_id is null and m.user_id',
+        to: 'where m.due_at <= now() and m.user_id',
+      },
+    ],
+  },
   'a unique key that is missing': {
     migration: 'alter table sales drop constraint sales_transaction_key',
     functions: [
@@ -297,7 +321,7 @@ async function plantInFunctions(functions: FunctionPlant[]): Promise<void> {
 test.each(Object.entries(mistakes))(
   'the histories find %s',
   { timeout: 300_000 },
-  async (_name, { plants = [], functions = [], migration }) => {
+  async (_name, { plants = [], functions = [], migration, histories = 128 }) => {
     const service = await loadService(plants)
     await plantInFunctions(functions)
     if (migration) await sql.query(migration)
@@ -312,16 +336,18 @@ test.each(Object.entries(mistakes))(
       faultRate: 0.1,
     })
     const found: string[] = []
+    const mail = await startFaultyMail(1, 0.3)
     try {
       // Most show in the first few, so these are short, and there are many where one takes longer.
-      for (let first = 1; first <= 128 && found.length === 0; first += 8) {
+      for (let first = 1; first <= histories && found.length === 0; first += 8) {
         found.push(
           ...(await Promise.all(Array.from({ length: 8 }, (_, lane) => runHistory(world, first + lane, 20)))).flat(),
         )
         found.push(...world.violations)
       }
-      if (found.length === 0) found.push(...(await deliverEverything(world, faultyQueue, queue.url)))
+      if (found.length === 0) found.push(...(await deliverEverything(world, faultyQueue, queue.url, mail)))
     } finally {
+      await mail.close()
       await world.close()
       for (const definition of definitions.values()) await sql.query(definition)
     }

@@ -3,6 +3,7 @@ import { startLocalStripe } from '../lib/local/stripe.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import { loadService } from './chaos/bundle.ts'
 import { deliverEverything, differences, runHistory } from './chaos/history.ts'
+import { mailedTo, startFaultyMail } from './chaos/mail.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
 import { runWebhookChaos } from './chaos/webhooks.ts'
 import { openWorld } from './chaos/world.ts'
@@ -16,6 +17,7 @@ const [{ databaseUrl, neon }, queue, stripe, service] = await Promise.all([
   loadService(),
 ])
 const faultyQueue = await startFaultyQueue(queue.endpoint, seed, 0.3)
+const mail = await startFaultyMail(seed, 0.3)
 const world = openWorld({
   service,
   databaseUrl,
@@ -29,6 +31,7 @@ const world = openWorld({
 afterAll(async () => {
   await world.close()
   await faultyQueue.close()
+  await mail.close()
   await queue.close()
   await stripe.close()
 })
@@ -47,7 +50,7 @@ test(
 )
 
 test(
-  `24 histories under faults end as the rules say, and everything is told once (SEED=${seed})`,
+  `24 histories under faults end as the rules say, and everything is told and mailed once (SEED=${seed})`,
   { timeout: 240_000 },
   async () => {
     for (let first = 0; first < 24; first += 8) {
@@ -59,7 +62,9 @@ test(
     await world.idle()
     expect(world.violations).toEqual([])
     expect(world.counts.faults).toBeGreaterThan(100)
-    expect(await deliverEverything(world, faultyQueue, queue.url)).toEqual([])
+    expect(await deliverEverything(world, faultyQueue, queue.url, mail)).toEqual([])
+    expect(mailedTo(mail).size).toBeGreaterThan(24)
+    expect(mail.faults).toBeGreaterThan(5)
     expect(await differences(world)).toEqual([])
   },
 )

@@ -5,6 +5,7 @@ import { createSandbox } from '../../lib/local/sandbox.ts'
 import { givenSecrets } from '../support/serve-process.ts'
 import { loadService } from './bundle.ts'
 import { deliverEverything, differences, runHistory } from './history.ts'
+import { mailedTo, startFaultyMail } from './mail.ts'
 import { startFaultyQueue } from './queue-faults.ts'
 import { seeded } from './random.ts'
 import { runServeChaos } from './serve.ts'
@@ -38,6 +39,7 @@ const lanes = 8
 const [stand, service] = await Promise.all([startStand(), loadService()])
 const { databaseUrl, neon, queue, stripe } = stand
 const faultyQueue = await startFaultyQueue(queue.endpoint, firstSeed, 0.3)
+const mail = await startFaultyMail(firstSeed, 0.3)
 const worldOptions = {
   service,
   databaseUrl,
@@ -98,7 +100,13 @@ clearInterval(injector)
 neon.clearFaults()
 console.log(color.dim(`${throughWorkerd} through workerd, ${seconds()} s`))
 
-wrong.push(...(await deliverEverything(world, faultyQueue, queue.url)), ...(await differences(world)))
+wrong.push(...(await deliverEverything(world, faultyQueue, queue.url, mail)), ...(await differences(world)))
+const mailed = [...mailedTo(mail)].reduce((sum, [, count]) => sum + count, 0)
+console.log(
+  color.dim(
+    `${mailed} notifications mailed once in ${mail.taken.size} mails, ${mail.faults} faults of the mail API, ${seconds()} s`,
+  ),
+)
 const webhooks = await runWebhookChaos({
   sql: world.pool,
   databaseUrl,
@@ -143,6 +151,7 @@ const notifications = await world.pool.query<{ count: string }>('select count(*)
 await world.close()
 await workers.close()
 await faultyQueue.close()
+await mail.close()
 await stand.close()
 
 for (const line of wrong.slice(0, 50)) console.log(color.red(line))

@@ -1,0 +1,71 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { seeded } from './random.ts'
+
+interface Sent {
+  to: string[]
+  text: string
+}
+
+export interface FaultyMail {
+  url: string
+  /** While false every mail is taken. */
+  faulty: boolean
+  faults: number
+  /** What was taken, by its key. */
+  taken: Map<string, Sent>
+  /** What no sender may do. */
+  wrong: string[]
+  close(): Promise<void>
+}
+
+/** A mail API at its worst: it goes away, is busy, and takes mails without saying so. It takes a mail with a key that it knows for the one before. */
+export async function startFaultyMail(seed: number, faultRate: number): Promise<FaultyMail> {
+  const random = seeded(seed, 78)
+  function take(key: string, mail: Sent): void {
+    const before = api.taken.get(key)
+    if (before && before.text !== mail.text) api.wrong.push(`two mails have the key ${key}`)
+    api.taken.set(key, mail)
+  }
+  const server = createServer((request, response) => {
+    void (async () => {
+      const mail = (await json(request)) as Sent
+      const isFaulty = api.faulty && random.chance(faultRate)
+      if (isFaulty) api.faults += 1
+      const fault = isFaulty ? random.pick(['gone', 'busy', 'silent'] as const) : null
+      if (fault !== 'gone' && fault !== 'busy') take(String(request.headers['idempotency-key']), mail)
+      if (fault === 'busy') response.writeHead(503).end('{}')
+      else if (fault === null) response.writeHead(200).end('{}')
+      else request.socket.destroy()
+    })()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const api: FaultyMail = {
+    url: `http://127.0.0.1:${port}/emails`,
+    faulty: true,
+    faults: 0,
+    taken: new Map(),
+    wrong: [],
+    async close() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+  return api
+}
+
+/** Of how many notifications each address was mailed. */
+export function mailedTo({ taken }: FaultyMail): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { to, text } of taken.values()) {
+    const lines = text.match(/^- /gm)?.length ?? 0
+    const more = Number(/^And (\d+) more/m.exec(text)?.[1] ?? 0)
+    for (const address of to) counts.set(address, (counts.get(address) ?? 0) + lines + more)
+  }
+  return counts
+}
