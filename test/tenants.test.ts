@@ -2,8 +2,9 @@ import { Stripe } from 'stripe'
 import { expect, test } from 'vitest'
 import { type Action, may, roles } from '../lib/access/roles.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
+import { makeAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
-import { addMember, createPerson } from '../lib/local/people.ts'
+import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
@@ -13,6 +14,7 @@ import { apply, confirmApplication, findApplication } from '../lib/programs/appl
 import { makeCode } from '../lib/programs/codes.ts'
 import { makeGroup } from '../lib/programs/groups.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
@@ -354,11 +356,22 @@ async function callersOf({ workspaceId, programId }: Sandbox) {
 }
 const { removed, expired, unverified, retiredKey } = await callersOf(victim)
 
+/** Another partner of the victim's program, who has nothing there. */
+const fellow = await createPerson(stack.db, env, { name: 'Fellow', email: `fellow-${crypto.randomUUID()}@example.com` })
+const added = await addPartner(stack.db, {
+  programId: victim.programId,
+  name: 'Fellow',
+  email: fellow.email,
+  code: 'fellow',
+})
+await tiePartner(stack.db, added.partnerId, fellow.userId)
+
 /** Who calls, by the session or key they hold. All but the first four hold nothing that is good for the victim's program. */
 const callers = {
   owner: victim.dashboardToken,
   'a member without the action': victim.billingToken,
   'its partner': victim.partnerToken,
+  'another partner of the program': fellow.token,
   'an unverified account': unverified,
   nobody: undefined,
   'a retired key': retiredKey,
@@ -433,6 +446,20 @@ async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: 
     promotion_code_id: null,
     account_id: null,
   })
+  await makeAdjustment(
+    stack.db,
+    programId,
+    { partnerId, amountCents: 700, note: 'secret-note' },
+    crypto.randomUUID(),
+    [],
+  )
+  // What is decided on it by others would be seen.
+  await stack.sql.query(
+    `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
+    insert into commission_reviews (program_id, commission_id, flags)
+    values ($1, $2, '[{"rule": "bot", "evidence": {"user_agent": "secret-agent", "clicked_at": "2026-11-20T00:00:00Z"}}]')`,
+    [programId, pending],
+  )
   const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
     `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
       (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -571,6 +598,7 @@ const strangers = {
   "another program's key": 303,
   "another workspace's owner": 404,
   "another program's partner": 404,
+  'another partner of the program': 404,
   'a removed member': 404,
   'an expired session': 303,
 }
@@ -609,11 +637,13 @@ test.each(routes.workspace)('%s is for those who manage it', async (route) => {
 
 test.each(routes.partner)('%s is for partners, and shows nothing of another one', async (route) => {
   const before = await victims()
-  const tried = route.startsWith('GET') ? names : except('its partner')
+  const tried = route.startsWith('GET') ? names : except('its partner', 'another partner of the program')
   const found = await statuses(route, tried)
   const { "another program's partner": other, ...rest } = found
   const members = { owner: 404, 'an unverified account': 404, 'a member without the action': 404 }
-  const expected = { ...strangers, ...members, 'its partner': 200 }
+  const isOfSale = route.includes('/sales/')
+  const partners = { 'its partner': 200, 'another partner of the program': isOfSale ? 404 : 200 }
+  const expected = { ...strangers, ...members, ...partners }
   expect(rest).toEqual(
     Object.fromEntries(
       tried.filter((name) => name !== "another program's partner").map((name) => [name, expected[name]]),
@@ -622,6 +652,26 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another one'
   expect(other).toBeLessThan(500)
   const { text } = await send(route, attacker.partnerToken, fields)
   for (const secret of [victim.partnerCode, 'secret-transaction']) expect(text).not.toContain(secret)
+  if (route.startsWith('GET')) {
+    const beside = await send(address(route), fellow.token)
+    const ofPartner = [victim.partnerCode, 'secret-transaction', 'secret-note', 'secret-payout', 'SECRET-CODE']
+    expect(ofPartner.filter((secret) => beside.text.includes(secret))).toEqual([])
+  }
+  expect(await victims()).toBe(before)
+})
+
+test.each([
+  'POST /partner/withdrawals/:programId/:withdrawalId/cancel',
+  'POST /partner/invitations/:programId/:invitationId/accept',
+  'POST /partner/invitations/:programId/:invitationId/decline',
+  'GET /partner/applications/:programId/:applicationId',
+])('%s does nothing with what is of another partner of the program, or of an applicant', async (route) => {
+  const before = await victims()
+  for (const token of [fellow.token, attacker.partnerToken, victim.dashboardToken]) {
+    const { status, text } = await send(address(route), token, fields)
+    expect([404, 409]).toContain(status)
+    expect(text).not.toContain('Applicant')
+  }
   expect(await victims()).toBe(before)
 })
 
@@ -646,6 +696,7 @@ test.each(Object.entries(routes.read))('%s is for members with %s alone', async 
   const others = {
     "another workspace's owner": 403,
     "another program's partner": 403,
+    'another partner of the program': 403,
     'a removed member': 403,
     'its partner': 403,
   }
@@ -671,6 +722,9 @@ const secrets: [what: string, text: string, action: Action][] = [
   ["an applicant's e-mail address", 'secret-applicant@example.com', 'payout-address:read'],
   ["a partner's e-mail address", 'secret-partner@example.com', 'payout-address:read'],
   ['the account at the payment processor', victim.connectedAccountId, 'processor:manage'],
+  ['why money was given by hand', 'secret-note', 'commission:list'],
+  ['by what a commission was flagged', 'secret-agent', 'tracking:list'],
+  ['the name of a group', 'Secret group', 'partner:list'],
   ["a key's last characters", `…${victim.apiKey.slice(-4)}`, 'api-key:manage'],
   ["a member's address", removed.email, 'member:manage'],
 ]
@@ -706,6 +760,17 @@ test.each(roles)('%s is shown on no page and in no file what the role does not c
     ([, secret, action]) => may([role], action) && !shown.some(({ text }) => text.includes(secret)),
   )
   expect(missing.map(([what]) => what)).toEqual([])
+})
+
+test.each(roles.filter((role) => role !== 'owner'))('%s does nothing that the role does not carry', async (role) => {
+  const before = await victims()
+  const denied = Object.entries(routes.program).filter(([, action]) => !may([role], action))
+  const found = await Promise.all(
+    denied.map(async ([route]) => [route, (await send(address(route), people[role], fields)).status]),
+  )
+  // Of a program that was not opened to a guest, nothing is there.
+  expect(found).toEqual(denied.map(([route]) => [route, role === 'guest' ? 404 : 403]))
+  expect(await victims()).toBe(before)
 })
 
 const sessions = except('nobody', 'a retired key', "its program's key", "another program's key")
