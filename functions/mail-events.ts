@@ -1,6 +1,7 @@
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
 import * as z from 'zod/mini'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
+import { isStorable } from '../lib/api/input.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { refuseAddress } from '../lib/notifications/mail-choices.ts'
@@ -26,7 +27,7 @@ app.on('POST', paths, limitBody, async (c) => {
   const reason = success && reasonOf(event)
   if (success && reason) {
     const db = openDatabase(c.env)
-    for (const address of event.data.to.slice(0, 50)) await refuseAddress(db, address, reason)
+    for (const address of event.data.to.slice(0, 50).filter(isStorable)) await refuseAddress(db, address, reason)
     console.log(JSON.stringify({ function: 'mail-events', type: event.type }))
   }
   return c.json({ success: true })

@@ -275,7 +275,8 @@ test.each([
   ['email.bounced', { bounce: { type: 'Transient' } }, false],
   ['email.delivered', {}, false],
 ] as const)('%s with %j stops mail to the address: %s', async (type, data, stops) => {
-  expect((await mailEvent(type, { to: [partner.email.toUpperCase(), 'nobody@example.com'], ...data })).status).toBe(200)
+  const to = ['no\0body@example.com', '\ud800@example.com', partner.email.toUpperCase(), 'nobody@example.com']
+  expect((await mailEvent(type, { to, ...data })).status).toBe(200)
   await tell('withdrawal_paid', 'partner')
   await send()
   expect(recipients()).toEqual(stops ? [] : [partner.email])

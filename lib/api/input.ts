@@ -136,7 +136,7 @@ export function textsOf(sent: unknown): Record<string, string> {
 }
 
 /** Postgres stores neither NUL nor lone surrogates. */
-const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
+export const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /**
  * Details for what no schema field sees, anywhere in the value: text that Postgres cannot hold (NUL, lone surrogates; in keys too),
