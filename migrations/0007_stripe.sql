@@ -123,6 +123,9 @@ create index processor_events_test_unnamed_idx on processor_events (account_id, 
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_payment_idx on processor_events ((fact#>>'{sale,transaction_id}'))
   where fact#>>'{sale,transaction_id}' is not null;
+-- Of refunds, disputes and payments of invoices.
+create index processor_events_reversed_idx on processor_events ((coalesce(fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id')))
+  where coalesce(fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id') is not null;
 create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
 create index processor_events_awaits_idx on processor_events using gin (awaits) with (fastupdate = off) where awaits is not null;

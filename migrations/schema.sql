@@ -948,6 +948,7 @@ CREATE INDEX processor_events_payload_idx ON public.processor_events USING btree
 CREATE INDEX processor_events_payment_idx ON public.processor_events USING btree (((fact #>> '{sale,transaction_id}'::text[]))) WHERE ((fact #>> '{sale,transaction_id}'::text[]) IS NOT NULL);
 CREATE INDEX processor_events_program_idx ON public.processor_events USING btree (program_id, received_at DESC);
 CREATE INDEX processor_events_received_idx ON public.processor_events USING btree (received_at);
+CREATE INDEX processor_events_reversed_idx ON public.processor_events USING btree (COALESCE((fact ->> 'payment_intent_id'::text), (fact ->> 'charge_id'::text), (fact ->> 'invoice_id'::text))) WHERE (COALESCE((fact ->> 'payment_intent_id'::text), (fact ->> 'charge_id'::text), (fact ->> 'invoice_id'::text)) IS NOT NULL);
 CREATE INDEX processor_events_test_idx ON public.processor_events USING btree (program_id, received_at DESC) WHERE (NOT livemode);
 CREATE INDEX processor_events_test_unnamed_idx ON public.processor_events USING btree (account_id, received_at DESC) WHERE ((program_id IS NULL) AND (NOT livemode));
 CREATE INDEX processor_events_unexplained_idx ON public.processor_events USING btree (received_at) WHERE ((outcome = 'ignored'::text) AND livemode AND ((fact ->> 'told_alone'::text) = 'false'::text));

@@ -152,6 +152,36 @@ describe('a sale of the API says how its customer was looked for', () => {
   })
 })
 
+test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
+  [
+    'a click that was too old',
+    async (shop) => (await age(shop, 31), await sell(shop, { customer_key: 'ann', click_id: shop.clickId })),
+    'Click id: Its latest click was older than the window.',
+  ],
+  [
+    'what the program does not know',
+    async (shop) => sell(shop, { customer_key: 'ann', click_id: 'cust_1_1' }),
+    'It named a customer key and a click id, none of which the program knows.',
+  ],
+  [
+    'one thing that it does not know',
+    async (shop) => sell(shop, { customer_key: 'ann' }),
+    'It named a customer key, which the program does not know.',
+  ],
+])('of a sale of nobody the summary names %s', async ([, stage, why]) => {
+  const shop = await createShop(sql)
+  await stage(shop)
+  expect((await explain(shop)).summary).toBe(`No partner: nothing identified a customer whom a partner brought. ${why}`)
+})
+
+test('a dispute of a payment that is no sale is found by the payment', async () => {
+  const shop = await createShop(sql)
+  await tell(shop, 'dp_1', 5000)
+  const explained = await explain(shop, 'pi_1')
+  expect(explained.deliveries).toMatchObject([{ event_type: 'charge.dispute.funds_withdrawn', outcome: 'parked' }])
+  expect(explained.summary).toBe('This payment is no sale of the program. No sale of this payment is known yet.')
+})
+
 test.for([
   ['last_click', 'otherPartnerId', 'The latest click was less than a minute before and the window was 30 days.'],
   [
@@ -424,7 +454,18 @@ describe('what came after', () => {
     await tell(shop, 'dp_1', 5000)
     await tell(shop, 'dp_1', 5000, 'won')
     await rejectCommission(db, shop.programId, id, 'Bought by the partner.')
-    const { history, commission } = await explain(shop, 'pi_1')
+    const { history, commission, deliveries } = await explain(shop, 'pi_1')
+    expect(deliveries.map(({ event_type: type }) => type)).toEqual([
+      'checkout.session.completed',
+      'refund.updated',
+      'charge.dispute.funds_withdrawn',
+      'charge.dispute.funds_reinstated',
+    ])
+    for (const { event_id: eventId } of deliveries) expect((await explain(shop, eventId)).transaction_id).toBe('pi_1')
+    expect(history.flatMap(({ kind, text }) => (/^(chargeback|returned)$/.test(kind) ? [text] : []))).toEqual([
+      'Chargeback of $50.00: the buyer disputed the payment.',
+      'The chargeback of $50.00 was returned: the disputed money came back.',
+    ])
     expect(history.map(({ kind, change_cents: change, entry }) => [kind, change, entry?.amount_cents ?? null])).toEqual(
       [
         ['recorded', 0, null],

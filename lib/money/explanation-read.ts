@@ -177,7 +177,9 @@ export function explainedSales(programId: number) {
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
   const ids = isEventId(processorId)
     ? sql`(
-        select array(select jsonb_array_elements_text(e.fact->'payment_ids')) from processor_events e
+        select array(select jsonb_array_elements_text(e.fact->'payment_ids'))
+          || array_remove(array[e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id'], null)
+        from processor_events e
         where e.account_id = a.processor_account_id and e.event_id = ${processorId}
       )`
     : sql`array[${processorId}::text]`

@@ -175,14 +175,14 @@ export const stepName = (step: string) => stepNames[step] ?? step
 
 const ofPayment: Record<string, Record<string, string>> = {
   metadata: {
-    found: 'The payment itself says whose it is.',
-    nothing: 'The payment itself says nothing of program, click or customer.',
+    found: 'The payment itself names a program, a click or a customer.',
+    nothing: 'The payment itself names no program, click or customer.',
   },
   customer_metadata: {
-    found: 'The metadata of its Stripe customer says whose it is.',
-    nothing: 'The metadata of its Stripe customer says nothing.',
+    found: 'The metadata of its Stripe customer names a program, a click or a customer.',
+    nothing: 'The metadata of its Stripe customer names none of these.',
     not_given: 'The payment names no Stripe customer.',
-    not_tried: 'Not needed: the payment speaks for itself.',
+    not_tried: 'Not needed: the payment has its own.',
   },
   program: {
     named: 'The metadata names this program.',
@@ -198,10 +198,15 @@ const ofPayment: Record<string, Record<string, string>> = {
   },
   setting: { off: "The program did not attribute known customers' payments without metadata then." },
   session: {
-    found: 'The checkout session was known, and whose it is.',
-    unknown: 'No unpaid session of this id had been kept with a buyer.',
+    found: 'The session was known before it was paid, and its buyer with it.',
+    unknown: 'No session with this id was waiting to be paid.',
     not_given: 'The payment names no checkout session.',
   },
+  click_id: {
+    unknown: 'No visitor of the program has it. Who only clicked is forgotten once their window is over.',
+  },
+  unverified_email: { unknown: 'No lead that only a browser told has it.' },
+  unverified_customer_key: { unknown: 'No lead that only a browser told has it.' },
   coupon: {
     found: 'It is a partner’s code.',
     unknown: 'No partner of the program has this code.',
@@ -311,10 +316,27 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
   received_at: iso(received_at),
 })
 
+/** What a sale or payment can name, for the steps that look for it. */
+const given: Record<string, string> = {
+  coupon: 'a code',
+  click_id: 'a click id',
+  email: 'an e-mail address',
+  processor_customer: 'a Stripe customer',
+  customer_key: 'a customer key',
+}
+const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
+
+/** Why nobody was found: what was found and did not count, else what was named and is not known. */
 function notAttributed(steps: Step[]): string {
-  const last = steps.at(-1)
-  const why = last === undefined ? '' : ` Last step: ${stepName(last.step)}. ${last.text}`
-  return `No partner: nothing identified a customer whom a partner brought.${why}`
+  const said = 'No partner: nothing identified a customer whom a partner brought.'
+  const short = steps.find(({ step, found }) => step in given && !['found', 'unknown', 'not_given'].includes(found))
+  if (short) return `${said} ${stepName(short.step)}: ${short.text}`
+  const unknown = steps.flatMap(({ step, found }) => (found === 'unknown' ? (given[step] ?? []) : []))
+  const why =
+    unknown.length === 0
+      ? 'It named no click id, customer key or anything else by which one is found.'
+      : `It named ${conjunction.format(unknown)}, ${unknown.length === 1 ? 'which the program does not know' : 'none of which the program knows'}.`
+  return `${said} ${why}`
 }
 
 /** A payment that is in the delivery log alone. */
@@ -606,7 +628,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(refund.created_at),
       kind: isDispute ? 'chargeback' : 'refund',
-      text: `${name} of ${money(refund.applied_cents)}${capped ? ` (of ${money(refund.requested_cents ?? 0)}: no more was left)` : ''}.${refund.reason_text === null ? '' : ` ${refund.reason_text}`}`,
+      text: `${name} of ${money(refund.applied_cents)}${capped ? ` (of ${money(refund.requested_cents ?? 0)}: no more was left)` : ''}${isDispute ? ': the buyer disputed the payment' : ''}.${refund.reason_text === null ? '' : ` ${refund.reason_text}`}`,
       change_cents: 0 - refund.deduction_cents,
       entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === refund.id),
     })
@@ -614,7 +636,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       history.push({
         at: iso(refund.returned_at),
         kind: 'returned',
-        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was returned.`,
+        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was returned: ${isDispute ? 'the disputed money came back' : 'it failed or was canceled'}.`,
         change_cents: refund.returned_cents,
         entry: entryOf((e) => e.cause === 'reversal_returned' && e.refund_id === refund.id),
       })

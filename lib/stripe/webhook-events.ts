@@ -76,8 +76,8 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.event_created_at',
       'e.received_at',
       'e.last_received_at',
-      /** Whether it tells of a purchase, which can be explained. */
-      sql<boolean>`e.fact->>'kind' = 'purchase'`.as('is_purchase'),
+      /** Whether it tells of a purchase, a refund or a dispute, which can be explained. */
+      sql<boolean>`e.fact->>'kind' in ('purchase', 'reversals')`.as('is_explained'),
     ])
   const order = { ascending: false, value: { by: sql.ref('e.received_at'), of: receivedOf } }
   return partOf(events, sql.ref<string>('e.event_id'), part, order)
@@ -98,6 +98,11 @@ const deliveriesAtMost = 20
 
 const fact = (path: string) => sql<string | null>`${sql.ref('e.fact')}#>>${sql.lit(path)}`
 
+/** By what a refund, a dispute or a payment of an invoice names the payment that it is of. */
+const paymentOfReversal = sql<
+  string | null
+>`coalesce(e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id')`
+
 /** Whether it is the id of an event, and not of a payment: Stripe's own, or of an object that was read of its past. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
@@ -111,7 +116,7 @@ const idsOf = (programId: number, paymentId: string) =>
     )
     .where('a.id', '=', programId)
 
-/** What the processor told a program of a payment, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
+/** What the processor told a program of a payment, its refunds and its dispute, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
 export function deliveriesOfPayment(programId: number, paymentId: string, livemode: boolean) {
   return webhookEventsOf(programId)
     .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
@@ -122,7 +127,11 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
             eb('e.account_id', 'in', [eb.ref('p.processor_account_id'), eb.ref('p.processor_former_account_id')]),
           ])
         : // Looked up once, and not for each event.
-          eb(fact('{sale,transaction_id}'), '=', sql<string>`any (array(${idsOf(programId, paymentId)}))`),
+          eb.or(
+            [fact('{sale,transaction_id}'), paymentOfReversal].map((id) =>
+              eb(id, '=', sql<string>`any (array(${idsOf(programId, paymentId)}))`),
+            ),
+          ),
     )
     .select(['e.event_id', 'e.event_type', 'e.outcome', 'e.reason', 'e.resolution', 'e.received_at'])
     .select([

@@ -125,7 +125,7 @@ function Outcome({ event, programId }: { event: ListedWebhookEvent; programId: n
         <Badge tone={outcomeTones[outcome]}>{outcome}</Badge>
       </span>
       {reason && <span class="small">{reason}</span>}
-      {event.is_purchase && (
+      {event.is_explained && (
         <a
           class="small"
           href={saleAddress(programId, event.event_id, !event.livemode)}
