@@ -104,7 +104,17 @@ export async function groupings({ events }: Options): Promise<Result> {
       'p50 ms': round(last),
     })
     const { groupBy = 'all' } = changes
-    if (/^(all|partner|link|country|device)$/.test(groupBy)) {
+    if (changes.timeZone !== undefined && changes.interval === 'day' && isCounted(groupBy)) {
+      // Every day is cut, and of a cut day there is a row for each metric that moved in it, which with fewer clicks most did not. The rows are
+      // bounded by metrics, values and days; what the clicks must not change is what a row takes.
+      const [fewest = NaN, most = NaN] = await Promise.all(programs.map((program) => rowsOfQuarters(program, groupBy)))
+      Object.assign(result.figures.at(-1) ?? {}, { rows: `${fewest} and ${most}` })
+      result.goals.push({
+        what: `${what} at ${events.toLocaleString('en')} by 100,000, for each row that there is`,
+        measured: ratio / (most / fewest),
+        most: 1.3,
+      })
+    } else if (isCounted(groupBy)) {
       result.goals.push({ what: `${what} at ${events.toLocaleString('en')} by 100,000`, measured: ratio, most: 1.3 })
     } else result.goals.push({ what: `${what} at ${events.toLocaleString('en')}, ms`, measured: last, most: 200 })
   }
@@ -114,6 +124,25 @@ export async function groupings({ events }: Options): Promise<Result> {
   }
   await counting(result)
   return result
+}
+
+/** Groupings without a bound on their values. */
+const isCounted = (groupBy: string) => /^(all|partner|link|country|device)$/.test(groupBy)
+
+/** How many rows of quarters there are of what comes first by a grouping, and of the whole. */
+async function rowsOfQuarters(
+  { database, programId }: Awaited<ReturnType<typeof seedProgram>>,
+  groupBy: string,
+): Promise<number> {
+  const { rows } = await database.sql.query<{ count: string }>(
+    `select count(*) from grouped_quarters q
+    where q.program_id = $1 and (q.grouping_name = 'all' or q.grouping_name = $2::grouping_name and q.value in (
+      select value from grouped_days where program_id = $1 and grouping_name = $2::grouping_name group by value
+      order by sum(clicks) desc, value limit $3
+    ))`,
+    [programId, groupBy, wholeQuery().limit],
+  )
+  return Number(rows[0]?.count)
 }
 
 const day = (at: number) => new Date(at).toISOString().slice(0, 10)
