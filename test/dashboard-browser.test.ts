@@ -182,6 +182,9 @@ test(
 
     await goTo(page, 'Payouts')
     await page.getByLabel('Mark as paid: the payout of $25.00 to Grace').click()
+    await page.getByLabel('Reference of the transfer').fill(' ')
+    await page.getByRole('button', { name: 'Record the payment' }).click()
+    await page.getByText('Enter the reference of the transfer').waitFor()
     await page.getByLabel('Reference of the transfer').fill('SEPA 2026-11')
     await page.getByRole('button', { name: 'Record the payment' }).click()
     await page.getByText('Marked as paid.').waitFor()
@@ -231,6 +234,9 @@ test(
     await goTo(page, 'Commissions')
     const own = page.getByRole('row', { name: /t2/ })
     await own.getByText('Reject', { exact: true }).click()
+    await own.getByLabel('Reason, shown to the partner').fill(' ')
+    await own.getByRole('button', { name: 'Reject commission' }).click()
+    await own.getByText('Enter a reason. The partner sees it.').waitFor()
     await own.getByLabel('Reason, shown to the partner').fill('Own order')
     await own.getByRole('button', { name: 'Reject commission' }).click()
     await page.getByText('Rejected. The partner is notified with the reason.').waitFor()
@@ -426,8 +432,15 @@ test(
     await visitor.goto('/join/walk')
     await visitor.getByLabel('Your name').fill('Wanda Walker')
     await visitor.getByLabel('E-mail').fill(email)
-    await visitor.getByLabel('Where do you publish?').fill('wanda.example')
-    await visitor.getByLabel('I accept the terms.').check()
+    await visitor.getByLabel('Where do you publish?').fill(`wanda.example/${'a'.repeat(80)}`)
+    await visitor.evaluate(() => {
+      for (const form of document.forms) form.noValidate = true
+    })
+    await visitor.getByRole('button', { name: 'Apply' }).click()
+    await visitor.getByText('Accept the terms to apply.').waitFor()
+    const terms = visitor.getByLabel('I accept the terms.')
+    await expect.poll(() => terms.evaluate((box) => box === document.activeElement)).toBe(true)
+    await terms.check()
     await visitor.getByRole('button', { name: 'Apply' }).click()
     await visitor.getByRole('heading', { name: 'Check your mail' }).waitFor()
     await expect.poll(() => linkInMail(email)).toContain('/application?')
@@ -456,6 +469,7 @@ const refusedForms: [path: string, field: string, typed: string, button: string]
   ['/programs/1/settings', 'Program name', 'x'.repeat(81), 'Save'],
   ['/programs/1/settings', 'Customer key or click id', 'nobody', 'Erase'],
   ['/programs/1/settings', 'Stripe account id', 'cus_1', 'Connect Stripe'],
+  ['/programs/1/settings', 'Domain of your site', '99999999999999999999', 'Save'],
   ['/programs/new', 'Program name', 'x'.repeat(81), 'Create program'],
   ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add the partner'],
   ['/programs/1/payouts', 'Minimum', '1.234', 'Save'],
@@ -634,7 +648,12 @@ test('held commissions wait on both sides until a button decides, which Enter pr
   await row('held-1').getByRole('checkbox').check()
   await page.locator('summary', { hasText: 'Reject selected' }).click()
   const reason = page.getByLabel('Reason, shown to the partners')
+  await row('held-1').getByRole('checkbox').uncheck()
   await reason.fill('Never shipped')
+  await page.getByRole('button', { name: 'Reject selected commissions' }).click()
+  await page.getByText('Select at least one commission first.').waitFor()
+  expect(await reason.inputValue()).toBe('Never shipped')
+  await row('held-1').getByRole('checkbox').check()
   await reason.press('Enter')
   await page.reload()
   await row('held-1').getByText('credited on').waitFor()
@@ -715,6 +734,17 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   ],
 ]
 
+/** Buttons right of a field that do not stand as low as it. */
+const askewButtons = (page: Page) =>
+  page.locator('form.row > .field + button').evaluateAll((buttons) =>
+    buttons.flatMap((button) => {
+      const field = button.previousElementSibling?.querySelector('input, select')?.getBoundingClientRect()
+      const own = button.getBoundingClientRect()
+      const isBeside = field && own.left >= field.right && own.top < field.bottom + 40
+      return isBeside && Math.abs(own.bottom - field.bottom) > 2 ? [button.textContent] : []
+    }),
+  )
+
 test.each(pages)(
   '%s: every page is fit for all readers, in light, dark and on a phone (%#)',
   { timeout: 120_000 },
@@ -732,6 +762,7 @@ test.each(pages)(
         const found = await axeFindings(page, { serious: true, colours: colorScheme === 'dark' })
         expect([path, colorScheme, found]).toEqual([path, colorScheme, []])
       }
+      expect([path, await askewButtons(page)]).toEqual([path, []])
       await page.setViewportSize({ width: 390, height: 844 })
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
       expect([path, overflow]).toEqual([path, 0])

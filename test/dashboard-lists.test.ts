@@ -193,6 +193,17 @@ test('a manual commission and a deduction are made on the page of a partner, who
     )
   expect(await adjust({})).toEqual([303, page])
   expect(await adjust({ kind: 'deduction', amount: '3', adjust_note: 'Paid twice' })).toEqual([303, page])
+  const { rows: sold } = await stack.sql.query<{ transaction_id: string; is_theirs: boolean }>(
+    `select distinct on (partner_id is null) transaction_id, partner_id is not null as is_theirs from sales
+    where program_id = $1 and not is_test and coalesce(partner_id, $2) = $2 order by partner_id is null`,
+    [sandbox.programId, sandbox.partnerId],
+  )
+  expect(sold.map(({ is_theirs: isTheirs }) => isTheirs)).toEqual([true, false])
+  for (const { transaction_id: id } of sold)
+    expect(await adjust({ transaction_id: id, adjust_note: 'Of a sale' })).toEqual([303, page])
+  const linked = (html: string) => sold.map(({ transaction_id: id }) => html.includes(`/${id}">${id}</a>`))
+  expect(linked(await get(`${base}/adjustments`))).toEqual([true, true])
+  expect(linked(await get(`${base}/partners/${sandbox.partnerId}`))).toEqual([true, true])
   const refusals: Record<string, string>[] = [
     { amount: '0' },
     { amount: '1.234' },
@@ -207,11 +218,13 @@ test('a manual commission and a deduction are made on the page of a partner, who
     'select amount_cents from adjustments where program_id = $1 order by id',
     [sandbox.programId],
   )
-  expect(rows.map(({ amount_cents: cents }) => Number(cents))).toEqual([1250, -300])
+  expect(rows.map(({ amount_cents: cents }) => Number(cents))).toEqual([1250, -300, 1250, 1250])
   for (const path of ['/partner/adjustments', '/partner/adjustments.csv']) {
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
     const text = await (await fetch(stack.baseUrl + path, { headers })).text()
     expect(text).toContain('Paid twice')
+    // A sale that they did not bring is none that they may look at.
+    if (!path.endsWith('.csv')) expect(linked(text)).toEqual([true, false])
   }
 })
 
@@ -276,6 +289,18 @@ test('commissions are filtered by the days they were made on and by whether they
     [sandbox.programId],
   )
   expect(rows).toHaveLength(120)
+  // Three that the rules hold, three that were released, and one that a browser named and that was released.
+  await stack.sql.query(
+    `with looked as (
+      select n, id from unnest($2::bigint[]) with ordinality c (id, n) where n % 2 = 1 and n < 12 or n = 2
+    ),
+    review as (
+      insert into commission_reviews (program_id, commission_id, flags, decision, decided_at)
+      select $1, id, '[]', case when n > 6 or n = 2 then 'released' end, case when n > 6 or n = 2 then now() end from looked
+    )
+    update commissions c set held_at = now() from looked l where c.program_id = $1 and c.id = l.id and l.n in (1, 3, 5)`,
+    [sandbox.programId, rows.map(({ id }) => id)],
+  )
   const ids = async (query: string) => {
     const [, ...lines] = (await get(`${base}/commissions.csv${query}`)).trimEnd().split('\r\n')
     return lines.map((line) => Number(line.split(',')[0]))
@@ -295,8 +320,8 @@ test('commissions are filtered by the days they were made on and by whether they
   expect(new Set(found).size).toBe(61)
   expect(await ids('?dateFrom=2026-02-28&dateTo=2026-02-28')).toHaveLength(61)
   expect(await ids('?dateFrom=2026-02-28&dateTo=2026-03-01')).toHaveLength(120)
-  expect(await ids('?dateTo=2026-03-01&review=waiting')).toHaveLength(30)
-  expect(await ids('?dateTo=2026-03-01&review=decided')).toHaveLength(30)
+  expect(await ids('?dateTo=2026-03-01&review=waiting')).toHaveLength(32)
+  expect(await ids('?dateTo=2026-03-01&review=decided')).toHaveLength(34)
   expect(await get(`${base}/commissions?dateFrom=2026-03-02&dateTo=2026-03-01`)).toContain('No results')
 })
 

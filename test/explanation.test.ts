@@ -183,7 +183,7 @@ test('a dispute of a payment that is no sale is found by the payment', async () 
 })
 
 test.for([
-  ['last_click', 'otherPartnerId', 'The latest click was less than a minute before and the window was 30 days.'],
+  ['last_click', 'otherPartnerId', 'The latest click was 1 minute before and the window was 1 day.'],
   [
     'first_click',
     'partnerId',
@@ -197,6 +197,13 @@ test.for([
   ])
   const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: rows[0]?.code ?? '' }
   await recordClick(db, visit, shop.clickId)
+  if (model === 'last_click') {
+    await sql.query('update programs set cookie_window_days = 1 where id = $1', [shop.programId])
+    await sql.query(
+      `update customers set last_click_at = last_click_at - interval '61 seconds' where program_id = $1`,
+      [shop.programId],
+    )
+  }
   await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
   const explained = await explain(shop)
   expect(explained.partner?.id).toBe(shop[partner])

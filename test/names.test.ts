@@ -52,6 +52,13 @@ test.each(hosts)('the domain %s is kept as %s, and shown as it was typed', (type
   expect([asciiHost(host), shownHost(kept)]).toEqual([kept, host])
 })
 
+test.each(['99999999999999999999', 'example.com:99999', 'example.com:x', 'a b'])(
+  'the domain %s, at which no address can be, is refused',
+  (typed) => {
+    expect(programSettings.shape.domain.safeParse(typed).success).toBe(false)
+  },
+)
+
 test.each(['xn--x.com', 'xn--.de', 'xn--99999999.de'])(
   'the domain %s, which stands for no other, is shown as it is',
   (host) => {

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { listCommissions } from '../lib/money/commission-list.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { readOverview } from '../lib/programs/overview.ts'
@@ -275,6 +277,14 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     /href="[^"]+\/commissions\?review=waiting">1 commission waits for your review/,
   ],
   [
+    'a commission that is held beside one to review',
+    `update commissions set held_at = case when id = n then now() end, review_reason = case when id > n then 'unverified_customer' end
+    from (select min(id) as n from commissions where program_id = $1 and reversal = 'none') first
+    where program_id = $1 and (id = n or id = (select min(id) from commissions where program_id = $1 and reversal = 'none' and id > n))`,
+    'update commissions set review_reason = null, held_at = null where program_id = $1',
+    /href="[^"]+\/commissions\?review=waiting">2 commissions wait for your review/,
+  ],
+  [
     'Stripe, where it is disconnected',
     'update programs set processor_former_account_id = processor_account_id, processor_account_id = null where id = $1',
     'update programs set processor_account_id = processor_former_account_id, processor_former_account_id = null where id = $1',
@@ -371,7 +381,29 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
   const page = await context.newPage()
   const { click_id: first } = await visit(yen.partnerCode)
   for (const isEmpty of [true, false]) {
-    if (!isEmpty) for (const n of [1, 2]) await buy(`huge-${n}`, first, 9_999_999_999_999, 'jpy', 'rich', { hash })
+    if (!isEmpty) {
+      for (const n of [1, 2]) await buy(`huge-${n}`, first, 9_999_999_999_999, 'jpy', 'rich', { hash })
+      const made = await listCommissions(db, { programId: yen.programId }, { limit: 2 })
+      await approveCommissions(
+        db,
+        yen.programId,
+        made.map(({ id }) => id),
+        [],
+      )
+      // Beside the buttons of each partner, where there is least room.
+      await page.setViewportSize({ width: 1280, height: 800 })
+      await page.goto(`/programs/${yen.programId}/partners`)
+      const wide = await page.locator('td.right span').evaluateAll((amounts) =>
+        amounts.flatMap((amount) => {
+          const cell = amount.closest('td')?.getBoundingClientRect()
+          const own = amount.getBoundingClientRect()
+          return cell && own.left >= cell.left && own.right <= cell.right ? [] : [amount.textContent]
+        }),
+      )
+      expect(wide).toEqual([])
+      expect(await page.locator('td.right span').allTextContents()).toContain('¥3,999,999,999,998')
+      await page.setViewportSize({ width: 390, height: 844 })
+    }
     await page.goto(`/programs/${yen.programId}?metric=revenue`)
     await page
       .getByText(isEmpty ? 'No revenue in this time' : '¥19,999,999,999,998')

@@ -46,6 +46,7 @@ export function asAdjustment(adjustment: Adjustment | Made<Adjustment>) {
     program_id: _,
     program_name: _program,
     partner_name: _partner,
+    sale_partner_id: _sale,
     paid_at: paid,
     created_at: made,
     ...shown

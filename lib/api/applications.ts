@@ -264,7 +264,7 @@ export const applicationOperations = (): Operation[] => [
     path,
     summary: 'Apply by your own form',
     description:
-      'Sends an application from a form on your own site. The applicant is mailed a link, and the application waits for your decision once they open it. `conflict` where they are a partner, wait already or were rejected in the last thirty days: tell your visitor the same as after a success, or strangers learn who your partners are. `rate_limited` from the fourth mail to an address on a day on, and after 300 in all.',
+      'Sends an application from a form on your own site. The applicant is mailed a link, and the application waits for your review once they open it. `conflict` where they are a partner, wait already or were rejected in the last thirty days: tell your visitor the same as after a success, or strangers learn who your partners are. `rate_limited` from the fourth mail to an address on a day on, and after 300 in all.',
     scope: 'manage',
     idempotent: true,
     body: body(newApplication, {

@@ -497,8 +497,9 @@ function Forms() {
             subject="the commission of $25.00"
             label="Reason, shown to the partner"
             submit="Reject commission"
+            form={emptyForm}
           />
-          <PayMenu action={here} id="pay" subject="the payout of $25.00 to Grace" amountCents={2500} />
+          <PayMenu action={here} id="pay" subject="the payout of $25.00 to Grace" amountCents={2500} form={emptyForm} />
           <MarkRead address={here} unread={3} />
         </div>
       </Kind>
@@ -514,7 +515,7 @@ function Forms() {
               <Field name="password" label="Password" type="password" autocomplete="off" form={emptyForm} />
               <Field name="choice" label="Choice" options={options} value="b" form={emptyForm} />
               <Field name="lines" label="Several lines" rows={3} value="One line" form={emptyForm} />
-              <TransferFields id="transfer" />
+              <TransferFields id="transfer" form={emptyForm} />
             </div>
             <NoDefault />
             <Submit>Save</Submit>
@@ -632,7 +633,7 @@ function Lists() {
       <Kind name="A page that is a list">
         <ListPage
           title="Partners"
-          lead="The people and sites who send you customers."
+          lead="The people and sites who refer customers to you."
           csv={here}
           page={page}
           caption="Partners of a page"

@@ -117,6 +117,7 @@ export function adjustmentsStatement(of: { programId: number } | { userId: strin
       'a.note',
       /** The sale that it is about, where it is about one. */
       's.transaction_id',
+      's.partner_id as sale_partner_id',
       'a.external_id',
       'a.paid_at',
       'a.created_at',

@@ -21,7 +21,7 @@ interface CommissionList extends Part {
   /** Made in this range; `to` is no part of it. */
   from?: Date | undefined
   to?: Date | undefined
-  /** Those that a person should look at: while nobody decided on them, or decided since. */
+  /** Of a program, those that a person should look at: while nobody decided on them, or decided since. */
   review?: 'waiting' | 'decided' | undefined
   transaction_id?: string | undefined
   commissionId?: number | undefined
@@ -39,6 +39,35 @@ export async function listCommissions(
 ): Promise<ListedCommission[]> {
   return await db.query(commissionsStatement(of, list))
 }
+
+const reviewOf = kysely
+  .selectFrom('commission_reviews as r')
+  .select('r.commission_id')
+  .where('r.program_id', '=', sql.ref<number>('n.program_id'))
+  .where('r.commission_id', '=', sql.ref<number>('n.id'))
+  .where('r.decision', 'is not', null)
+
+/** Those that are held for a person to decide, of any program. */
+export const heldCommissions = () =>
+  kysely.selectFrom('commissions as n').where('n.held_at', 'is not', null).where('n.reversal', '<>', 'full')
+
+const browserNamed = () =>
+  kysely.selectFrom('commissions as n').where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
+const isSettled = sql<boolean>`num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full'`
+
+/** Those of customers whom only a browser named, while they can be rejected before they are credited and nobody reviewed them. */
+export const unverifiedCommissions = () =>
+  browserNamed()
+    .where(sql<boolean>`not (${isSettled})`)
+    .where((eb) => eb.not(eb.exists(reviewOf)))
+const settledCommissions = () => browserNamed().where(sql<boolean>`(${isSettled})`)
+const reviewedCommissions = () =>
+  kysely
+    .selectFrom('commission_reviews as r')
+    .innerJoin('commissions as n', (join) =>
+      join.onRef('n.program_id', '=', 'r.program_id').onRef('n.id', '=', 'r.commission_id'),
+    )
+    .where('r.decision', 'is not', null)
 
 /** The statement of `listCommissions`, for a transaction that decides on one. */
 export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
@@ -101,11 +130,13 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
   if (from !== undefined) query = query.where('c.created_at', '>=', from)
   if (to !== undefined) query = query.where('c.created_at', '<', to)
-  if (review !== undefined) {
-    const waits = sql<boolean>`(c.credited_at is null and c.rejected_at is null and c.reversal <> 'full')`
-    query = query
-      .where('c.review_reason', 'is not', null)
-      .where(review === 'waiting' ? waits : sql<boolean>`not ${waits}`)
+  if (review !== undefined && 'programId' in of) {
+    const [one, other] =
+      review === 'waiting'
+        ? [heldCommissions().select('n.id'), unverifiedCommissions().select('n.id')]
+        : [reviewedCommissions().select('n.id'), settledCommissions().select('n.id')]
+    const ids = one.where('n.program_id', '=', of.programId).union(other.where('n.program_id', '=', of.programId))
+    query = query.where(sql<boolean>`c.id = any (array(${ids}))`)
   }
   if (transaction_id !== undefined)
     query = query.where('s.transaction_id', '=', transaction_id).where('s.is_test', '=', false)

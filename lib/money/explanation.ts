@@ -402,7 +402,7 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
     within_window: within,
     attribution_model: model,
     text: [
-      `The latest click was ${ageText(age)} and the window was ${window} days.`,
+      `The latest click was ${ageText(age)} and the window was ${plural(window, 'day')}.`,
       within ? '' : 'A customer who signed up or bought stays known, so the window no longer counted.',
       click?.code && code && click.code !== code
         ? `That click came by ${click.code}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
@@ -422,12 +422,14 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
   }
 }
 
+const plural = (count: number, unit: string) => `${count} ${unit}${count === 1 ? '' : 's'}`
+
 function ageText(seconds: number): string {
   if (seconds < 0) return 'after it'
   if (seconds < 60) return 'less than a minute before'
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} minutes before`
-  if (seconds < 2 * 86_400) return `${Math.floor(seconds / 3600)} hours before`
-  return `${Math.floor(seconds / 86_400)} days before`
+  if (seconds < 3600) return `${plural(Math.floor(seconds / 60), 'minute')} before`
+  if (seconds < 2 * 86_400) return `${plural(Math.floor(seconds / 3600), 'hour')} before`
+  return `${plural(Math.floor(seconds / 86_400), 'day')} before`
 }
 
 /** The product of base and rate in minor units, exactly. Rates are hundredths of a percent. */

@@ -26,7 +26,7 @@ export function textOf(
     case 'commission_flagged':
       return `Review by hand: a commission of ${amount}${sale} for ${partner} is held, and waits for you under Reviews.`
     case 'application_received':
-      return 'Somebody applied to be a partner. Decide under Applications.'
+      return 'Somebody applied to be a partner. Review it under Applications.'
     case 'payout_due':
       return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Make a payout run under Payouts.`
     case 'commission_reversed':

@@ -1,5 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import { kysely } from '../kysely.ts'
+import { heldCommissions, unverifiedCommissions } from '../money/commission-list.ts'
 
 /** How long something that Stripe told and that was ignored stays among what waits. */
 const ignoredDays = 30
@@ -40,27 +41,19 @@ export function needsStatement(programId: number) {
         .where('w.status', '=', 'requested')
         .where('w.payout_run_id', 'is', null)
         .as('withdrawals_asked'),
-      eb
-        .selectFrom('commissions as c')
-        .select((held) => held.fn.countAll<number>().as('n'))
-        .whereRef('c.program_id', '=', 'p.id')
-        .where('c.review_reason', 'is not', null)
-        .where('c.credited_at', 'is', null)
-        .where('c.rejected_at', 'is', null)
-        .where('c.reversal', '<>', 'full')
-        .as('commissions_to_review'),
+      unverifiedCommissions()
+        .select((unverified) => unverified.fn.countAll<number>().as('n'))
+        .where('n.program_id', '=', eb.ref('p.id'))
+        .as('commissions_unverified'),
       eb
         .selectFrom('applications as a')
         .select((waiting) => waiting.fn.countAll<number>().as('n'))
         .whereRef('a.program_id', '=', 'p.id')
         .where('a.status', '=', 'waiting')
         .as('applications_waiting'),
-      eb
-        .selectFrom('commissions as c')
+      heldCommissions()
         .select((held) => held.fn.countAll<number>().as('n'))
-        .whereRef('c.program_id', '=', 'p.id')
-        .where('c.held_at', 'is not', null)
-        .where('c.reversal', '<>', 'full')
+        .where('n.program_id', '=', eb.ref('p.id'))
         .as('commissions_held'),
       eb
         .selectFrom('balances as b')

@@ -10,6 +10,8 @@ import { type ReviewRule, reviewRules } from '../review-rules.ts'
 const hostname =
   /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::\d{1,5})?$/
 
+const noDomain = 'Enter the domain of your site, for example example.com.'
+
 function wholeNumber(minimum: number, maximum: number, unit: string) {
   const message = `Enter ${minimum} to ${maximum} ${unit}.`
   return z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
@@ -32,7 +34,11 @@ export const programSettings = z.object({
           .replace(/[/?#].*$/, '')
           .replace(/^.*[^\p{ASCII}].*$/u, asciiHost),
       ),
-      z.string().check(z.regex(hostname, 'Enter the domain of your site, for example example.com.')),
+      z.string().check(
+        z.regex(hostname, noDomain),
+        // `99999999999` is spelled like a host, and no address can be there.
+        z.refine((host) => URL.canParse(`https://${host}`), noDomain),
+      ),
     ),
   ),
   currency: z.string().check(z.refine(isCurrency, 'Choose an ISO 4217 currency.')),

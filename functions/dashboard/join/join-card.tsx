@@ -109,6 +109,7 @@ function Terms({ terms, form }: { terms: string; form: FormState }) {
           name="terms"
           value="accepted"
           required
+          autofocus={Object.keys(form.errors)[0] === 'terms'}
           aria-invalid={error ? 'true' : undefined}
           aria-describedby={error ? 'terms-error' : undefined}
         />

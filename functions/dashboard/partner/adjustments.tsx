@@ -1,9 +1,10 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { type Adjustment, listAdjustments } from '../../../lib/money/adjustments.ts'
-import { adjustmentColumns, adjustmentRow } from '../parts/adjustment.tsx'
+import { adjustmentColumns, adjustmentRow, whatColumn } from '../parts/adjustment.tsx'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
+import { partnerSaleAddress } from './sale.tsx'
 
 /** What programs added to a partner's balances by hand, or deducted. */
 export const partnerAdjustmentPages = createPages()
@@ -15,7 +16,11 @@ partnerAdjustmentPages.get(address, requirePartner, async (c) => {
   const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: Adjustment) => id }, (part) =>
     listAdjustments(c.get('db'), { userId }, part),
   )
-  const { made, what, amount } = adjustmentColumns
+  const { made, amount } = adjustmentColumns
+  const what = whatColumn(
+    ({ program_id: programId, partner_id: partnerId, sale_partner_id: ofPartner }, transactionId) =>
+      ofPartner === partnerId ? partnerSaleAddress({ programId, transactionId }) : undefined,
+  )
   return renderPartner(c, c.get('viewer'), {
     title: 'Manual commissions',
     current: '/commissions',

@@ -10,7 +10,7 @@ import { Card, Copy, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
-import { formatNumber } from '../parts/format.tsx'
+import { counted } from '../parts/format.tsx'
 import { renderPartner } from '../parts/layout.tsx'
 import { Pager } from '../parts/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
@@ -57,9 +57,10 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
         <div class="stack tight">
           <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
           <p class="muted small">
-            {formatNumber(link.clicks)} clicks, {formatNumber(link.leads)} leads, {formatNumber(link.sales)} sales,{' '}
-            {formatMoney(link.commission_cents, program.currency)} earned
-            {link.bot_clicks > 0 && `; and ${formatNumber(link.bot_clicks)} clicks of bots, which do not count`}
+            {counted(link.clicks, 'click', 'clicks')}, {counted(link.leads, 'lead', 'leads')},{' '}
+            {counted(link.sales, 'sale', 'sales')}, {formatMoney(link.commission_cents, program.currency)} earned
+            {link.bot_clicks > 0 &&
+              `; and ${counted(link.bot_clicks, 'click of a bot, which does', 'clicks of bots, which do')} not count`}
           </p>
         </div>
       ))}
@@ -68,7 +69,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           <div class="stack tight">
             <Copy text={code} label={`code ${code}`} />
             <p class="muted small">
-              Your code for buyers: {formatNumber(sales)} sales, {formatMoney(cents, program.currency)} earned
+              Your code for buyers: {counted(sales, 'sale', 'sales')}, {formatMoney(cents, program.currency)} earned
             </p>
           </div>
         ))}

@@ -7,7 +7,6 @@ import type { Column } from './table.tsx'
 /** What a list of manual commissions and deductions says of each. */
 export const adjustmentColumns = {
   made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
-  what: { label: 'What', cell: (adjustment) => <What adjustment={adjustment} /> },
   amount: {
     label: 'Amount',
     right: true,
@@ -17,8 +16,22 @@ export const adjustmentColumns = {
   },
 } satisfies Record<string, Column<Adjustment>>
 
-function What({ adjustment }: { adjustment: Adjustment }) {
+/** What it is and why. `explanationOf` is the address of the sale that it is about, where the reader may see that. */
+export function whatColumn(explanationOf: (adjustment: Adjustment, transactionId: string) => string | undefined) {
+  return {
+    label: 'What',
+    cell: (adjustment) => <What adjustment={adjustment} explanationOf={explanationOf} />,
+  } satisfies Column<Adjustment>
+}
+
+interface WhatProps {
+  adjustment: Adjustment
+  explanationOf: Parameters<typeof whatColumn>[0]
+}
+
+function What({ adjustment, explanationOf }: WhatProps) {
   const { amount_cents: cents, note, transaction_id: sale, paid_at: paidAt } = adjustment
+  const address = sale === null ? undefined : explanationOf(adjustment, sale)
   return (
     <div class="stack tight">
       <span>
@@ -31,7 +44,7 @@ function What({ adjustment }: { adjustment: Adjustment }) {
         )}
       </span>
       <span class="small lines">{note ?? 'The note was erased with the customer.'}</span>
-      {sale && <span class="muted small">Sale {sale}</span>}
+      {sale && <span class="muted small">Sale {address === undefined ? sale : <a href={address}>{sale}</a>}</span>}
     </div>
   )
 }

@@ -16,23 +16,21 @@ interface DateRangeProps {
 export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">
-      <div class="row apart end">
-        <form method="get" action={action} class="row end inline">
-          {Object.entries(keep).map(([name, value]) => (
-            <input type="hidden" name={name} value={value} />
-          ))}
-          <div class="field">
-            <label for="dateFrom">From</label>
-            <input id="dateFrom" name="dateFrom" type="date" value={from} required />
-          </div>
-          <div class="field">
-            <label for="dateTo">To</label>
-            <input id="dateTo" name="dateTo" type="date" value={to} required />
-          </div>
-          <button type="submit">Show</button>
-        </form>
-        {aside}
-      </div>
+      <form method="get" action={action} class="row end inline">
+        {Object.entries(keep).map(([name, value]) => (
+          <input type="hidden" name={name} value={value} />
+        ))}
+        <div class="field">
+          <label for="dateFrom">From</label>
+          <input id="dateFrom" name="dateFrom" type="date" value={from} required />
+        </div>
+        <div class="field">
+          <label for="dateTo">To</label>
+          <input id="dateTo" name="dateTo" type="date" value={to} required />
+        </div>
+        <button type="submit">Show</button>
+        {aside && <div class="far">{aside}</div>}
+      </form>
       {refused && (
         <p class="small bad" role="alert">
           This range cannot be shown. Choose a last day that is not before the first one, and at most {maxRangeDays}{' '}

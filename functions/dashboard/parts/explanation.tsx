@@ -2,7 +2,7 @@ import type { Explanation, Happening } from '../../../lib/money/explanation.ts'
 import { stepName } from '../../../lib/money/explanation.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { Badge, Card, Empty, Heading, Metric, type Tone } from './blocks.tsx'
-import { Time } from './format.tsx'
+import { counted, Time } from './format.tsx'
 import { Table } from './table.tsx'
 
 /** The page that explains a sale of a program, for one that may be named in the address in any way. */
@@ -117,9 +117,11 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
             value={`${rule.commission_percent} %${rule.fixed_cents > 0 ? ` + ${money(rule.fixed_cents)}` : ''}`}
           >
             <dd class="trend">
-              {rule.duration_months === null ? 'every payment' : `for ${rule.duration_months} months`}
+              {rule.duration_months === null
+                ? 'every payment'
+                : `for ${counted(rule.duration_months, 'month', 'months')}`}
               {rule.cap_cents !== null && `, up to ${money(rule.cap_cents)} for a customer`}
-              {rule.hold_days !== null && `, held ${rule.hold_days} days`}
+              {rule.hold_days !== null && `, held ${counted(rule.hold_days, 'day', 'days')}`}
             </dd>
           </Metric>
         )}

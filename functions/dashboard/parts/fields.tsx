@@ -1,8 +1,10 @@
-import type { PropsWithChildren } from 'hono/jsx'
-import type { FormState } from './form.ts'
+import type { Child, PropsWithChildren } from 'hono/jsx'
+import { emptyForm, type FormState } from './form.ts'
 
 interface FieldProps {
   name: string
+  /** Tells fields of the same name on one page apart. */
+  id?: string
   label: string
   form: FormState
   type?: string
@@ -23,6 +25,7 @@ interface FieldProps {
 /** A labelled input or choice with its hint and, after a refusal, what is wrong with it. */
 export function Field({
   name,
+  id = name,
   label,
   form,
   hint,
@@ -35,9 +38,9 @@ export function Field({
 }: FieldProps) {
   const error = form.errors[name]
   const isFirstError = error !== undefined && Object.keys(form.errors)[0] === name
-  const described = [error && `${name}-error`, hint && `${name}-hint`].filter(Boolean).join(' ')
+  const described = [error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(' ')
   const shared = {
-    id: name,
+    id,
     name,
     'aria-invalid': error ? 'true' : undefined,
     'aria-describedby': described || undefined,
@@ -46,7 +49,7 @@ export function Field({
   const current = type === 'password' ? undefined : (form.values[name] ?? value)
   return (
     <div class="field">
-      <label for={name}>{label}</label>
+      <label for={id}>{label}</label>
       {options ? (
         <select {...shared}>
           {options.map(([option, text]) => (
@@ -63,12 +66,12 @@ export function Field({
         <input {...shared} {...rest} type={type} value={current} />
       )}
       {error && (
-        <p class="small bad" id={`${name}-error`}>
+        <p class="small bad" id={`${id}-error`}>
           {error}
         </p>
       )}
       {hint && (
-        <p class="hint" id={`${name}-hint`}>
+        <p class="hint" id={`${id}-hint`}>
           {hint}
         </p>
       )}
@@ -136,33 +139,65 @@ export function PostButton({
   )
 }
 
+/** Names the menu of a page whose form it is, so that one that is refused opens again, and no other. */
+const menuField = 'menu'
+
+/** What the form in the menu `id` of a page was refused for. */
+const refusedIn = (form: FormState, id: string) => (form.values[menuField] === id ? form : emptyForm)
+
+interface MenuFormProps {
+  action: string
+  /** Tells the menus of one page apart. */
+  id: string
+  /** What opens it, and how screen readers call it. */
+  text: string
+  label: string
+  form: FormState
+  /** What stands in its form, by what that was refused for. */
+  children: (form: FormState) => Child
+}
+
+/** A button that opens a form. */
+export function MenuForm({ action, id, text, label, form, children }: MenuFormProps) {
+  const shown = refusedIn(form, id)
+  return (
+    <details class="switcher" open={shown !== emptyForm}>
+      <summary class="compact" aria-label={label}>
+        {text}
+      </summary>
+      <form method="post" action={action} class="menu stack">
+        <input type="hidden" name={menuField} value={id} />
+        {children(shown)}
+      </form>
+    </details>
+  )
+}
+
 interface ReasonMenuProps {
   action: string
-  /** Tells the inputs of one page apart. */
+  /** Tells the menus of one page apart. */
   id: number
   verb: string
   subject: string
   /** Who reads the reason. */
   label: string
   submit: string
+  form: FormState
 }
 
 /** A button that asks for a reason before it posts to `action`. */
-export function ReasonMenu({ action, id, verb, subject, label, submit }: ReasonMenuProps) {
+export function ReasonMenu({ action, id, verb, subject, label, submit, form }: ReasonMenuProps) {
+  const menu = `${verb.toLowerCase()}-${id}`
   return (
-    <details class="switcher">
-      <summary class="compact" aria-label={`${verb} ${subject}`}>
-        {verb}
-      </summary>
-      <form method="post" action={action} class="menu stack">
-        <div class="field">
-          <label for={`reason-${id}`}>{label}</label>
-          <input id={`reason-${id}`} name="reason" required maxlength={1000} />
-        </div>
-        <button type="submit" class="danger">
-          {submit}
-        </button>
-      </form>
-    </details>
+    <MenuForm action={action} id={menu} text={verb} label={`${verb} ${subject}`} form={form}>
+      {(shown) => (
+        <>
+          <Field name="reason" id={`reason-${menu}`} label={label} maxlength={1000} form={shown} required />
+          <button type="submit" class="danger">
+            {submit}
+          </button>
+        </>
+      )}
+    </MenuForm>
   )
 }

@@ -9,6 +9,11 @@ export function formatNumber(value: number): string {
   return numberFormat.format(value)
 }
 
+/** So many of something, with the words for one and for any other number. */
+export function counted(count: number, one: string, many: string): string {
+  return `${formatNumber(count)} ${count === 1 ? one : many}`
+}
+
 /** An amount in major units; `short` leaves out decimals that are zero. */
 export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
   const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'

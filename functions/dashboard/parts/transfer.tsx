@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { shortText } from './form.ts'
+import { Field, MenuForm } from './fields.tsx'
+import { type FormState, shortText } from './form.ts'
 
 const stale = 'Load the page again, then mark it as paid.'
 const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
@@ -21,19 +22,19 @@ export const transferFields = {
 }
 
 /** What is asked about a transfer when it is recorded. `id` tells the inputs of one page apart. */
-export function TransferFields({ id }: { id: string }) {
-  const reference = `reference-${id}`
-  const paidOn = `paid-on-${id}`
+export function TransferFields({ id, form }: { id: string; form: FormState }) {
+  const today = new Date().toISOString().slice(0, 10)
   return (
     <>
-      <div class="field">
-        <label for={reference}>Reference of the transfer</label>
-        <input id={reference} name="reference" required maxlength={200} />
-      </div>
-      <div class="field">
-        <label for={paidOn}>Paid on</label>
-        <input id={paidOn} name="paid_on" type="date" required value={new Date().toISOString().slice(0, 10)} />
-      </div>
+      <Field
+        name="reference"
+        id={`reference-${id}`}
+        label="Reference of the transfer"
+        maxlength={200}
+        form={form}
+        required
+      />
+      <Field name="paid_on" id={`paid-on-${id}`} label="Paid on" type="date" value={today} form={form} required />
     </>
   )
 }
@@ -47,25 +48,25 @@ interface PayMenuProps {
   amountCents: number
   fields?: Record<string, string>
   text?: string
+  form: FormState
 }
 
 /** A button that asks about the transfer before it records a payment. */
-export function PayMenu({ action, id, subject, amountCents, fields = {}, text = 'Mark as paid' }: PayMenuProps) {
+export function PayMenu({ action, id, subject, amountCents, fields = {}, text = 'Mark as paid', form }: PayMenuProps) {
   return (
-    <details class="switcher">
-      <summary class="compact" aria-label={`${text}: ${subject}`}>
-        {text}
-      </summary>
-      <form method="post" action={action} class="menu stack">
-        <input type="hidden" name="amount_cents" value={String(amountCents)} />
-        {Object.entries(fields).map(([name, value]) => (
-          <input type="hidden" name={name} value={value} />
-        ))}
-        <TransferFields id={id} />
-        <button type="submit" class="primary">
-          Record the payment
-        </button>
-      </form>
-    </details>
+    <MenuForm action={action} id={`pay-${id}`} text={text} label={`${text}: ${subject}`} form={form}>
+      {(shown) => (
+        <>
+          <input type="hidden" name="amount_cents" value={String(amountCents)} />
+          {Object.entries(fields).map(([name, value]) => (
+            <input type="hidden" name={name} value={value} />
+          ))}
+          <TransferFields id={id} form={shown} />
+          <button type="submit" class="primary">
+            Record the payment
+          </button>
+        </>
+      )}
+    </MenuForm>
   )
 }

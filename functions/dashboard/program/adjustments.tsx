@@ -6,7 +6,8 @@ import { type Adjustment, listAdjustments, makeAdjustment } from '../../../lib/m
 import { formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../parts/address.ts'
-import { adjustmentColumns, adjustmentRow } from '../parts/adjustment.tsx'
+import { adjustmentColumns, adjustmentRow, whatColumn } from '../parts/adjustment.tsx'
+import { saleAddress } from '../parts/explanation.tsx'
 import { Field, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseForm, shortText } from '../parts/form.ts'
@@ -38,7 +39,7 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
   const page = await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Adjustment) => id }, (part) =>
     listAdjustments(c.get('db'), { programId: program.id }, { ...part, ...asked }),
   )
-  const { made, what, amount } = adjustmentColumns
+  const { made, amount } = adjustmentColumns
   return renderProgram(c, {
     title: 'Manual commissions',
     current: '/commissions',
@@ -60,7 +61,7 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
               </a>
             ),
           },
-          what,
+          whatColumn((_, sale) => saleAddress(program.id, sale)),
           amount,
         ]}
         empty={

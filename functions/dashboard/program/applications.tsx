@@ -226,7 +226,7 @@ applicationPages.get('/programs/:programId/applications/:applicationId', require
         />
         <Sent application={application} program={program} />
         {application.status === 'waiting' && manages && (
-          <Decide address={address} groups={groups.map(({ id, name }) => [String(id), name] as const)} />
+          <Review address={address} groups={groups.map(({ id, name }) => [String(id), name] as const)} />
         )}
         {(application.status === 'rejected' || application.status === 'unverified') && manages && (
           <Card title="Delete">
@@ -301,9 +301,9 @@ function Sent({
   )
 }
 
-function Decide({ address, groups }: { address: string; groups: (readonly [string, string])[] }) {
+function Review({ address, groups }: { address: string; groups: (readonly [string, string])[] }) {
   return (
-    <Card title="Decide">
+    <Card title="Approve or reject">
       <form method="post" action={`${address}/approve`} class="row end">
         {groups.length > 0 && (
           <Field name="group" label="Into the group" options={[['', 'None'], ...groups]} form={emptyForm} />

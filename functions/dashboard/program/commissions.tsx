@@ -10,9 +10,18 @@ import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
-import { NoDefault, PostButton, ReasonMenu } from '../parts/fields.tsx'
+import { Field, NoDefault, PostButton, Problem, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { form, optionalText, reasonField, shortText } from '../parts/form.ts'
+import {
+  emptyForm,
+  form,
+  type FormState,
+  optionalText,
+  reasonField,
+  refuseForm,
+  shortText,
+  shownForm,
+} from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import {
   asDays,
@@ -96,7 +105,7 @@ commissionPages.get('/programs/:programId/commissions', requireProgram('commissi
   return renderProgram(c, {
     title: 'Commissions',
     current: '/commissions',
-    children: <Commissions program={program} asked={asked} page={page} />,
+    children: <Commissions program={program} asked={asked} page={page} form={shownForm(c)} />,
   })
 })
 
@@ -104,9 +113,10 @@ interface CommissionsProps {
   program: ViewerProgram
   asked: Asked
   page: Page<ListedCommission>
+  form: FormState
 }
 
-function Commissions({ program, asked, page }: CommissionsProps) {
+function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
   const address = addressIn(program.id)
   const decides = may(program.roles, 'commission:decide')
   const open = decides ? page.rows.filter(isOpen) : []
@@ -150,7 +160,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
       columns={[
         open.length > 0 && {
           label: 'Select',
-          cell: (commission) => isOpen(commission) && <Choice commission={commission} />,
+          cell: (commission) => isOpen(commission) && <Choice commission={commission} form={shown} />,
         },
         made,
         {
@@ -184,7 +194,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
         decides && {
           label: '',
           right: true,
-          cell: (commission) => <Decisions commission={commission} address={address} />,
+          cell: (commission) => <Decisions commission={commission} address={address} form={shown} />,
         },
       ]}
       empty={
@@ -196,7 +206,7 @@ function Commissions({ program, asked, page }: CommissionsProps) {
             }
       }
     >
-      {open.length > 0 && <DecideSome address={address} commissions={open} />}
+      {open.length > 0 && <DecideSome address={address} commissions={open} form={shown} />}
     </ListPage>
   )
 }
@@ -207,48 +217,70 @@ const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedComm
 
 const someForm = 'decide-some'
 
-function Choice({ commission: { id, partner_name: name } }: { commission: ListedCommission }) {
+interface OneProps {
+  commission: ListedCommission
+  form: FormState
+}
+
+function Choice({ commission: { id, partner_name: name }, form: shown }: OneProps) {
   return (
     <input
       type="checkbox"
       name={`commission-${id}`}
       form={someForm}
+      checked={`commission-${id}` in shown.values}
       aria-label={`Select commission ${id} of ${name}`}
     />
   )
 }
 
 /** Approves or rejects those that are chosen below, or approves all that the page shows, whatever came since. */
-function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
+function DecideSome({
+  address,
+  commissions,
+  form: shown,
+}: {
+  address: string
+  commissions: ListedCommission[]
+  form: FormState
+}) {
+  const isRefused = shown.values['which'] === 'rejected'
   return (
-    <form method="post" action={`${address}/decide`} id={someForm} class="row end">
-      <NoDefault />
-      <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
-      <button type="submit" name="which" value="chosen" formnovalidate>
-        Approve selected
-      </button>
-      <button
-        type="submit"
-        name="which"
-        value="shown"
-        formnovalidate
-        data-confirm={`Approve all ${commissions.length} on this page that wait?`}
-      >
-        Approve all {commissions.length} on this page
-      </button>
-      <details class="switcher">
-        <summary>Reject selected</summary>
-        <div class="menu stack">
-          <div class="field">
-            <label for="reject-reason">Reason, shown to the partners</label>
-            <input id="reject-reason" name="reason" required maxlength={1000} />
+    <>
+      <Problem form={shown} />
+      <form method="post" action={`${address}/decide`} id={someForm} class="row end">
+        <NoDefault />
+        <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
+        <button type="submit" name="which" value="chosen" formnovalidate>
+          Approve selected
+        </button>
+        <button
+          type="submit"
+          name="which"
+          value="shown"
+          formnovalidate
+          data-confirm={`Approve all ${commissions.length} on this page that wait?`}
+        >
+          Approve all {commissions.length} on this page
+        </button>
+        <details class="switcher" open={isRefused}>
+          <summary>Reject selected</summary>
+          <div class="menu stack">
+            <Field
+              name="reason"
+              id="reject-reason"
+              label="Reason, shown to the partners"
+              maxlength={1000}
+              form={isRefused ? shown : emptyForm}
+              required
+            />
+            <button type="submit" name="which" value="rejected" class="danger">
+              Reject selected commissions
+            </button>
           </div>
-          <button type="submit" name="which" value="rejected" class="danger">
-            Reject selected commissions
-          </button>
-        </div>
-      </details>
-    </form>
+        </details>
+      </form>
+    </>
   )
 }
 
@@ -257,6 +289,11 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
   return (
     <div class="stack tight">
       {commissionColumns.state.cell(commission)}
+      {commission.held_at && (
+        <a class="small" href={reviewsAddress(commission.program_id)}>
+          Review it
+        </a>
+      )}
       {commission.review_reason && (
         <span class="small">
           <Badge tone="warn">Review</Badge> Only a browser named this customer, which can be forged.
@@ -266,7 +303,7 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
   )
 }
 
-function Decisions({ commission, address }: { commission: ListedCommission; address: string }) {
+function Decisions({ commission, address, form: shown }: OneProps & { address: string }) {
   if (commission.status === 'reversed') return null
   const subject = `commission ${commission.id} of ${commission.partner_name}`
   return (
@@ -283,6 +320,7 @@ function Decisions({ commission, address }: { commission: ListedCommission; addr
         subject={subject}
         label="Reason, shown to the partner"
         submit="Reject commission"
+        form={shown}
       />
     </div>
   )
@@ -331,9 +369,13 @@ commissionPages.post(
       .split(' ')
       .filter((id) => which === 'shown' || `commission-${id}` in fields)
       .map(Number)
-    if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one commission first.')
-    if (which === 'rejected' && reason === '')
-      throw new ApiError('invalid_request', 'Enter a reason. The partners see it.')
+    const hasNoReason = which === 'rejected' && reason === ''
+    if (ids.length === 0 || hasNoReason) {
+      return await refuseForm(c, addressIn(programId), {
+        ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),
+        errors: hasNoReason ? { reason: 'Enter a reason. The partners see it.' } : {},
+      })
+    }
     const outbox: RelayMessage[] = []
     const [changed, text] =
       which === 'rejected'
@@ -375,7 +417,7 @@ const rejectForm = z.object({ reason: reasonField('Enter a reason. The partner s
 commissionPages.post(
   '/programs/:programId/commissions/:commissionId/reject',
   requireProgram('commission:decide'),
-  form(rejectForm),
+  form(rejectForm, (c: ProgramContext) => addressIn(c.get('program').id)),
   async (c) => {
     const { id: programId } = c.get('program')
     const { reason } = c.req.valid('form')

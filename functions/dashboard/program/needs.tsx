@@ -2,15 +2,13 @@ import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { Needs } from '../../../lib/programs/needs.ts'
 import { Card } from '../parts/blocks.tsx'
-import { formatNumber } from '../parts/format.tsx'
-
-const counted = (count: number, one: string, many: string) =>
-  count === 1 ? `1 ${one}` : `${formatNumber(count)} ${many}`
+import { counted } from '../parts/format.tsx'
 
 const of = (count: number | null) => count ?? 0
 
 /** What waits for somebody with these roles, each with the page where it is dealt with. */
 function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; href: string }[] {
+  const [held, unverified] = [of(needs.commissions_held), of(needs.commissions_unverified)]
   const owing = of(needs.partners_owing)
   const lines: [isThere: boolean, action: Action, text: string, page: string][] = [
     [
@@ -43,22 +41,24 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       `${counted(of(needs.withdrawals_asked), 'payout was', 'payouts were')} requested`,
       '/withdrawals?status=requested',
     ],
-    [
-      of(needs.commissions_held) > 0,
-      'commission:list',
-      `${counted(of(needs.commissions_held), 'commission is', 'commissions are')} held for your review`,
-      '/reviews',
-    ],
-    [
-      of(needs.commissions_to_review) > 0,
-      'commission:list',
-      `${counted(of(needs.commissions_to_review), 'commission waits', 'commissions wait')} for your review`,
-      '/commissions?review=waiting',
-    ],
+    // Those that are held have what was found on a page of their own; the list has the others among them.
+    unverified === 0
+      ? [
+          held > 0,
+          'commission:list',
+          `${counted(held, 'commission is', 'commissions are')} held for your review`,
+          '/reviews',
+        ]
+      : [
+          true,
+          'commission:list',
+          `${counted(held + unverified, 'commission waits', 'commissions wait')} for your review`,
+          '/commissions?review=waiting',
+        ],
     [
       of(needs.applications_waiting) > 0,
       'partner:list',
-      `${counted(of(needs.applications_waiting), 'application waits', 'applications wait')} for your decision`,
+      `${counted(of(needs.applications_waiting), 'application waits', 'applications wait')} for your review`,
       '/applications?status=waiting',
     ],
     [

@@ -6,7 +6,7 @@ import { formatMoney } from '../../../lib/money.ts'
 import { nameField } from '../../../lib/names.ts'
 import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
-import { adjustmentColumns } from '../parts/adjustment.tsx'
+import { adjustmentColumns, whatColumn } from '../parts/adjustment.tsx'
 import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
 import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card, Heading, Metric } from '../parts/blocks.tsx'
@@ -86,7 +86,11 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
           title="Manual commissions and deductions"
           caption="What was added to their balance by hand, or deducted"
           rows={partner.adjustments}
-          columns={[adjustmentColumns.made, adjustmentColumns.what, adjustmentColumns.amount]}
+          columns={[
+            adjustmentColumns.made,
+            whatColumn((_, sale) => saleAddress(program.id, sale)),
+            adjustmentColumns.amount,
+          ]}
           all={listOf(program, partner, 'adjustments')}
         >
           {sees('commission:decide') && <AdjustForm program={program} partnerId={partner.id} form={shown} />}

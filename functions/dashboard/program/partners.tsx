@@ -20,7 +20,7 @@ import { Card } from '../parts/blocks.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
 import { Field, NoDefault, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
+import { emptyForm, form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import {
   askedOf,
@@ -82,6 +82,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
   ])
   const isFiltered = asked.search !== undefined || asked.status !== undefined || asked.group_id !== undefined
   const manages = may(program.roles, 'partner:manage')
+  const isMove = shown.values['to'] !== undefined
   const moves = manages && groups.length > 0 && page.rows.length > 0
   return renderProgram(c, {
     title: 'Partners',
@@ -89,7 +90,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
     children: (
       <ListPage
         title="Partners"
-        lead="The people and sites who send you customers."
+        lead="The people and sites who refer customers to you."
         filter={<StateFilter address={address} query={query} states={states} current={asked.status} />}
         find={
           <Find
@@ -124,12 +125,12 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
         {manages && (
           <AddPartner
             address={address}
-            form={shown}
-            open={shown !== emptyForm || (page.rows.length === 0 && !isFiltered)}
+            form={isMove ? emptyForm : shown}
+            open={(shown !== emptyForm && !isMove) || (page.rows.length === 0 && !isFiltered)}
           />
         )}
         <CountingHelp names={['Clicks', 'Sales']} note="Of all time." />
-        {moves && <MoveSome address={address} partners={page.rows} groups={groups} />}
+        {moves && <MoveSome address={address} partners={page.rows} groups={groups} form={isMove ? shown : emptyForm} />}
       </ListPage>
     ),
   })
@@ -154,30 +155,43 @@ function Choice({ partner: { id, name } }: { partner: PartnerOfProgram }) {
 }
 
 /** Moves those that are selected below, or all that the page shows, to a group. */
-function MoveSome({ address, partners, groups }: { address: string; partners: PartnerOfProgram[]; groups: Group[] }) {
+function MoveSome({
+  address,
+  partners,
+  groups,
+  form: shown,
+}: {
+  address: string
+  partners: PartnerOfProgram[]
+  groups: Group[]
+  form: FormState
+}) {
   return (
-    <form method="post" action={`${address}/move`} id={someForm} class="row end">
-      <NoDefault />
-      <input type="hidden" name="shown" value={partners.map(({ id }) => id).join(' ')} />
-      <Field
-        name="to"
-        label="Move to the group"
-        options={[...groupOptions(groups), ['', 'None']]}
-        value={String(groups[0]?.id)}
-        form={emptyForm}
-      />
-      <button type="submit" name="which" value="chosen">
-        Move selected
-      </button>
-      <button
-        type="submit"
-        name="which"
-        value="shown"
-        data-confirm={`Move all ${partners.length} on this page? They earn by its rules from now on.`}
-      >
-        Move all {partners.length} on this page
-      </button>
-    </form>
+    <>
+      <Problem form={shown} />
+      <form method="post" action={`${address}/move`} id={someForm} class="row end">
+        <NoDefault />
+        <input type="hidden" name="shown" value={partners.map(({ id }) => id).join(' ')} />
+        <Field
+          name="to"
+          label="Move to the group"
+          options={[...groupOptions(groups), ['', 'None']]}
+          value={String(groups[0]?.id)}
+          form={shown}
+        />
+        <button type="submit" name="which" value="chosen">
+          Move selected
+        </button>
+        <button
+          type="submit"
+          name="which"
+          value="shown"
+          data-confirm={`Move all ${partners.length} on this page? They earn by its rules from now on.`}
+        >
+          Move all {partners.length} on this page
+        </button>
+      </form>
+    </>
   )
 }
 
@@ -192,7 +206,7 @@ partnerPages.post('/programs/:programId/partners/move', requireProgram('partner:
   const { id: programId } = c.get('program')
   const { which, shown, to, ...fields } = c.req.valid('form')
   const ids = shown.split(' ').filter((id) => which === 'shown' || `partner-${id}` in fields)
-  if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one partner first.')
+  if (ids.length === 0) return await refuseForm(c, partnersPage(c), { problem: 'Select at least one partner first.' })
   const moved = await movePartners(c.get('db'), programId, ids.map(Number), positiveInteger(to) ?? null)
   const who = moved === 1 ? '1 partner is' : `${moved} partners are`
   const where =

@@ -17,7 +17,7 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../parts/address.ts'
 import { Badge, Card, Heading, Segments } from '../parts/blocks.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { form } from '../parts/form.ts'
+import { form, type FormState, shownForm } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { askedOf, exportCsv, Find, List, noneFits, type Page, placeIn, readPage } from '../parts/list.tsx'
@@ -105,7 +105,7 @@ payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdra
     title: `Payout run ${run.id}`,
     current: '/payouts',
     children: (
-      <Run run={run} address={address} query={query} pays={may(program.roles, 'withdrawal:pay')}>
+      <Run run={run} address={address} query={query} pays={may(program.roles, 'withdrawal:pay')} form={shownForm(c)}>
         {list}
       </Run>
     ),
@@ -123,10 +123,11 @@ interface RunProps {
   address: string
   query: { part: string | undefined; q: string | undefined }
   pays: boolean
+  form: FormState
 }
 
 /** What a run comes to, above one of its lists. */
-function Run({ run, address, query, pays, children }: PropsWithChildren<RunProps>) {
+function Run({ run, address, query, pays, form: shown, children }: PropsWithChildren<RunProps>) {
   const open = run.sums.filter(({ status }) => status === 'requested')
   const inFiles = run.sums.filter(({ status }) => status === 'requested' || (run.paid_at !== null && status === 'paid'))
   return (
@@ -158,7 +159,7 @@ function Run({ run, address, query, pays, children }: PropsWithChildren<RunProps
         )}
         {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
       </Heading>
-      {pays && run.paid_at === null && <PayRun address={address} open={open} />}
+      {pays && run.paid_at === null && <PayRun address={address} open={open} form={shown} />}
       <Find address={address} query={query} what="Partner" />
       {children}
     </>
@@ -222,11 +223,16 @@ function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
   )
 }
 
-function PayRun({ address, open }: { address: string; open: { payable_cents: number; currency: string }[] }) {
+interface PayRunProps {
+  address: string
+  open: { payable_cents: number; currency: string }[]
+  form: FormState
+}
+
+function PayRun({ address, open, form: shown }: PayRunProps) {
   const sum = open.reduce((total, { payable_cents: cents }) => total + cents, 0)
-  const shown = totals(open)
   return (
-    <Card title={open.length === 0 ? 'Close this run' : `Mark ${shown} as paid`}>
+    <Card title={open.length === 0 ? 'Close this run' : `Mark ${totals(open)} as paid`}>
       <p class="muted">
         {open.length === 0
           ? 'Reversals or the partners themselves cancelled all of its payments.'
@@ -234,7 +240,7 @@ function PayRun({ address, open }: { address: string; open: { payable_cents: num
       </p>
       <form method="post" action={`${address}/pay`} class="row end">
         <input type="hidden" name="amount_cents" value={String(sum)} />
-        <TransferFields id="run" />
+        <TransferFields id="run" form={shown} />
         <button type="submit" class="primary">
           Mark run as paid
         </button>
@@ -256,7 +262,7 @@ const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 payoutRunPage.post(
   '/programs/:programId/payouts/:runId/pay',
   requireProgram('withdrawal:pay'),
-  form(payForm),
+  form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${c.req.param('runId')}`),
   async (c) => {
     const { id: programId } = c.get('program')
     const runId = idInPath(c, 'runId', missing)

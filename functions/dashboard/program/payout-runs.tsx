@@ -87,7 +87,7 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
           sorts={sorts}
           sortLabel="Order of runs"
         />
-        <Due program={program} due={rows} sums={sums} search={search} />
+        <Due program={program} due={rows} sums={sums} search={search} form={shown} />
         <Runs programId={program.id} page={page} query={query} />
         {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} form={shown} />}
       </>
@@ -100,9 +100,10 @@ interface DueProps {
   due: PayoutDue[]
   sums: DueSums
   search: string | undefined
+  form: FormState
 }
 
-function Due({ program, due, sums, search }: DueProps) {
+function Due({ program, due, sums, search, form: shown }: DueProps) {
   const pays = may(program.roles, 'withdrawal:pay')
   const all = sums.reduce((sum, { partners }) => sum + partners, 0)
   if (due.length === 0 && search) {
@@ -160,6 +161,7 @@ function Due({ program, due, sums, search }: DueProps) {
                   subject={`${formatMoney(cents, currency)} to ${name}`}
                   amountCents={cents}
                   fields={{ partner_id: String(partnerId), currency, request_id: crypto.randomUUID() }}
+                  form={shown}
                 />
               ),
           },
@@ -289,7 +291,7 @@ const byHandForm = z.object({
 payoutRunPages.post(
   '/programs/:programId/payouts/by-hand',
   requireProgram('withdrawal:pay'),
-  form(byHandForm),
+  form(byHandForm, (c: ProgramContext) => payoutsOf(c.get('program').id)),
   async (c) => {
     const { id: programId } = c.get('program')
     const { partner_id: partnerId, currency, amount_cents: amountCents, request_id, ...transfer } = c.req.valid('form')

@@ -240,7 +240,7 @@ reviewPages.post(
     return redirectWith(
       c,
       backTo(c, reviewsAddress(programId)),
-      `${changed} ${decision}.${left > 0 ? ` ${left} had been decided or reversed already.` : ''}`,
+      `${changed} ${decision}.${left > 0 ? ` ${left} had been reviewed or reversed already.` : ''}`,
     )
   },
 )

@@ -15,7 +15,7 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { form, reasonField } from '../parts/form.ts'
+import { form, type FormState, reasonField, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import {
   askedOf,
@@ -40,6 +40,7 @@ import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 export const withdrawalPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/withdrawals`
+const pageOf = (c: ProgramContext) => addressIn(c.get('program').id)
 
 const sorts: Record<(typeof withdrawalSorts)[number], string> = {
   newest: 'Newest first',
@@ -69,7 +70,7 @@ withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdraw
   return renderProgram(c, {
     title: 'Payouts',
     current: '/withdrawals',
-    children: <Withdrawals program={program} asked={asked} page={page} counts={counts} />,
+    children: <Withdrawals program={program} asked={asked} page={page} counts={counts} form={shownForm(c)} />,
   })
 })
 
@@ -79,9 +80,10 @@ interface WithdrawalsProps {
   page: Page<Withdrawal>
   /** How many payments the files hold. */
   counts: { currency: string; payments: number }[]
+  form: FormState
 }
 
-function Withdrawals({ program, asked: filter, page, counts }: WithdrawalsProps) {
+function Withdrawals({ program, asked: filter, page, counts, form: shown }: WithdrawalsProps) {
   const address = addressIn(program.id)
   const pays = may(program.roles, 'withdrawal:pay')
   const { asked: askedAt, state, amount } = withdrawalColumns
@@ -110,7 +112,7 @@ function Withdrawals({ program, asked: filter, page, counts }: WithdrawalsProps)
         pays && {
           label: '',
           right: true,
-          cell: (withdrawal) => <Decisions withdrawal={withdrawal} address={address} />,
+          cell: (withdrawal) => <Decisions withdrawal={withdrawal} address={address} form={shown} />,
         },
       ]}
       empty={
@@ -125,7 +127,13 @@ function Withdrawals({ program, asked: filter, page, counts }: WithdrawalsProps)
   )
 }
 
-function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: string }) {
+interface DecisionsProps {
+  withdrawal: Withdrawal
+  address: string
+  form: FormState
+}
+
+function Decisions({ withdrawal, address, form: shown }: DecisionsProps) {
   if (withdrawal.payout_run_id !== null) {
     const run = withdrawal.payout_run_id
     return <a href={address.replace(/withdrawals$/, `payouts/${run}`)}>Payout run {run}</a>
@@ -136,7 +144,13 @@ function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: s
   const subject = `the payout of ${amount} to ${partner}`
   return (
     <div class="row right">
-      <PayMenu action={`${address}/${id}/pay`} id={String(id)} subject={subject} amountCents={amountCents} />
+      <PayMenu
+        action={`${address}/${id}/pay`}
+        id={String(id)}
+        subject={subject}
+        amountCents={amountCents}
+        form={shown}
+      />
       <ReasonMenu
         action={`${address}/${id}/refuse`}
         id={id}
@@ -144,6 +158,7 @@ function Decisions({ withdrawal, address }: { withdrawal: Withdrawal; address: s
         subject={subject}
         label="Reason, shown to the partner"
         submit="Refuse payout"
+        form={shown}
       />
     </div>
   )
@@ -183,7 +198,7 @@ const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 withdrawalPages.post(
   '/programs/:programId/withdrawals/:withdrawalId/pay',
   requireProgram('withdrawal:pay'),
-  form(payForm),
+  form(payForm, pageOf),
   async (c) => {
     const { id: programId } = c.get('program')
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
@@ -199,7 +214,7 @@ const refuseForm = z.object({ reason: reasonField('Enter a reason. The partner s
 withdrawalPages.post(
   '/programs/:programId/withdrawals/:withdrawalId/refuse',
   requireProgram('withdrawal:pay'),
-  form(refuseForm),
+  form(refuseForm, pageOf),
   async (c) => {
     const { id: programId } = c.get('program')
     const { reason } = c.req.valid('form')

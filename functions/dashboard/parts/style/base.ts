@@ -48,6 +48,7 @@ export const base = css`
       'Liberation Sans',
       Arial,
       sans-serif;
+    overflow-wrap: break-word;
   }
   h1,
   h2,

@@ -20,15 +20,17 @@ export const forms = css`
     font-size: var(--small);
     color: var(--muted);
   }
-  .choices {
+  fieldset {
     border: 0;
     margin: 0;
     padding: 0;
     min-width: 0;
+  }
+  .choices {
     display: grid;
     gap: 0.375rem;
   }
-  .choices > legend {
+  legend {
     font-size: var(--small);
     font-weight: 600;
     padding: 0 0 0.25rem;
@@ -65,6 +67,32 @@ export const forms = css`
   .inline input:not([type='checkbox'], [type='radio']),
   .inline select {
     width: auto;
+  }
+  .inline select {
+    max-width: 14rem;
+  }
+  /* What stands below a field leaves the button beside the field. */
+  form.row.end:has(> .field > :is(.hint, .bad)) {
+    align-items: start;
+  }
+  form.row.end:has(> .field > :is(.hint, .bad)) > :is(button, .choice) {
+    margin-top: calc(1.5 * var(--small) + 0.25rem);
+  }
+  @media (max-width: 44rem) {
+    form.row.end > .field {
+      flex: 1 1 8.25rem;
+    }
+    form.row.end:has(> .far) > .field {
+      flex-basis: calc(50% - 0.25rem);
+    }
+    form.row.end:has(> .field > :is(.hint, .bad)) > :is(.field, button, .choice) {
+      flex: 1 1 100%;
+      margin-top: 0;
+    }
+    .inline > .field > :is(input, select):not([type='checkbox'], [type='radio']) {
+      width: 100%;
+      max-width: none;
+    }
   }
   button,
   .button {

@@ -31,6 +31,9 @@ export const spacing = css`
   .row.end {
     align-items: end;
   }
+  .row > .far {
+    margin-inline-start: auto;
+  }
   .cards {
     display: grid;
     gap: var(--gap);

@@ -53,6 +53,10 @@ export const tables = css`
     font-variant-numeric: tabular-nums;
     white-space: nowrap;
   }
+  td.right > .stack {
+    grid-template-columns: max-content;
+    justify-content: end;
+  }
   td .row.right {
     justify-content: end;
     flex-wrap: nowrap;
@@ -82,11 +86,15 @@ export const tables = css`
     table.cards-on-phone td {
       display: flex;
       justify-content: space-between;
+      align-items: baseline;
       gap: 1rem;
       border: 0;
       padding: 0.1875rem 0;
       text-align: end;
       white-space: normal;
+    }
+    table.cards-on-phone td:is(:empty, :has(> .name:only-child:empty)) {
+      display: none;
     }
     table.cards-on-phone td::before {
       content: attr(data-label);
