@@ -109,6 +109,9 @@ async function ask(url: string, query: string): Promise<unknown> {
 
 const isThere = (url: string, name: string) => ask(url, `(select count(*)::int from pg_proc where proname = '${name}')`)
 
+const sumOf = (name: string) =>
+  `create or replace aggregate ${name}(bigint) (sfunc = int8pl, stype = bigint, initcond = '0');`
+
 describe('functions', () => {
   const living = readSqlFiles()
   /** The project's own files, with this change of the text of functions/counters.sql. */
@@ -141,14 +144,14 @@ describe('functions', () => {
   test('are dropped where no file has them any more, and others are left alone', async () => {
     const url = await emptyDatabase()
     const foreign = file('0001_foreign.sql', copyOf('foreign_function'))
-    const one = file('functions/one.sql', `${copyOf('stays')}\n${copyOf('goes')}`)
+    const one = file('functions/one.sql', [copyOf('stays'), copyOf('goes'), sumOf('sum_goes')].join('\n'))
     const two = file('functions/two.sql', copyOf('goes_with_its_file'))
     await migrate(url, [foreign, one, two])
     expect(await migrate(url, [foreign, file('functions/one.sql', copyOf('stays'))])).toEqual(['functions/one.sql'])
     const left = await Promise.all(
-      ['foreign_function', 'stays', 'goes', 'goes_with_its_file'].map((name) => isThere(url, name)),
+      ['foreign_function', 'stays', 'goes', 'sum_goes', 'goes_with_its_file'].map((name) => isThere(url, name)),
     )
-    expect(left).toEqual([1, 1, 0, 0])
+    expect(left).toEqual([1, 1, 0, 0, 0])
   })
 
   test('move from one file to another', async () => {

@@ -209,12 +209,12 @@ async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[
 }
 
 function functionsOf({ sql }: SqlFile): string[] {
-  return [...sql.matchAll(/^create\s+or\s+replace\s+function\s+(\w+)/gim)].map(([, name = '']) => name)
+  return [...sql.matchAll(/^create\s+or\s+replace\s+(?:function|aggregate)\s+(\w+)/gim)].map(([, name = '']) => name)
 }
 
 async function drop(client: Client, name: string, file: string): Promise<void> {
   try {
-    await client.query(`drop function if exists ${escapeIdentifier(name)}`)
+    await client.query(`drop routine if exists ${escapeIdentifier(name)}`)
   } catch (error) {
     throw new LocalStackError(
       `${name} stands in ${file} no more and could not be dropped: ${describe(error)}\nDrop what uses it in a numbered migration.`,

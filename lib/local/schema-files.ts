@@ -58,10 +58,14 @@ select 3, relname, format(E'create table %s (\n%s\n)%s%s;', relname,
 union all
 select 4, relname, format(E'create view %s as\n%s', relname, pg_get_viewdef(oid)) from relations where relkind in ('v', 'm')
 union all
-select 5, proname, pg_get_functiondef(oid) || ';' from pg_proc where pronamespace = 'public'::regnamespace
+select 5, proname, case prokind
+    when 'a' then format('create aggregate %s(%s) (sfunc = %s, stype = %s, initcond = %L);', proname, pg_get_function_arguments(oid),
+      aggtransfn, format_type(aggtranstype, null), agginitval)
+    else pg_get_functiondef(oid) || ';' end
+  from pg_proc left join pg_aggregate on aggfnoid = oid where pronamespace = 'public'::regnamespace
 order by kind, name, text`
 
-/** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes, statistics and triggers, and functions. */
+/** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes, statistics and triggers, functions and aggregates. */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
