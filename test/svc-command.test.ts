@@ -1,4 +1,4 @@
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { execFile, execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
@@ -14,6 +14,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
 import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
+import type { Order, Outcome } from './support/command-host.ts'
 import { noClick } from './support/ledger.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { startStack } from './support/stack.ts'
@@ -46,14 +47,23 @@ beforeEach(() => {
 const inFolder = (file: string) => path.join(folder, file)
 const read = (file: string) => readFileSync(inFolder(file), 'utf8')
 
-interface Outcome {
-  exitCode: number
-  stdout: string
-  stderr: string
-}
+const host = fork(fileURLToPath(new URL('support/command-host.ts', import.meta.url)), {
+  env: bareEnvironment,
+  execArgv: [],
+})
+afterAll(() => void host.kill())
 
 /** Runs the command in the test's folder, with nothing of this process's environment but what is given. */
-function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
+async function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
+  const ended = once(host, 'message')
+  host.send({ command, args, folder, environment: { ...bareEnvironment, ...environment } } satisfies Order)
+  const [outcome]: Outcome[] = await ended
+  if (!outcome) throw new Error('The host of commands said nothing.')
+  return outcome
+}
+
+/** The same in a process of its own, as whoever installed it has it. */
+function svcAlone(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
   return new Promise((resolve) => {
     const options = { cwd: folder, env: { ...bareEnvironment, ...environment } }
     execFile(process.execPath, [command, ...args], options, (error, stdout, stderr) => {
@@ -66,7 +76,7 @@ const json = async (...call: Parameters<typeof svc>) => JSON.parse((await svc(..
 
 describe('svc init', () => {
   test('writes .svc/ with the settings and the filled-in instructions', async () => {
-    const { exitCode, stdout, stderr } = await svc(['init'])
+    const { exitCode, stdout, stderr } = await svcAlone(['init'])
     expect([exitCode, stderr]).toEqual([0, ''])
     expect(stdout).toContain(`program ${sandbox.programId}`)
     expect(read('.svc/.env')).toBe(
@@ -196,7 +206,7 @@ describe('svc init', () => {
   })
 
   test('writes nothing where the key is refused', async () => {
-    const { exitCode, stderr } = await svc(['init', '--api-key', 'svc_live_wrong'])
+    const { exitCode, stderr } = await svcAlone(['init', '--api-key', 'svc_live_wrong'])
     expect(exitCode).toBe(1)
     expect(stderr).toContain('create one in the dashboard')
     expect(existsSync(inFolder('.svc'))).toBe(false)
@@ -572,7 +582,7 @@ describe('how it fails', () => {
   test.each([[['nonsense']], [['test', 'refund']], [['test', 'sale', '--amount', '9.90']], [['status', '--nonsense']]])(
     '%j is wrong usage and ends with 2',
     async (args) => {
-      const { exitCode, stderr } = await svc(args)
+      const { exitCode, stderr } = await svcAlone(args)
       expect([exitCode, stderr]).toEqual([2, expect.stringContaining('error:')])
     },
   )
@@ -586,7 +596,7 @@ describe('how it fails', () => {
   )
 
   test('writes no colours where there is no terminal', async () => {
-    const all = [await svc(['status']), await svc(['status'], {}), await svc(['init'])]
+    const all = [await svcAlone(['status']), await svcAlone(['status'], {}), await svcAlone(['init'])]
     expect(all.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toContain('\u001B')
   })
 })
