@@ -6,12 +6,16 @@ import type { Database } from '../../lib/database.ts'
 import { kysely } from '../../lib/kysely.ts'
 import { addMember, createPerson } from '../../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
+import { makeAdjustment } from '../../lib/money/adjustments.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
 import { makePayoutRun } from '../../lib/money/payout-runs.ts'
 import { askWithdrawal } from '../../lib/money/withdrawals.ts'
 import { testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
+import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
+import { makeCode } from '../../lib/programs/codes.ts'
+import { makeGroup } from '../../lib/programs/groups.ts'
 import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
 import { invitePartner } from '../../lib/programs/partner-invitations.ts'
@@ -80,6 +84,12 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
     commissions.push(Number((await post('/api/v1/track/sale', sale))['commission_id']))
   }
   await approveCommissions(db, programId, commissions.slice(0, 2))
+  const flags = JSON.stringify([{ rule: 'bot', evidence: { user_agent: 'Bot' } }])
+  const [, , held = 0] = commissions
+  await db.batch([
+    kysely.updateTable('commissions').set({ held_at: now }).where('program_id', '=', programId).where('id', '=', held),
+    kysely.insertInto('commission_reviews').values({ program_id: programId, commission_id: held, flags }),
+  ])
   const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
   const withdrawal = await askWithdrawal(db, ask)
   const run = await makePayoutRun(db, programId, crypto.randomUUID())
@@ -119,6 +129,18 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   const waiting = await apply(db, { ...applicant, email: `waiting-${tag}@example.com` })
   const found = await findApplication(db, waiting.token)
   if (found) await confirmApplication(db, found)
+  const group = await makeGroup(db, programId, { name: 'Gold', rules: [{ commission_bp: 1000 }] })
+  const code = await makeCode(db, programId, {
+    partner_id: other.partnerId,
+    code: `CODE-${tag}`,
+    promotion_code_id: null,
+    account_id: null,
+  })
+  const adjustment = { partnerId: other.partnerId, amountCents: 700, note: 'By hand' }
+  await makeAdjustment(db, programId, adjustment, crypto.randomUUID(), [])
+  const [link] = await db.query(
+    kysely.selectFrom('referral_links').select('id').where('program_id', '=', programId).orderBy('id', 'desc').limit(1),
+  )
   const [[key], [memberInvitation], [partnerInvitation], [session]] = await db.batch([
     kysely.selectFrom('api_keys').select('id').where('program_id', '=', programId),
     kysely.selectFrom('workspace_invitations').select('id').where('workspace_id', '=', workspaceId),
@@ -152,6 +174,22 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':eventId': 'evt_1',
       ':endpointId': String(endpoint?.id),
       ':messageId': String(message),
+      ':groupId': String(group.id),
+      ':codeId': String(code.id),
+      ':transactionId': `${stagedSale}${tag}-3`,
+      // As the program API names them.
+      ':partner_id': String(other.partnerId),
+      ':group_id': String(group.id),
+      ':code_id': String(code.id),
+      ':link_id': String(link?.id),
+      ':application_id': String(waiting.applicationId),
+      ':customer': tag,
+      ':transaction_id': `${stagedSale}${tag}-3`,
+      ':commission_id': String(commissions[2]),
+      ':payout_id': String(withdrawal),
+      ':payout_run_id': String(run),
+      ':webhook_endpoint_id': String(endpoint?.id),
+      ':delivery_id': webhookId(message),
     },
   }
 }

@@ -184,7 +184,12 @@ const oddHeaders: [string, string][] = [
 /** Headers take Latin-1 without line ends; text beyond is left out. */
 const asHeader = (text: string) => text.replaceAll(/[^\x20-\x7e]/g, '').trim()
 
-function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): FuzzRequest {
+function makeRequest(
+  document: ApiDocument,
+  sandbox: Sandbox,
+  ids: Record<string, string>,
+  random: Random,
+): FuzzRequest {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   )
@@ -225,10 +230,10 @@ function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): F
   let method = page === undefined ? chosen.method.toUpperCase() : 'GET'
   if (random.chance(0.03)) method = random.pick(['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD']) ?? method
 
-  const id = random.chance(0.75)
-    ? String(sandbox.programId)
-    : encodeURIComponent(asText(oddValue(random)).toWellFormed())
-  let path = (page ?? chosen.path).replace(/\{\w+\}|:programId/, () => id || '0')
+  let path = (page ?? chosen.path).replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const known = name === 'programId' ? String(sandbox.programId) : (ids[`:${name}`] ?? '1')
+    return encodeURIComponent(random.chance(0.75) ? known : asText(oddValue(random)).toWellFormed()) || '0'
+  })
   const names = [
     ...(operation.parameters ?? []).filter((parameter) => parameter.in === 'query').map(({ name }) => name),
     'period',
@@ -263,6 +268,11 @@ function makeRequest(document: ApiDocument, sandbox: Sandbox, random: Random): F
     transaction_id: `t-${random.integer(1, 5000)}`,
     amount_cents: random.integer(1, 50_000),
     currency: 'usd',
+    partner_id: Number(ids[':partner_id']),
+    partner_ids: [Number(ids[':partner_id'])],
+    group_id: Number(ids[':group_id']),
+    ids: [Number(ids[':commission_id'])],
+    commission_ids: [Number(ids[':commission_id'])],
   }
   const schema = Object.values(operation.requestBody?.content ?? {})[0]?.schema
   const good = object(schema ?? {}, random, own)
@@ -308,6 +318,7 @@ function likelyField(name: string, offered: string[], stage: Stage, random: Rand
   if (name === 'user') return stage.ids[':userId'] ?? ''
   if (name === 'balance') return `${stage.ids[':programId']} usd`
   if (name === 'partner_id') return stage.ids[':partnerId'] ?? ''
+  if (name === 'group_id' || name === 'to') return random.pick([stage.ids[':groupId'] ?? '', '']) ?? ''
   if (/_on$|date|From|To$/.test(name))
     return random.pick(['2026-11-20', '2026-02-30', '0001-01-01', '9999-12-31']) ?? ''
   return random.chance(0.8) && offered.length > 0 ? (random.pick(offered) ?? '') : `${name} ${random.integer(1, 500)}`
@@ -347,10 +358,13 @@ function makeSignedInRequest(
   const isAuth = route.startsWith('/api/auth/')
   const form = forms.get(route) ?? random.pick([...forms.values()]) ?? new Map<string, string[]>()
   const names = isAuth ? authFields : [...form.keys()]
+  // Forms were read with the ids of another stage.
+  const nameNow = (name: string) =>
+    name.replace(/^(commission|partner|application)-\d+$/, (_, of: string) => `${of}-${stage.ids[`:${of}Id`]}`)
   const fields = names
     .filter(() => random.chance(isAuth ? 0.6 : 0.93))
     .map((name): [string, string] => [
-      name,
+      nameNow(name),
       random.chance(oddity) ? asText(oddValue(random)) : likelyField(name, form.get(name) ?? [], stage, random),
     ])
   if (method === 'GET') {
@@ -422,10 +436,11 @@ export async function fuzz(options: {
     const stageNumber = Math.floor(number / requestsOfStage)
     if (!stages.has(stageNumber)) stages.set(stageNumber, options.openStage())
     const stage = await stages.get(stageNumber)
+    // With the ids of the stage, by its own key or by another's.
     const request =
       stage && random.chance(0.5)
         ? makeSignedInRequest(baseUrl, pages, forms, stage, random)
-        : makeRequest(document, sandbox, random)
+        : makeRequest(document, stage && random.chance(0.6) ? stage.sandbox : sandbox, stage?.ids ?? {}, random)
     const complain = (what: string) => {
       if (result.wrong.length < 100)
         result.wrong.push(
