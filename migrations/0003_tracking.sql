@@ -84,9 +84,10 @@ create table affiliate_click_events (
   primary key (program_id, is_test, click_timestamp, id)
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
--- In which pages a customer's clicks may be, half a byte for each click: a click writes nothing to it, since Postgres adds pages as they have filled.
+-- In which pages a customer's clicks may be, half a byte for each click. Postgres adds pages as they have filled, so that most clicks write nothing to it. Not more
+-- pages than 8: a click into pages that are added already rewrites their filter, which above half a kilobyte is compressed anew each time.
 create index affiliate_click_events_customer_idx on affiliate_click_events
-  using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 16, autosummarize = on);
+  using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 8, autosummarize = on);
 
 -- How many test events a program took on its latest day with one from somebody without its key; count_public_test_event bounds it.
 create table public_test_events (

@@ -124,7 +124,7 @@ create table affiliate_click_events (
   created_at timestamp with time zone not null default now(),
   constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id)
 ) partition by RANGE (click_timestamp);
-CREATE INDEX affiliate_click_events_customer_idx ON ONLY public.affiliate_click_events USING brin (customer_id int8_bloom_ops (n_distinct_per_range='-0.15'), click_timestamp) WITH (pages_per_range='16', autosummarize='on');
+CREATE INDEX affiliate_click_events_customer_idx ON ONLY public.affiliate_click_events USING brin (customer_id int8_bloom_ops (n_distinct_per_range='-0.15'), click_timestamp) WITH (pages_per_range='8', autosummarize='on');
 
 create table affiliate_click_events_default partition of affiliate_click_events DEFAULT;
 
