@@ -45,6 +45,10 @@ create table programs (
   webhook_types text[],
   -- How often its commission rules changed, 0 where it never had one: the sale, which reads this row anyway, chooses among those of this version.
   rules_version integer not null default 0,
+  -- The rules of partners and groups for whatever they sell, as prepare_rules writes them down for sales: whose each is, as the index by holder has it,
+  -- and its id, percentage, months, fixed amount and cap. Null where one of the program's rules asks for the type of a sale, and where there are many.
+  plain_rule_holders bigint[],
+  plain_rules bigint[],
   -- Which decides over a sale that names a code of one partner and is of a customer whom another's link brought.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   created_at timestamptz not null default now(),

@@ -100,8 +100,24 @@ begin
       and (r.product_id, r.sale_type) is not distinct from (w.product_id, w.sale_type)
   )
   order by w.ordinality;
+  perform prepare_rules(of_program_id);
   return true;
 end $$;
+
+-- Writes a program's plain rules down in its row, which every sale reads: terms_of for a sale without products is then the rule of its partner, or else of
+-- their group, and costs no statement. A row that is read with each sale is to stay short.
+create or replace function prepare_rules(of_program_id bigint) returns void language sql as $$
+  update programs p set (plain_rule_holders, plain_rules) = (
+    select case when fits then coalesce(holders, '{}') end, case when fits then rules end from (
+      select count(r.sale_type) = 0 and count(*) filter (where r.product_id is null) <= 100 as fits,
+        array_agg(coalesce(r.partner_id * 2 + 1, r.group_id * 2) order by r.id) filter (where r.product_id is null) as holders,
+        array_agg(array[r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0), r.lifetime_cap_cents]
+          order by r.id) filter (where r.product_id is null) as rules
+      from commission_rules r where r.program_id = of_program_id and r.ended_at is null
+    ) prepared
+  )
+  where p.id = of_program_id
+$$;
 
 -- The rules of a group, of a partner or of everybody without one of them, and with another, in place of the one for the same product or type of sale.
 create or replace function rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns jsonb

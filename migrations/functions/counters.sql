@@ -53,21 +53,29 @@ begin
   return add_customers(of_program_id, at, more_leads, more_conversions);
 end $$;
 
--- The same of money. Its row takes along the conversion or the lead of that moment, whose hour the caller adds.
+-- The same of money. Its row takes along the conversion or the lead of that moment, whose hour the caller adds. Who has locked the customer can give their
+-- latest click, which else is looked up.
 create or replace function count_money(
   of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
   more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0, more_conversions bigint default 0,
-  more_leads bigint default 0, of_code_id bigint default null
+  more_leads bigint default 0, of_code_id bigint default null, latest_click_at timestamptz default null
 ) returns boolean language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales, revenue_cents,
-    commission_cents, refunded_cents)
-  select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
-    more_revenue_cents, more_commission_cents, more_refunded_cents
-  from customers c where c.program_id = of_program_id and c.id = of_customer_id;
+  if latest_click_at is not null then
+    insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
+      revenue_cents, commission_cents, refunded_cents)
+    values (of_program_id, of_customer_id, of_partner_id, of_code_id, latest_click_at, count_money.at, of_currency, more_leads, more_conversions,
+      more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents);
+  else
+    insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
+      revenue_cents, commission_cents, refunded_cents)
+    select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+      more_revenue_cents, more_commission_cents, more_refunded_cents
+    from customers c where c.program_id = of_program_id and c.id = of_customer_id;
+  end if;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;

@@ -35,7 +35,7 @@ begin
     counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
       program.lead_commission_cents, 0, 0, 1);
     if program.user_id is not null then
-      perform tell_earned(customer.program_id, program.user_id, commission_id);
+      counted := tell_earned(customer.program_id, program.user_id, commission_id);
     end if;
   else
     counted := count_customers(customer.program_id, customer.id, now(), 1, 0);

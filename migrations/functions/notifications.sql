@@ -156,14 +156,15 @@ create or replace function write_daily_notices(moment timestamptz) returns table
   returning program_id, id
 $$;
 
--- Tells a partner of a commission at once, where they chose so.
-create or replace function tell_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns void
+-- Tells a partner of a commission at once, where they chose so, which is not what is usual. Returns true so that a call can be assigned.
+create or replace function tell_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns boolean
 language plpgsql as $$
 begin
-  if mail_frequency_of(of_user_id, 'earned') = 'at_once' then
+  if exists (select from mail_choices c where c.user_id = of_user_id and c.topic = 'earned' and c.frequency = 'at_once') then
     perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
         'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = of_program_id and c.id = of_commission_id;
   end if;
+  return true;
 end $$;

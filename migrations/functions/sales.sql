@@ -51,54 +51,74 @@ create or replace function record_sale(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  customer record;
-  partner record;
-  rule record;
-  was_attributed boolean := false;
+  -- Of the customer and of the program. Each in a variable of its own, since a record of them costs a sale a hundredth.
+  known_id bigint;
+  first_at timestamptz;
+  latest_click_at timestamptz;
+  first_code_id bigint;
+  is_unverified boolean;
+  program_hold_days integer;
+  program_webhooks text[];
+  version integer;
+  program_currency text;
+  rule_holders bigint[];
+  rules bigint[];
+  place integer;
+  how_found jsonb;
+  -- Of the partner.
+  left_at timestamptz;
+  in_group_id bigint;
+  person_id text;
+  was_attributed boolean;
   is_first_purchase boolean;
   is_counted_now boolean;
   is_counted_apart boolean;
   counted boolean;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
-  select c.id, c.partner_id, c.first_purchase_date, c.key_unverified_since is not null
-      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key as is_unverified,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, p.currency, c.code_id,
+  select c.id, c.partner_id, c.first_purchase_date, c.last_click_at, c.key_unverified_since is not null
+      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key,
+    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, p.currency, p.plain_rule_holders,
+    p.plain_rules, c.code_id,
     -- What comes without steps was found by the customer key alone, as most sales of the API are.
     jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
       'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
-      || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}') as resolution
-  into customer
+      || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}')
+  into known_id, given.partner_id, first_at, latest_click_at, is_unverified, given.commission_bp, given.commission_months, program_hold_days,
+    program_webhooks, version, program_currency, rule_holders, rules, first_code_id, how_found
   from customers c join programs p on p.id = c.program_id
   where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
-  if customer.id is not null then
-    if coalesce(given.code_id, customer.code_id) is not null then
-      select d.code_id, d.partner_id, d.resolution into given.code_id, customer.partner_id, customer.resolution
-      from decide_by_code(given, customer.id, customer.resolution) d;
+  if known_id is not null then
+    if coalesce(given.code_id, first_code_id) is not null then
+      select d.code_id, d.partner_id, d.resolution into given.code_id, given.partner_id, how_found
+      from decide_by_code(given, known_id, how_found) d;
+      if first_at is null then
+        first_code_id := coalesce(first_code_id, given.code_id);
+      end if;
     end if;
     -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
-    select r.closed_at, r.group_id, r.user_id into partner from partners r
-    where r.program_id = given.program_id and r.id = customer.partner_id for key share;
-    if partner.closed_at is not null then
-      customer.commission_bp := 0;
-      customer.resolution := customer.resolution || '{"partner_left": true}';
-    end if;
-    given.partner_id := customer.partner_id;
-    given.commission_bp := customer.commission_bp;
-    given.commission_months := customer.commission_duration_months;
-    if customer.rules_version > 0 and partner.closed_at is null then
-      -- As with_terms, to which giving a whole sale costs a twentieth of one.
-      given.terms_among := (customer.rules_version, partner.group_id, customer.commission_bp, customer.commission_duration_months);
-      select r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0) as fixed_cents, r.lifetime_cap_cents as cap_cents
-      into rule
-      from terms_of(given.program_id, customer.rules_version, given.partner_id, partner.group_id, given.product_ids, given.sale_type) r;
-      if rule.id is not null then
-        given.commission_rule_id := rule.id;
-        given.commission_bp := rule.commission_bp;
-        given.commission_months := rule.commission_duration_months;
-        if customer.currency = given.currency then
-          given.commission_fixed_cents := rule.fixed_cents;
-          given.commission_cap_cents := rule.cap_cents;
+    select r.closed_at, r.group_id, r.user_id into left_at, in_group_id, person_id from partners r
+    where r.program_id = given.program_id and r.id = given.partner_id for key share;
+    if left_at is not null then
+      given.commission_bp := 0;
+      how_found := how_found || '{"partner_left": true}';
+    elsif version > 0 then
+      given.terms_among := (version, in_group_id, given.commission_bp, given.commission_months);
+      -- As with_terms, to which giving a whole sale costs a twentieth of one. Mostly nothing is looked up: see prepare_rules.
+      if rule_holders is not null and given.product_ids is null then
+        place := coalesce(array_position(rule_holders, given.partner_id * 2 + 1), array_position(rule_holders, in_group_id * 2));
+      else
+        select 1, array[array[r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0), r.lifetime_cap_cents]]
+        into place, rules
+        from terms_of(given.program_id, version, given.partner_id, in_group_id, given.product_ids, given.sale_type) r;
+      end if;
+      if place is not null then
+        given.commission_rule_id := rules[place][1];
+        given.commission_bp := rules[place][2]::integer;
+        given.commission_months := rules[place][3]::integer;
+        if program_currency = given.currency then
+          given.commission_fixed_cents := rules[place][4];
+          given.commission_cap_cents := rules[place][5];
         end if;
       end if;
     end if;
@@ -110,18 +130,18 @@ begin
       terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
       subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
       processor_charge_id, processor_invoice_id, processor_customer_id)
-    values (given.program_id, given.is_test, given.transaction_id, customer.id, given.partner_id, given.customer_key,
+    values (given.program_id, given.is_test, given.transaction_id, known_id, given.partner_id, given.customer_key,
       coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
       given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
-      given.terms_among, given.product_ids, given.coupon, case when customer.id is not null then given.code_id end, coalesce(customer.resolution, given.resolution), given.currency,
-      given.sale_type, given.payment_status,
+      given.terms_among, given.product_ids, given.coupon, case when known_id is not null then given.code_id end,
+      coalesce(how_found, given.resolution), given.currency, given.sale_type, given.payment_status,
       given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
       given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
       given.processor_invoice_id, given.processor_customer_id)
     on conflict on constraint sales_transaction_key do nothing
     returning * into sale;
-    inserted := sale.id is not null;
-    exit when inserted;
+    inserted := found;
+    exit when found;
     select s.* into sale from sales s
     where s.program_id = given.program_id and s.is_test = given.is_test and s.transaction_id = given.transaction_id
     for no key update;
@@ -132,7 +152,7 @@ begin
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
     -- A sale that has a customer keeps them; one that has none is given the one whom a later call of its key names.
-    if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
+    if not completes and (was_attributed or known_id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
     if given.amount_source > sale.amount_source then
@@ -145,7 +165,7 @@ begin
       given := with_terms(given);
     end if;
     update sales s set
-      customer_id = coalesce(s.customer_id, customer.id),
+      customer_id = coalesce(s.customer_id, known_id),
       partner_id = coalesce(s.partner_id, given.partner_id),
       commission_bp = coalesce(s.commission_bp, given.commission_bp),
       commission_months = case when was_attributed then s.commission_months else given.commission_months end,
@@ -155,7 +175,7 @@ begin
       terms_among = case when was_attributed then s.terms_among else given.terms_among end,
       coupon = coalesce(s.coupon, given.coupon),
       code_id = case when was_attributed then s.code_id else given.code_id end,
-      resolution = case when was_attributed then s.resolution else coalesce(customer.resolution, given.resolution, s.resolution) end,
+      resolution = case when was_attributed then s.resolution else coalesce(how_found, given.resolution, s.resolution) end,
       customer_key = coalesce(s.customer_key, given.customer_key),
       api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
       subscription_id = coalesce(s.subscription_id, given.subscription_id),
@@ -167,46 +187,45 @@ begin
     where s.program_id = sale.program_id and s.id = sale.id
     returning s.* into sale;
   end if;
-  if was_attributed or sale.customer_id is null or sale.is_test then
+  if was_attributed is true or sale.customer_id is null or sale.is_test then
     return;
   end if;
 
   commission_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
-    sale.sale_date, customer.first_purchase_date, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
+    sale.sale_date, first_at, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
   if commission_cents > 0 then
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, hold_until)
     values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission_cents,
-      case when customer.is_unverified and customer.first_purchase_date is null then 'unverified_customer' end,
-      now() + make_interval(days => customer.hold_days))
+      case when is_unverified and first_at is null then 'unverified_customer' end,
+      now() + make_interval(days => program_hold_days))
     returning id into commission_id;
   end if;
 
-  is_first_purchase := (customer.first_purchase_date is null or customer.first_purchase_date > sale.sale_date) and sale.amount_cents > 0;
+  is_first_purchase := (first_at is null or first_at > sale.sale_date) and sale.amount_cents > 0;
   if is_first_purchase then
-    if customer.first_purchase_date is null then
-      customer.code_id := coalesce(customer.code_id, sale.code_id);
-    end if;
-    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date, code_id = customer.code_id
+    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date, code_id = first_code_id
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    is_counted_apart := sale.payment_status <> 'paid' or customer.code_id is distinct from sale.code_id;
+    is_counted_apart := sale.payment_status <> 'paid' or first_code_id is distinct from sale.code_id;
     if not is_counted_apart then
       counted := add_customers(sale.program_id, sale.sale_date, 0, 1);
     else
       counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     end if;
-    if customer.first_purchase_date is not null then
-      counted := count_customers(sale.program_id, sale.customer_id, customer.first_purchase_date, 0, -1);
+  end if;
+  if first_at is not null then
+    if is_first_purchase then
+      counted := count_customers(sale.program_id, sale.customer_id, first_at, 0, -1);
       perform correct_commissions(sale, false, true);
     end if;
-  end if;
-  -- One told late leaves less for those that came after it under a cap.
-  if customer.rules_version > 0 and customer.first_purchase_date is not null then
-    if exists (
-      select from sales s
-      where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
-        and (s.sale_date, s.id) > (sale.sale_date, sale.id)
-    ) then
-      perform correct_commissions(sale, false, false);
+    -- One told late leaves less for those that came after it under a cap.
+    if version > 0 then
+      if exists (
+        select from sales s
+        where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
+          and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+      ) then
+        perform correct_commissions(sale, false, false);
+      end if;
     end if;
   end if;
   -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
@@ -214,20 +233,22 @@ begin
   if sale.payment_status = 'paid' then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
       case when is_counted_now then commission_cents else 0 end, sale.refunded_cents,
-      (is_first_purchase and not is_counted_apart)::integer, of_code_id => sale.code_id);
+      (is_first_purchase and not is_counted_apart)::integer, of_code_id => sale.code_id, latest_click_at => latest_click_at);
   end if;
   if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
     counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
-      of_code_id => sale.code_id);
+      of_code_id => sale.code_id, latest_click_at => latest_click_at);
   end if;
-  if commission_id is not null and partner.user_id is not null then
-    perform tell_earned(sale.program_id, partner.user_id, commission_id);
+  if commission_id is not null and person_id is not null then
+    counted := tell_earned(sale.program_id, person_id, commission_id);
   end if;
-  if 'sale.created' = any (customer.webhook_types) then
-    perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
-  end if;
-  if commission_id is not null and 'commission.created' = any (customer.webhook_types) then
-    perform tell_commission(sale.program_id, commission_id);
+  if program_webhooks is not null then
+    if 'sale.created' = any (program_webhooks) then
+      perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+    end if;
+    if commission_id is not null and 'commission.created' = any (program_webhooks) then
+      perform tell_commission(sale.program_id, commission_id);
+    end if;
   end if;
 end $$;
 
@@ -356,10 +377,11 @@ create or replace function track_sale(
 declare
   given sales;
   account_id text;
+  is_of_payment boolean;
   recorded record;
   stored sales;
   valid_after timestamptz;
-  is_bound boolean := false;
+  is_bound boolean;
   is_key_known boolean;
 begin
   -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
@@ -369,83 +391,94 @@ begin
         and (c.key_unverified_since is null or of_click_id is null)
     ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents - tax_cents, currency, sale_type,
     'paid',
-    is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id
+    is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id,
+    p.processor_account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_', k.program_id, is_test, true
   into key_refusal, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
     given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
-    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id
+    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id,
+    is_of_payment, program_id, is_tested, is_attributed
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
-  -- Nobody's customer who signed up as a test, as by a test link, buys as one too, for a day.
-  if given.customer_id is null and of_click_id is null and not is_test then
-    given.is_test := exists (
-      select from affiliate_lead_events e where e.program_id = given.program_id and e.is_test
-        and e.lead_timestamp > now() - interval '1 day' and e.customer_key = track_sale.customer_key
-    );
-  end if;
-  is_tested := given.is_test;
-  if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
-    given.transaction_id := known_transaction(given, account_id);
-  end if;
-  if given.customer_id is null and of_click_id is null then
-    given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
-  elsif given.customer_id is null then
-    is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
-    select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
-    if is_test then
-      select c.id into given.customer_id from customers c
-      where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
-        or c.customer_key = track_sale.customer_key)
-      order by c.click_id = of_click_id desc limit 1;
-    -- A sale that is refused as a duplicate binds no key to the click, unless this gives it its customer, and neither does a test sale.
-    elsif not exists (
-      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
-        and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
-    ) then
-      perform lock_given_names(account_id, customer_key, of_click_id, null);
-      given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
-      is_bound := given.customer_id is not null;
+  -- One condition for a sale of a known customer that names no code, since each costs it two thousandths.
+  if given.customer_id is null or coupon is not null or is_of_payment then
+    -- Nobody's customer who signed up as a test, as by a test link, buys as one too, for a day.
+    if given.customer_id is null and of_click_id is null and not is_test then
+      given.is_test := exists (
+        select from affiliate_lead_events e where e.program_id = given.program_id and e.is_test
+          and e.lead_timestamp > now() - interval '1 day' and e.customer_key = track_sale.customer_key
+      );
+      is_tested := given.is_test;
     end if;
-    given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
-  end if;
-  if coupon is not null then
-    given.coupon := coupon;
-    given := with_code(given, null, now());
-    -- As above.
-    if given.customer_id is null and given.code_id is not null and not given.is_test and not exists (
-      select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
-        and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
-    ) then
-      perform lock_given_names(account_id, customer_key, of_click_id, null);
-      given.customer_id := add_customer_of_code(given, stem, null, now());
-      is_bound := true;
+    if is_of_payment then
+      given.transaction_id := known_transaction(given, account_id);
+    end if;
+    if given.customer_id is null and of_click_id is null then
+      given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
+    elsif given.customer_id is null then
+      is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
+      select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
+      if is_test then
+        select c.id into given.customer_id from customers c
+        where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
+          or c.customer_key = track_sale.customer_key)
+        order by c.click_id = of_click_id desc limit 1;
+      -- A sale that is refused as a duplicate binds no key to the click, unless this gives it its customer, and neither does a test sale.
+      elsif not exists (
+        select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+          and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
+      ) then
+        perform lock_given_names(account_id, customer_key, of_click_id, null);
+        given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
+        is_bound := given.customer_id is not null;
+      end if;
+      given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
+    end if;
+    if coupon is not null then
+      given.coupon := coupon;
+      given := with_code(given, null, now());
+      -- As above.
+      if given.customer_id is null and given.code_id is not null and not given.is_test and not exists (
+        select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+          and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
+      ) then
+        perform lock_given_names(account_id, customer_key, of_click_id, null);
+        given.customer_id := add_customer_of_code(given, stem, null, now());
+        is_bound := true;
+      end if;
     end if;
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
-  -- What was refunded before the sale was known here, or had its customer.
-  if account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_' then
-    perform settle_reversals(stored);
-  elsif not recorded.inserted and stored.refunded_cents > 0 then
-    perform settle_refunds(stored.program_id, stored.id, null);
+  is_recorded := recorded.inserted;
+  if not is_recorded or is_of_payment or is_bound then
+    -- What was refunded before the sale was known here, or had its customer.
+    if is_of_payment then
+      perform settle_reversals(stored);
+    elsif not recorded.inserted and stored.refunded_cents > 0 then
+      perform settle_refunds(stored.program_id, stored.id, null);
+    end if;
+    if is_bound then
+      perform attribute_to_customer(account_id, given.program_id, given.customer_id);
+    end if;
+    is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+    if not is_recorded then
+      -- With what the API told, where it told the sale: what the processor corrected since is no difference between two calls.
+      same_payload := stored.customer_key is not distinct from given.customer_key
+        and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
+    end if;
   end if;
-  if is_bound then
-    perform attribute_to_customer(account_id, given.program_id, given.customer_id);
-  end if;
-  program_id := stored.program_id;
-  wrote_webhooks := wrote_webhook();
-  outbox_ids := written_outbox_ids();
   sale_id := stored.id;
   customer_id := stored.customer_id;
-  -- A test makes no customer, whom a code would bring.
-  is_attributed := customer_id is not null or is_tested and given.code_id is not null;
+  if customer_id is null then
+    -- A test makes no customer, whom a code would bring.
+    is_attributed := is_tested and given.code_id is not null;
+  end if;
   commission_id := recorded.commission_id;
   commission_cents := recorded.commission_cents;
-  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
-  if not is_recorded then
-    -- With what the API told, where it told the sale: what the processor corrected since is no difference between two calls.
-    same_payload := stored.customer_key is not distinct from given.customer_key
-      and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
+  if told_something() then
+    wrote_webhooks := wrote_webhook();
+    outbox_ids := written_outbox_ids();
   end if;
 end $$;
