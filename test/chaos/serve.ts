@@ -5,6 +5,7 @@ import type { ClientBase, Pool } from 'pg'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { freePort } from '../../lib/local/postgres.ts'
 import type { Sandbox } from '../../lib/local/sandbox.ts'
+import { startSilentNetwork } from '../support/silent-network.ts'
 import { type Served, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 import type { Random } from './random.ts'
@@ -117,7 +118,17 @@ export async function lossesOf(sql: ClientBase | Pool, heard: Heard): Promise<st
 }
 
 /** What befalls the service. */
-const strokes = ['kill the leader', 'kill another', 'upgrade', 'kill Postgres', 'a jump of the clock'] as const
+const strokes = [
+  'kill the leader',
+  'kill another',
+  'upgrade',
+  'kill Postgres',
+  'a jump of the clock',
+  'a silent network',
+] as const
+
+/** A call is tried twice for ten seconds each where the database is silent. */
+const answeredWithinMilliseconds = 25_000
 
 /** Whether a process holds the lock of lib/serve/coordinator.ts. */
 async function isLed(sql: Pool): Promise<boolean> {
@@ -135,7 +146,8 @@ const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
 
 /**
  * Two processes of `npm run serve` on one database under callers. In each round one is killed, or gives way to a new one beside it, or
- * Postgres is killed, or a clock jumps by an hour; then somebody leads and everybody is answered again.
+ * Postgres is killed, or a clock jumps by an hour, or nothing passes between them and Postgres any more; then somebody leads and everybody is
+ * answered again.
  */
 export async function runServeChaos(options: {
   sql: Pool
@@ -149,11 +161,15 @@ export async function runServeChaos(options: {
   const { sql, programs, killPostgres, random, rounds } = options
   const wrong: string[] = []
   const counts: Record<string, number> = {}
+  const databaseUrl = new URL(options.environment['DATABASE_URL'] ?? '')
+  const network = await startSilentNetwork({ host: databaseUrl.hostname, port: Number(databaseUrl.port) })
+  databaseUrl.host = `127.0.0.1:${network.port}`
   async function start(): Promise<Served> {
     const port = await freePort()
     return await spawnServe({
       ...bareEnvironment,
       ...options.environment,
+      DATABASE_URL: databaseUrl.href,
       BASE_URL: `http://127.0.0.1:${port}`,
       PORT: String(port),
       TRUST_PROXY: '127.0.0.1',
@@ -164,8 +180,21 @@ export async function runServeChaos(options: {
   const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
   const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)
 
+  async function silence(): Promise<void> {
+    network.silence()
+    const asked = running.map(async ({ baseUrl }) => {
+      const headers = { authorization: `Bearer ${programs[0]?.apiKey}` }
+      const signal = AbortSignal.timeout(answeredWithinMilliseconds)
+      const answer = await fetch(`${baseUrl}/api/v1/cli/status`, { headers, signal }).catch(() => undefined)
+      if (answer?.status !== 503) wrong.push(`in the silence the answer was ${answer?.status ?? 'none'}`)
+    })
+    await Promise.all(asked)
+    network.speak()
+  }
+
   async function strike(stroke: (typeof strokes)[number]): Promise<void> {
     if (stroke === 'kill Postgres') return await killPostgres()
+    if (stroke === 'a silent network') return await silence()
     const leader = running.find(isLeader)
     const other = running.find((one) => one !== leader)
     const struck = stroke === 'kill another' ? other : (leader ?? other)
@@ -200,6 +229,7 @@ export async function runServeChaos(options: {
   const codes = await Promise.all(running.map((served) => served.end('SIGTERM')))
   for (const served of running) if (served.errors() !== '') wrong.push(`on standard error: ${served.errors()}`)
   for (const code of codes) if (code !== 0) wrong.push(`a stop ended with ${code}`)
+  network.close()
   wrong.push(...(await lossesOf(sql, heard)))
   const acknowledged = heard.clicks.length + heard.sales.length + heard.refunds.length
   return { wrong, acknowledged, refusals: heard.refusals, strokes: counts }
