@@ -57,7 +57,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const isTest = saysTest || tested !== undefined
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
-      const click = asClick(body, { code, parameters }, c.req.raw, visitor)
+      const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
       if (isTest) {
         const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
         return c.json({
@@ -89,12 +89,12 @@ function affOf(parameters: URLSearchParams): string | null {
   return aff && (aff.replace(/[?&#;/][^]*|^[^\w.@-]+|[^\w.@-]+$/g, '') || aff)
 }
 
-function asClick(
+async function asClick(
   body: ClickRequest,
   link: { code: string; parameters: URLSearchParams },
   request: Request,
   visitor: ProxiedVisitor | undefined,
-): Click {
+): Promise<Click> {
   // A header can be longer than what is kept, and the cut can fall inside a character.
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   return {
@@ -110,7 +110,7 @@ function asClick(
     language: body.language ?? null,
     timezone: body.timezone ?? null,
     ...visitorLocation(request, visitor),
-    ...visitorDevice(userAgent),
+    ...(await visitorDevice(userAgent)),
     campaign: campaignOf(link.parameters),
     additional_data: visitor
       ? { ...body.additional_data, program_id: visitor.programId }

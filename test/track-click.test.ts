@@ -273,8 +273,8 @@ describe('a bot, by its user agent,', () => {
     'Mozilla/5.0 (Linux; Android 11; moto g power) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 Chrome-Lighthouse',
     'Mozilla/5.0 (compatible; PetalBot;+https://webmaster.petalsearch.com/site/petalbot)',
     'Mozilla/5.0 (compatible; DotBot/1.2; +https://opensiteexplorer.org/dotbot)',
-  ])('%s', (agent) => {
-    expect(visitorDevice(agent).device_type).toBe('bot')
+  ])('%s', async (agent) => {
+    expect(await visitorDevice(agent)).toMatchObject({ device_type: 'bot' })
   })
 
   test.for([
@@ -317,11 +317,11 @@ describe('a bot, by its user agent,', () => {
     ],
     ['python-requests/2.32.0', null],
     ['', null],
-  ] as const)('is not %s', ([agent, device]) => {
-    expect(visitorDevice(agent).device_type).toBe(device)
+  ] as const)('is not %s', async ([agent, device]) => {
+    expect(await visitorDevice(agent)).toMatchObject({ device_type: device })
   })
 
-  test('is not any browser of a desktop, of which the parser knows no device', () => {
+  test('is not any browser of a desktop, which is read as the parser reads it', async () => {
     const systems = [
       'Windows NT 6.1',
       'Windows NT 10.0; Win64; x64',
@@ -340,8 +340,12 @@ describe('a bot, by its user agent,', () => {
         ...browsers.map((browser) => `(${system}) ${browser}`),
       ]
       for (const agent of agents.map((rest) => `Mozilla/5.0 ${rest}`)) {
-        expect([agent, visitorDevice(agent).device_type]).toEqual([agent, 'desktop'])
-        expect([agent, new UAParser(agent).getDevice().type]).toEqual([agent, undefined])
+        const parsed = new UAParser(agent)
+        expect([agent, parsed.getDevice().type]).toEqual([agent, undefined])
+        expect([agent, await visitorDevice(agent)]).toEqual([
+          agent,
+          { device_type: 'desktop', device_os: parsed.getOS().name, browser_name: parsed.getBrowser().name },
+        ])
       }
     }
   })

@@ -148,7 +148,7 @@ async function walkThrough(
       additional_data: null,
       campaign: source === null ? null : { utm_source: source },
       ...pick(places),
-      ...visitorDevice(agent),
+      ...(await visitorDevice(agent)),
     },
     null,
     clickAt.getTime(),

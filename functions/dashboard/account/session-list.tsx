@@ -13,14 +13,17 @@ export const sessionPages = createPages()
 
 const address = '/account/sessions'
 
-function deviceOf(userAgent: string | null): string {
-  const { browser_name: browser, device_os: system } = visitorDevice(userAgent)
+async function deviceOf(userAgent: string | null): Promise<string> {
+  const { browser_name: browser, device_os: system } = await visitorDevice(userAgent)
   return [browser ?? 'A program', system].filter(Boolean).join(' on ')
 }
 
 sessionPages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
-  const sessions = await listSessions(c.get('db'), viewer.user.id)
+  const listed = await listSessions(c.get('db'), viewer.user.id)
+  const sessions = await Promise.all(
+    listed.map(async (session) => ({ ...session, device: await deviceOf(session.user_agent) })),
+  )
   return renderAccount(c, viewer, {
     title: 'Your sessions',
     children: (
@@ -44,9 +47,9 @@ sessionPages.get(address, requireViewer, async (c) => {
             columns={[
               {
                 label: 'Device',
-                cell: ({ id, user_agent: agent }) => (
+                cell: ({ id, device }) => (
                   <>
-                    {deviceOf(agent)} {id === viewer.sessionId && <Badge tone="good">This one</Badge>}
+                    {device} {id === viewer.sessionId && <Badge tone="good">This one</Badge>}
                   </>
                 ),
               },
@@ -55,11 +58,11 @@ sessionPages.get(address, requireViewer, async (c) => {
               {
                 label: '',
                 right: true,
-                cell: ({ id, user_agent: agent }) => (
+                cell: ({ id, device }) => (
                   <PostButton
                     action={`${address}/${encodeURIComponent(id)}/end`}
                     class="compact"
-                    label={`Sign out ${deviceOf(agent)}`}
+                    label={`Sign out ${device}`}
                   >
                     Sign out
                   </PostButton>
