@@ -135,6 +135,20 @@ pages.use(async (c, next) => {
   c.set('db', openDatabase(c.env))
   await next()
 })
+pages.use(async (c, next) => {
+  c.set('showPage', async (address, cookie) => {
+    const sent = c.req.raw.headers
+    const headers = new Headers({ cookie: [sent.get('cookie'), cookie].filter(Boolean).join('; ') })
+    const from = sent.get('cf-connecting-ip')
+    if (from !== null) headers.set('cf-connecting-ip', from)
+    const page = await app.request(new URL(address, c.req.url), { headers }, c.env, c.executionCtx)
+    // Loading it again sends nothing again.
+    const named = address.replaceAll('&', '&amp;').replaceAll('"', '%22')
+    const text = (await page.text()).replace('<body>', () => `<body data-address="${named}">`)
+    return new Response(text, { headers: page.headers })
+  })
+  await next()
+})
 pages.use(loadViewer)
 pages.use(actOnce)
 

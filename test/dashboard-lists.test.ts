@@ -157,8 +157,9 @@ test('of the commissions of a page those that are chosen are approved, or all th
     ...others,
   ])
   const send = (fields: Record<string, string>) =>
-    post(`${base}/commissions/decide`, fields, `${base}/commissions?sort=oldest`)
-  const back = [303, `${base}/commissions?sort=oldest`]
+    post(`${base}/commissions/decide`, fields, `${base}/commissions?q=two+words&sort=oldest`)
+  // A search as browsers send it.
+  const back = [303, `${base}/commissions?q=two+words&sort=oldest`]
   const shown = [one, two, others[0]].join(' ')
   expect(
     await send({ which: 'chosen', shown, [`commission-${one}`]: 'on', [`commission-${others[1]}`]: 'on' }),

@@ -433,6 +433,7 @@ test('the pages sign up, in and out', async () => {
 
 const destinations: [next: string, location: string][] = [
   ['/programs/1/events?page=2', '/programs/1/events?page=2'],
+  ["/programs/1/partners?q=O'Hara+(Jr.),+a@b:c;*!$", "/programs/1/partners?q=O'Hara+(Jr.),+a@b:c;*!$"],
   ['https://evil.example/', '/'],
   ['//evil.example/', '/'],
   ['/\\evil.example/', '/'],

@@ -401,7 +401,7 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
         }),
       )
       expect(wide).toEqual([])
-      expect(await page.locator('td.right span').allTextContents()).toContain('¥3,999,999,999,998')
+      expect(await page.locator('td.right span').allTextContents()).toContain('¥4,000,000,000,000')
       await page.setViewportSize({ width: 390, height: 844 })
     }
     await page.goto(`/programs/${yen.programId}?metric=revenue`)

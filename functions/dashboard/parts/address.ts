@@ -9,7 +9,7 @@ export function addressOf(base: string, parameters: Record<string, string | unde
 
 /** A path of this site to go on to, or `/` where the value is anything else, so that no link leads people astray. */
 export function safePath(value: string | undefined): string {
-  return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~]*$/.test(value) ? value : '/'
+  return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~+*!'(),:;@$]*$/.test(value) ? value : '/'
 }
 
 /** The page of this site that a form was posted from, where the browser says it. */

@@ -39,25 +39,33 @@ const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURICompon
 /** What a post leaves behind so that its form can be sent again. */
 export interface RefusedVariables {
   isRefused?: boolean
+  /** Answers with a page of this site, as its browser would load it with a cookie more. */
+  showPage: (address: string, cookie: string) => Promise<Response>
 }
 
-/** Leads back to `page`, where the form shows once what was typed, without passwords, and what is wrong with it. */
+/**
+ * Leads back to `page`, where the form shows once what was typed, without passwords, and what is wrong with it. What is longer than browsers
+ * keep in a cookie is answered with that page itself, so that nobody types it again.
+ */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Omit<FormState, 'values'>>) {
   const address = backTo(c, page)
   const [path = page] = address.split('?')
-  const typed = Object.entries(textsOf(await c.req.parseBody()))
-    .filter(([name]) => !/password|token|^(current|new)$/.test(name))
-    .toSorted(([, one], [, other]) => one.length - other.length)
-  const cookieOf = () => JSON.stringify({ errors: {}, ...refusal, values: Object.fromEntries(typed) })
-  while (typed.length > 0 && encodeURIComponent(cookieOf()).length > maxCookie) typed.pop()
-  setCookie(c, formCookie, cookieOf(), {
+  const typed = Object.entries(textsOf(await c.req.parseBody())).filter(
+    ([name]) => !/password|token|^(current|new)$/.test(name),
+  )
+  const state = JSON.stringify({ errors: {}, ...refusal, values: Object.fromEntries(typed) })
+  c.set('isRefused', true)
+  if (encodeURIComponent(state).length > maxCookie) {
+    const showPage: RefusedVariables['showPage'] = c.get('showPage')
+    return await showPage(address, `${formCookie}=${encodeURIComponent(state)}`)
+  }
+  setCookie(c, formCookie, state, {
     path: cookiePath(path),
     secure: true,
     httpOnly: true,
     sameSite: 'Lax',
     maxAge: 60,
   })
-  c.set('isRefused', true)
   return c.redirect(address, 303)
 }
 
