@@ -48,7 +48,7 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
             label: 'Partner',
             cell: ({ partner_id: id, partner_name: name }) => <a href={partnerAddress(program.id, id)}>{name}</a>,
           },
-          manages && { label: 'Actions', right: true, cell: (code) => <Revoke code={code} address={address} /> },
+          manages && { label: '', right: true, cell: (code) => <Revoke code={code} address={address} /> },
         ]}
         empty={
           asked.search === undefined
@@ -129,7 +129,7 @@ export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProp
               ...(manages
                 ? [
                     {
-                      label: 'Actions',
+                      label: '',
                       right: true,
                       cell: (code: CodeWithFigures) => <Revoke code={code} address={address} />,
                     },
