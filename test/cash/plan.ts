@@ -306,7 +306,8 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     paying,
     on_session_alone: kind === 'subscription' && isOf('bare_invoice', 0),
     on_customer: way === 'customer' ? pick(random, ['before', 'after']) : null,
-    intent_metadata: random.chance(0.3),
+    // Of an intent that names the click and comes first, the sale stays the click's partner's whatever code its session names.
+    intent_metadata: random.chance(0.3) && code === null,
     renewals: kind === 'subscription' && !isOf('bare_invoice', 0) ? random.integer(way === null ? 0 : 1, 3) : 0,
     days_between: way === 'duration' || way === 'window' ? 35 : 7,
     // The lines of a change are no subscription's, and the oldest payloads name the metadata nowhere else.
