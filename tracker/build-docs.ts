@@ -31,6 +31,7 @@ const names = [
   'test-data',
   'program-api',
   'joining',
+  'mail',
   'walk',
   'webhooks',
   'figures',

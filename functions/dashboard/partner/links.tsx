@@ -79,7 +79,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           action={`/partner/programs/${program.id}/leave`}
           class="compact danger"
           label={`Leave ${program.name}`}
-          confirm={`Leave ${program.name}? Your links there stop working. What you earned stays yours.`}
+          confirm={`Leave ${program.name}? Your links and codes there stop working. What you earned stays yours.`}
         >
           Leave
         </PostButton>

@@ -142,7 +142,7 @@ export function PartnerActions({ partner, address }: { partner: PartnerOfProgram
           action={`${address}/${id}/end`}
           class="compact danger"
           label={`End the partnership with ${name}`}
-          confirm={`End the partnership with ${name}? Their links and invitations stop working. What they earned stays theirs.`}
+          confirm={`End the partnership with ${name}? Their links, codes and invitations stop working. What they earned stays theirs.`}
         >
           End
         </PostButton>
