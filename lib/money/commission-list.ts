@@ -11,6 +11,9 @@ export type ListedCommission = InferResult<ReturnType<typeof commissionsStatemen
 
 export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
 
+/** The names of what a commission was held for, of a `commission_reviews` that is `v`; null where it never was. */
+export const flagNames = sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags')
+
 interface CommissionList extends Part {
   /** The newest first, unless it says another order: the largest amount, or the hold that ends next. */
   sort?: (typeof commissionSorts)[number] | undefined
@@ -100,7 +103,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       /** Since when it is held for a person to decide, and the names of what it was held for; null where it never was. */
       'c.held_at',
       'v.decision as review_decision',
-      sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags'),
+      flagNames,
       /** The sale it is of; null for a lead's. */
       's.transaction_id',
       's.amount_cents as sale_cents',

@@ -2,6 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { flagNames } from './commission-list.ts'
 import { type DeliveryOfPayment, deliveriesOfPayment, isEventId } from '../stripe/webhook-events.ts'
 
 export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
@@ -122,7 +123,7 @@ export function explainedSales(programId: number) {
     .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
     .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
-    .select(sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags'))
+    .select(flagNames)
     .select((eb) => [
       /** The latest click that counted, where its event is still kept. */
       jsonObjectFrom(

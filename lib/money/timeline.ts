@@ -4,6 +4,7 @@ import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { type ListedEvent, statementOf } from '../tracking/event-list.ts'
+import { flagNames } from './commission-list.ts'
 import { commissionHistory, type Happening, historyOf } from './explanation.ts'
 import { entriesOf, explainedSales } from './explanation-read.ts'
 
@@ -97,7 +98,7 @@ function signupCommission(programId: number) {
     .select(['m.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
     .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
-    .select(sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags'))
+    .select(flagNames)
     .select((eb) => entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'))
     .where('m.program_id', '=', programId)
     .where('m.kind', '=', 'lead')

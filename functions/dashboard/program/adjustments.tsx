@@ -15,7 +15,7 @@ import { renderProgram } from '../parts/layout.tsx'
 import { askedOf, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
-import { partnerAddress } from './partner-columns.tsx'
+import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
 
 /** Manual commissions and deductions: all of a program, and making one for a partner. */
 export const adjustmentPages = createPages()
@@ -160,13 +160,10 @@ const adjustForm = z.object({
   transaction_id: z.pipe(optionalText, z.string().check(shortText(255))),
 })
 
-const pageOf = (c: { req: ProgramContext['req'] }) =>
-  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
-
 adjustmentPages.post(
   '/programs/:programId/partners/:partnerId/adjust',
   requireProgram('commission:decide'),
-  form(adjustForm, pageOf),
+  form(adjustForm, partnerPageOf),
   async (c) => {
     const partnerId = idInPath(c, 'partnerId', missing)
     const { kind, amount, currency, adjust_note: note, transaction_id, request_id } = c.req.valid('form')
@@ -176,7 +173,7 @@ adjustmentPages.post(
       const text = isTooMuch
         ? `Enter ${formatMoney(maxAmountCents, currency)} at most.`
         : amountProblem(amount, currency)
-      return await refuseForm(c, pageOf(c), { errors: { amount: text } })
+      return await refuseForm(c, partnerPageOf(c), { errors: { amount: text } })
     }
     const outbox: RelayMessage[] = []
     const amountCents = kind === 'deduction' ? -cents : cents
@@ -185,13 +182,13 @@ adjustmentPages.post(
       await makeAdjustment(c.get('db'), c.get('program').id, adjustment, request_id, outbox)
     } catch (error) {
       if (!(error instanceof ApiError) || error.details?.[0]?.field !== 'transaction_id') throw error
-      return await refuseForm(c, pageOf(c), { errors: { transaction_id: 'This program has no such sale.' } })
+      return await refuseForm(c, partnerPageOf(c), { errors: { transaction_id: 'This program has no such sale.' } })
     }
     await sendSoon(c.env, outbox)
     const money = formatMoney(cents, currency)
     return redirectWith(
       c,
-      pageOf(c),
+      partnerPageOf(c),
       kind === 'deduction'
         ? `${money} is deducted from the balance. The partner is notified.`
         : `${money} is in the balance. The partner is notified.`,

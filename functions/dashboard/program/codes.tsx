@@ -13,9 +13,9 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, refuseForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
 import { askedOf, asQuery, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { createPages, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
-import { partnerAddress } from './partner-columns.tsx'
+import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
 
 /** The codes of a program's partners, with what each brought. */
 export const codePages = createPages()
@@ -226,26 +226,28 @@ function promotionOf(typed: z.output<typeof codeForm>): { promotion?: Promotion 
   return { promotion: { percent_off: percent, duration: typed.duration } }
 }
 
-const partnerOf = (c: { req: ProgramContext['req'] }) =>
-  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
-
 codePages.post(
   '/programs/:programId/partners/:partnerId/codes',
   requireProgram('partner:manage'),
-  form(codeForm, partnerOf),
+  form(codeForm, partnerPageOf),
   async (c) => {
     const typed = c.req.valid('form')
     const asked = promotionOf(typed)
-    if ('errors' in asked) return await refuseForm(c, partnerOf(c), asked)
+    if ('errors' in asked) return await refuseForm(c, partnerPageOf(c), asked)
     try {
       const code = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
         partner_id: idInPath(c, 'partnerId', 'There is no such partner in this program.'),
         code: typed.new_code || undefined,
         stripe: asked.promotion,
       })
-      return redirectWith(c, partnerOf(c), `The code ${code.code} is theirs now.`)
+      return redirectWith(c, partnerPageOf(c), `The code ${code.code} is theirs now.`)
     } catch (error) {
-      return await refuseConflict(c, partnerOf(c), typed.way === 'promotion' ? 'promotion_code_id' : 'new_code', error)
+      return await refuseConflict(
+        c,
+        partnerPageOf(c),
+        typed.way === 'promotion' ? 'promotion_code_id' : 'new_code',
+        error,
+      )
     }
   },
 )

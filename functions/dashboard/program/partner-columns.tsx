@@ -6,6 +6,7 @@ import { Badge } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { formatNumber } from '../parts/format.tsx'
 import { CopyLink } from '../parts/link.tsx'
+import type { ProgramContext } from '../parts/page.ts'
 import type { Column } from '../parts/table.tsx'
 
 /** What a program's list of partners says of each. */
@@ -59,6 +60,10 @@ const ends = { paused: 'Deactivated', program: 'Ended', partner: 'Left' }
 
 /** Where a program has the page of a partner. */
 export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`
+
+/** The same for a post below that page. */
+export const partnerPageOf = (c: { req: ProgramContext['req'] }) =>
+  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
 
 function PartnerName({ program, partner }: { program: ViewerProgram; partner: PartnerOfProgram }) {
   const email = emailOf(program, partner)

@@ -21,11 +21,11 @@ import { renderProgram } from '../parts/layout.tsx'
 import { PartnerCodes } from './codes.tsx'
 import { linkColumns } from '../parts/link.tsx'
 import { notificationColumns } from '../parts/notification.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { createPages, requireProgram } from '../parts/page.ts'
 import { type Column, Table } from '../parts/table.tsx'
 import { withdrawalColumns } from '../parts/withdrawal.tsx'
 import { AdjustForm } from './adjustments.tsx'
-import { PartnerActions, partnerAddress, PartnerState } from './partner-columns.tsx'
+import { PartnerActions, partnerAddress, partnerPageOf, PartnerState } from './partner-columns.tsx'
 
 /** One partner of a program: what they brought and earned, what the program noted of them, and what was done. */
 export const partnerPage = createPages()
@@ -321,13 +321,10 @@ const editForm = z.object({
   payout_email: z.optional(addressField),
 })
 
-const pageOf = (c: { req: ProgramContext['req'] }) =>
-  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
-
 partnerPage.post(
   '/programs/:programId/partners/:partnerId',
   requireProgram('partner:manage'),
-  form(editForm, pageOf),
+  form(editForm, partnerPageOf),
   async (c) => {
     const { name, email, payout_email: payoutEmail } = c.req.valid('form')
     const partnerId = idInPath(c, 'partnerId', missing)
@@ -339,9 +336,9 @@ partnerPage.post(
       }
       await updatePartner(c.get('db'), c.get('program').id, partnerId, changes)
     } catch (error) {
-      return await refuseConflict(c, pageOf(c), 'name', error)
+      return await refuseConflict(c, partnerPageOf(c), 'name', error)
     }
-    return redirectWith(c, pageOf(c), 'Saved.')
+    return redirectWith(c, partnerPageOf(c), 'Saved.')
   },
 )
 
@@ -350,16 +347,16 @@ const groupForm = z.object({ group_id: optionalText.check(z.regex(/^([1-9]\d{0,1
 partnerPage.post(
   '/programs/:programId/partners/:partnerId/group',
   requireProgram('partner:manage'),
-  form(groupForm, pageOf),
+  form(groupForm, partnerPageOf),
   async (c) => {
     const { group_id: group } = c.req.valid('form')
     try {
       const changes = { group_id: positiveInteger(group) ?? null }
       await updatePartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing), changes)
     } catch (error) {
-      return await refuseConflict(c, pageOf(c), 'group_id', error)
+      return await refuseConflict(c, partnerPageOf(c), 'group_id', error)
     }
-    return redirectWith(c, pageOf(c), 'Saved. Sales from now on earn by the rules of the group.')
+    return redirectWith(c, partnerPageOf(c), 'Saved. Sales from now on earn by the rules of the group.')
   },
 )
 
@@ -377,10 +374,10 @@ const noteForm = z.object({
 partnerPage.post(
   '/programs/:programId/partners/:partnerId/note',
   requireProgram('partner:manage'),
-  form(noteForm, pageOf),
+  form(noteForm, partnerPageOf),
   async (c) => {
     const partnerId = idInPath(c, 'partnerId', missing)
     await updatePartner(c.get('db'), c.get('program').id, partnerId, { note: c.req.valid('form').note || null })
-    return redirectWith(c, pageOf(c), 'The note is saved.')
+    return redirectWith(c, partnerPageOf(c), 'The note is saved.')
   },
 )

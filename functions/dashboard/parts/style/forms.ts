@@ -82,6 +82,9 @@ export const forms = css`
     form.row.end > .field {
       flex: 1 1 8.25rem;
     }
+    form.row.end:has(> button ~ button) > .field {
+      flex-basis: 100%;
+    }
     form.row.end:has(> .far) > .field {
       flex-basis: calc(50% - 0.25rem);
     }
