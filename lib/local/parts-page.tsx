@@ -22,7 +22,15 @@ import { causeColumn, commissionColumns, commissionStates } from '../../function
 import { CountingHelp } from '../../functions/dashboard/parts/counting.tsx'
 import { DateRange } from '../../functions/dashboard/parts/date-range.tsx'
 import { ExplanationPage } from '../../functions/dashboard/parts/explanation.tsx'
-import { Field, NoDefault, PostButton, Problem, ReasonMenu, Submit } from '../../functions/dashboard/parts/fields.tsx'
+import {
+  Field,
+  MenuForm,
+  NoDefault,
+  PostButton,
+  Problem,
+  ReasonMenu,
+  Submit,
+} from '../../functions/dashboard/parts/fields.tsx'
 import { FlashMessage } from '../../functions/dashboard/parts/flash.tsx'
 import { type FormState, emptyForm } from '../../functions/dashboard/parts/form.ts'
 import { Day, formatNumber, isolated, Time } from '../../functions/dashboard/parts/format.tsx'
@@ -499,6 +507,9 @@ function Forms() {
             submit="Reject commission"
             form={emptyForm}
           />
+          <MenuForm action={here} id="form" text="Opens a form" label="Opens a form" form={emptyForm}>
+            {(form) => <Field name="in_menu" label="In a menu" form={form} />}
+          </MenuForm>
           <PayMenu action={here} id="pay" subject="the payout of $25.00 to Grace" amountCents={2500} form={emptyForm} />
           <MarkRead address={here} unread={3} />
         </div>
